@@ -1,0 +1,34 @@
+//! The environment variables that Coracle reads, each named once.
+
+use anyhow::Context;
+use std::path::PathBuf;
+use tracing_subscriber::EnvFilter;
+
+/// The data folder; `~/.coracle` without it.
+pub(crate) const HOME: &str = "CORACLE_HOME";
+/// The interpreter for sandboxes; without it the system's `python3`, else the first on `PATH`.
+pub(crate) const PYTHON: &str = "CORACLE_PYTHON";
+/// What is logged to standard error, as `tracing` filters are written: `warn`, `coracle_sandbox=debug`.
+pub(crate) const LOG: &str = "CORACLE_LOG";
+/// `true` refuses to run with less than full isolation.
+pub(crate) const REQUIRE_FULL_ISOLATION: &str = "CORACLE_EXECUTION_REQUIRE_FULL_ISOLATION";
+
+/// The data folder.
+pub(crate) fn home() -> anyhow::Result<PathBuf> {
+    if let Some(home) = std::env::var_os(HOME).filter(|home| !home.is_empty()) {
+        return std::path::absolute(&home).with_context(|| format!("{HOME} is {}", home.display()));
+    }
+    let user = std::env::home_dir().filter(|home| home.is_absolute());
+    user.map(|home| home.join(".coracle")).with_context(|| format!("no home folder is known: set {HOME} to a folder for Coracle's data"))
+}
+
+/// The interpreter that was asked for.
+pub(crate) fn python() -> Option<PathBuf> {
+    std::env::var_os(PYTHON).filter(|python| !python.is_empty()).map(PathBuf::from)
+}
+
+/// Logs go to standard error.
+pub(crate) fn start_log() {
+    let filter = EnvFilter::try_from_env(LOG).unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

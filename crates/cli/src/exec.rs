@@ -1,0 +1,194 @@
+//! `coracle exec`: one piece of code in one fresh sandbox.
+
+use crate::environment;
+use crate::status::Status;
+use crate::wiring::{Sandboxes, engine, native};
+use anyhow::Context;
+use clap::Args;
+use coracle_engine::Request;
+use coracle_types::{Event, Execution, Language, Limits, OutputStream, SessionId, UserId};
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::str::FromStr;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Output that waits to be written; when it is full the code waits.
+const EVENTS_AHEAD: usize = 64;
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArguments {
+    /// The code itself.
+    #[arg(short = 'c', long = "code", value_name = "CODE", conflicts_with = "file")]
+    code: Option<String>,
+
+    /// A file with the code; without it and without -c, standard input.
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// What the code is written in: python or bash. Without it, by the file's ending, else python.
+    #[arg(long, short = 'l', value_name = "LANGUAGE", value_parser = Language::from_str)]
+    lang: Option<Language>,
+
+    /// How long the code may run.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
+    timeout: u64,
+
+    /// How much memory it may use.
+    #[arg(long, value_name = "MB", default_value_t = Limits::default().memory_mb)]
+    memory: u64,
+
+    /// A folder to use as /workspace instead of the user's own.
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+
+    /// Names the session in the result. The interpreter ends with this command; files stay.
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| SessionId::new(name))]
+    session: Option<SessionId>,
+
+    /// Print the whole result as one line of JSON instead of streaming.
+    #[arg(long)]
+    json: bool,
+
+    /// Refuse to run unless the kernel itself holds every limit.
+    #[arg(long, env = environment::REQUIRE_FULL_ISOLATION)]
+    require_full_isolation: bool,
+}
+
+/// Seconds with a fraction, as milliseconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
+    if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400.0 {
+        Ok(((seconds * 1e3).round() as u64).max(1))
+    } else {
+        Err("give more than 0 and at most 86400 seconds".to_owned())
+    }
+}
+
+pub(crate) fn run(arguments: ExecArguments) -> anyhow::Result<Status> {
+    let code = match read_code(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(Status::Usage);
+        }
+    };
+    // One thread is enough for one execution, and starts sooner.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    runtime.block_on(execute(arguments, code))
+}
+
+async fn execute(arguments: ExecArguments, code: String) -> anyhow::Result<Status> {
+    let limits = Limits { wall_ms: arguments.timeout, memory_mb: arguments.memory, ..Limits::default() };
+    let sandboxes = Sandboxes {
+        pool: 0,
+        preload: false,
+        require_full_isolation: arguments.require_full_isolation,
+        limits: limits.clone(),
+    };
+    let engine = engine(native(&sandboxes)?)?;
+    let cancel = CancellationToken::new();
+    tokio::spawn(cancel_on_signal(cancel.clone()));
+    let mut request = Request::new(UserId::local(), language(&arguments), code);
+    request.session = arguments.session;
+    request.workspace = arguments.workspace;
+    request.limits = limits;
+    request.cancel = cancel;
+    let (events, listener) = mpsc::channel(EVENTS_AHEAD);
+    let streaming = (!arguments.json).then(|| {
+        request.events = Some(events);
+        tokio::task::spawn_blocking(move || stream(listener))
+    });
+    let execution = engine.execute(request).await;
+    engine.shutdown().await;
+    if let Some(streaming) = streaming {
+        streaming.await.context("write the output")??;
+        report(&execution)?;
+    } else {
+        let mut line = serde_json::to_string(&execution).context("write the result")?;
+        line.push('\n');
+        std::io::stdout().write_all(line.as_bytes())?;
+    }
+    Ok(Status::of(&execution))
+}
+
+fn language(arguments: &ExecArguments) -> Language {
+    let by_ending = || match arguments.file.as_deref()?.extension()?.to_str()? {
+        "sh" | "bash" => Some(Language::Bash),
+        _ => None,
+    };
+    arguments.lang.or_else(by_ending).unwrap_or_default()
+}
+
+fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
+    if let Some(code) = &arguments.code {
+        return Ok(code.clone());
+    }
+    let most = coracle_engine::MAX_CODE_BYTES as u64 + 1;
+    let mut bytes = Vec::new();
+    let name = match arguments.file.as_deref().filter(|file| file.as_os_str() != "-") {
+        Some(file) => {
+            let name = file.display().to_string();
+            let opened = std::fs::File::open(file).with_context(|| format!("cannot open {name}"))?;
+            opened.take(most).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+            name
+        }
+        None => {
+            std::io::stdin().lock().take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
+            "standard input".to_owned()
+        }
+    };
+    String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
+}
+
+/// The first Ctrl-C or SIGTERM cancels, the second ends at once; the launcher cleans up either way.
+async fn cancel_on_signal(cancel: CancellationToken) {
+    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
+    for _ in 0..2 {
+        if cancel.is_cancelled() {
+            std::process::exit(130);
+        }
+        tokio::select! {
+            signal = tokio::signal::ctrl_c() => if signal.is_err() { return },
+            _ = terminate.recv() => {}
+        }
+        cancel.cancel();
+    }
+    std::process::exit(130);
+}
+
+/// Writes output as it comes.
+fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
+    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
+    while let Some(Event::Output { stream, bytes }) = listener.blocking_recv() {
+        match stream {
+            OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,
+            OutputStream::Stderr => stderr.write_all(&bytes)?,
+        }
+    }
+    Ok(())
+}
+
+/// What streaming did not show: the value, the failure, where the rest is.
+fn report(execution: &Execution) -> anyhow::Result<()> {
+    if let Some(result) = &execution.result {
+        let text = match result {
+            serde_json::Value::String(text) => text.clone(),
+            other => serde_json::to_string_pretty(other).context("write the result")?,
+        };
+        writeln!(std::io::stdout(), "{text}")?;
+    }
+    for artifact in &execution.artifacts {
+        eprintln!("artifact: {} ({}, {} bytes)", artifact.path, artifact.mime, artifact.bytes);
+    }
+    if let Some(failure) = &execution.failure {
+        match &failure.traceback {
+            Some(traceback) => eprintln!("{}", traceback.trim_end()),
+            None => eprintln!("error: {}", failure.error),
+        }
+        if let Some(hint) = &failure.hint {
+            eprintln!("hint: {hint}");
+        }
+    }
+    Ok(())
+}

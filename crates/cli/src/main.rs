@@ -1,0 +1,51 @@
+//! The `coracle` program: arguments, wiring, exit codes.
+//!
+//! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
+//! backend. Standard output is data; everything else goes to standard error.
+
+mod environment;
+mod exec;
+mod status;
+mod wiring;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Lets an AI agent write code that calls tools, in a small sealed sandbox.
+#[derive(Debug, Parser)]
+#[command(name = "coracle", version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run code in a fresh sandbox.
+    Exec(exec::ExecArguments),
+}
+
+fn main() -> ExitCode {
+    // Before anything else: the launcher must have one thread and nothing on its hands.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_sandbox::LAUNCHER_ARGUMENT) {
+        return coracle_sandbox::launcher_main();
+    }
+    environment::start_log();
+    let outcome = match Arguments::parse().command {
+        Command::Exec(arguments) => exec::run(arguments),
+    };
+    match outcome {
+        Ok(status) => status.into(),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            status::Status::Unavailable.into()
+        }
+    }
+}
+
+/// Whoever read our output has had enough: no error of ours.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(broken))
+}

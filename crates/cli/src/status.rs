@@ -1,0 +1,57 @@
+use coracle_types::{ErrorCode, Execution};
+use std::process::ExitCode;
+
+/// The exit statuses of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// The code ran to its end.
+    Success,
+    /// The code failed, or a check did.
+    Failed,
+    /// The arguments or the request were wrong; nothing ran.
+    Usage,
+    /// The wall-clock limit passed.
+    TimedOut,
+    /// Coracle itself could not do its part: no sandbox, or a fault of its own.
+    Unavailable,
+    /// Cancelled from the keyboard.
+    Cancelled,
+    /// The memory limit was met.
+    Memory,
+}
+
+impl Status {
+    pub(crate) fn of(execution: &Execution) -> Self {
+        let Some(failure) = &execution.failure else { return Self::Success };
+        match failure.error_code {
+            ErrorCode::Timeout => Self::TimedOut,
+            ErrorCode::Memory => Self::Memory,
+            ErrorCode::Cancelled => Self::Cancelled,
+            ErrorCode::InvalidRequest => Self::Usage,
+            ErrorCode::SandboxUnavailable | ErrorCode::Internal => Self::Unavailable,
+            ErrorCode::Exception
+            | ErrorCode::Syntax
+            | ErrorCode::Processes
+            | ErrorCode::Files
+            | ErrorCode::Disk
+            | ErrorCode::Output
+            | ErrorCode::Calls
+            | ErrorCode::Denied
+            | ErrorCode::GuestProtocol => Self::Failed,
+        }
+    }
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(match status {
+            Status::Success => 0,
+            Status::Failed => 1,
+            Status::Usage => 2,
+            Status::TimedOut => 124,
+            Status::Unavailable => 125,
+            Status::Cancelled => 130,
+            Status::Memory => 137,
+        })
+    }
+}

@@ -1,0 +1,263 @@
+use crate::artifacts::ArtifactFolder;
+use crate::capture::{Capture, Captured};
+use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
+use crate::run::{Ran, run};
+use crate::session::{Live, Sessions};
+use crate::verdict::{Ending, invalid};
+use crate::workspace::UserFolders;
+use coracle_sandbox::{Backend, SandboxError, Spec};
+use coracle_types::{Artifact, Enforced, Execution, ExecutionId, Failure, LimitsReport};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+/// How the engine is set up.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The data folder.
+    pub home: PathBuf,
+    /// An interpreter of a session that nobody uses ends after this time.
+    pub session_idle: Duration,
+}
+
+/// Runs code. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    config: EngineConfig,
+    backend: Arc<dyn Backend>,
+    sessions: Sessions,
+}
+
+/// What is known of an execution while it is under way.
+struct Facts {
+    id: ExecutionId,
+    begun: Instant,
+    restarted: bool,
+    artifacts: Vec<Artifact>,
+    enforced: Option<Enforced>,
+    tier: String,
+}
+
+impl Engine {
+    /// An engine on a backend. Must be called within a tokio runtime.
+    pub fn new(config: EngineConfig, backend: Arc<dyn Backend>) -> Self {
+        let inner = Arc::new(Inner { config, backend, sessions: Sessions::default() });
+        let watched = Arc::downgrade(&inner);
+        let idle = inner.config.session_idle;
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep((idle / 4).clamp(Duration::from_millis(50), Duration::from_secs(15))).await;
+                match watched.upgrade() {
+                    Some(inner) => inner.sessions.expire(idle),
+                    None => return,
+                }
+            }
+        });
+        Self { inner }
+    }
+
+    /// Runs one piece of code to its end. Dropping the future ends the code.
+    pub async fn execute(&self, request: Request) -> Execution {
+        let begun = Instant::now();
+        let id = ExecutionId::from_random(random_number());
+        let mut facts = Facts { id, begun, restarted: false, artifacts: Vec::new(), enforced: None, tier: "none".to_owned() };
+        if let Err(failure) = check(&request) {
+            return refused(facts, &request, failure);
+        }
+        let mut capture = Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
+        let workspace = match self.workspace(&request) {
+            Ok(workspace) => workspace,
+            Err(error) => return refused(facts, &request, invalid(format!("the user's workspace cannot be made: {error}"))),
+        };
+        let ran = match &request.session {
+            None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
+            Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
+        };
+        let captured = capture.finish();
+        finished(facts, &request, ran, captured, &workspace)
+    }
+
+    /// How many interpreters of sessions live.
+    pub fn live_sessions(&self) -> usize {
+        self.inner.sessions.live()
+    }
+
+    /// Ends all sandboxes; returns when nothing is left.
+    pub async fn shutdown(&self) {
+        self.inner.sessions.clear();
+        self.inner.backend.shutdown().await;
+    }
+
+    fn workspace(&self, request: &Request) -> std::io::Result<PathBuf> {
+        match &request.workspace {
+            Some(folder) => Ok(folder.clone()),
+            None => UserFolders::of(&self.inner.config.home, &request.user).files(),
+        }
+    }
+
+    async fn run_fresh(&self, request: &Request, workspace: &Path, capture: &mut Capture, facts: &mut Facts) -> Ran {
+        let name = facts.id.as_str().to_owned();
+        let mut live = match self.open(request, workspace, &name, facts).await {
+            Ok(live) => live,
+            Err(ran) => return ran,
+        };
+        self.run_live(&mut live, request, capture, facts).await
+    }
+
+    async fn run_in_session(&self, request: &Request, workspace: &Path, capture: &mut Capture, facts: &mut Facts) -> Ran {
+        let Some(session) = &request.session else { return ended(Ending::Cancelled) };
+        let seat = self.inner.sessions.seat(&request.user, session);
+        let deadline = facts.begun + Duration::from_millis(request.limits.wall_ms);
+        let mut live = tokio::select! {
+            () = request.cancel.cancelled() => return ended(Ending::Cancelled),
+            () = tokio::time::sleep_until(deadline) => return ended(Ending::TimedOut { wall_ms: request.limits.wall_ms }),
+            live = seat.lock() => live,
+        };
+        // Taken out while it runs: if this future is dropped midway, the interpreter in an unknown state goes with it.
+        let mut current = live.take().filter(|live| live.workspace == workspace);
+        if current.is_none() {
+            facts.restarted = self.inner.sessions.mark_used(&request.user, session);
+            current = match self.open(request, workspace, session.as_str(), facts).await {
+                Ok(live) => Some(live),
+                Err(ran) => return ran,
+            };
+        }
+        let Some(mut current) = current else { return ended(Ending::Cancelled) };
+        let ran = self.run_live(&mut current, request, capture, facts).await;
+        if ran.reusable {
+            current.last_used = Instant::now();
+            *live = Some(current);
+        }
+        ran
+    }
+
+    async fn open(&self, request: &Request, workspace: &Path, name: &str, facts: &mut Facts) -> Result<Live, Ran> {
+        let spec = Spec { workspace: workspace.to_owned(), limits: request.limits.clone() };
+        let deadline = facts.begun + Duration::from_millis(request.limits.wall_ms);
+        let opened = tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => return Err(ended(Ending::Cancelled)),
+            opened = self.inner.backend.open(spec) => opened,
+            () = tokio::time::sleep_until(deadline) => return Err(ended(Ending::TimedOut { wall_ms: request.limits.wall_ms })),
+        };
+        let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
+        let folders = UserFolders::of(&self.inner.config.home, &request.user);
+        let kept = folders.artifacts().map_err(|error| ended(Ending::NoSandbox(SandboxError::Unavailable(error.to_string()))))?;
+        let name = if request.session.is_some() { format!("session-{name}-{}", facts.id) } else { name.to_owned() };
+        let artifacts = ArtifactFolder::new(sandbox.artifacts.clone(), kept.join(name));
+        Ok(Live { sandbox, artifacts, workspace: workspace.to_owned(), runs: 0, last_used: Instant::now() })
+    }
+
+    async fn run_live(&self, live: &mut Live, request: &Request, capture: &mut Capture, facts: &mut Facts) -> Ran {
+        live.runs += 1;
+        facts.enforced = Some(live.sandbox.enforced.clone());
+        facts.tier.clone_from(&live.sandbox.tier);
+        let since = SystemTime::now();
+        // The wall clock starts when the code does.
+        let deadline = Instant::now() + Duration::from_millis(request.limits.wall_ms);
+        let ran = run(&mut live.sandbox, live.runs, request, capture, deadline).await;
+        match live.artifacts.collect(since) {
+            Ok(artifacts) => facts.artifacts = artifacts,
+            Err(error) => tracing::warn!(%error, execution = %facts.id, "artifacts could not be kept"),
+        }
+        ran
+    }
+}
+
+fn ended(ending: Ending) -> Ran {
+    Ran { ending, result: None, result_truncated: false, reusable: false }
+}
+
+fn check(request: &Request) -> Result<(), Failure> {
+    request.limits.check().map_err(|error| invalid(error.to_string()))?;
+    if request.code.len() > MAX_CODE_BYTES {
+        let failure = invalid(format!("the code is {} bytes long: at most {MAX_CODE_BYTES} are taken", request.code.len()));
+        return Err(Failure { hint: Some("put data into a file in the workspace and read it from there".to_owned()), ..failure });
+    }
+    if request.code.contains('\0') {
+        return Err(invalid("the code contains a NUL byte"));
+    }
+    let vars = serde_json::to_vec(&request.vars).map_or(usize::MAX, |bytes| bytes.len());
+    if vars > MAX_VARS_BYTES {
+        return Err(invalid(format!("the variables are {vars} bytes long: at most {MAX_VARS_BYTES} are taken")));
+    }
+    Ok(())
+}
+
+fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {
+    let captured = Captured { stdout: String::new(), stderr: String::new(), output: Vec::new(), overflow: None };
+    assemble(facts, request, ended(Ending::Cancelled), captured, None, (1, Some(failure)))
+}
+
+fn finished(facts: Facts, request: &Request, mut ran: Ran, mut captured: Captured, workspace: &Path) -> Execution {
+    let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
+    let judged = ending.judge();
+    let file = captured.overflow.take().and_then(|whole| keep_output(workspace, &facts.id, &whole));
+    assemble(facts, request, ran, captured, file, judged)
+}
+
+fn assemble(facts: Facts, request: &Request, ran: Ran, captured: Captured, output_file: Option<String>, judged: (i32, Option<Failure>)) -> Execution {
+    let (exit_code, failure) = judged;
+    Execution {
+        execution_id: facts.id,
+        session: request.session.clone(),
+        session_restarted: facts.restarted,
+        language: request.language,
+        success: failure.is_none(),
+        result: ran.result,
+        truncated: ran.result_truncated || output_file.is_some(),
+        output: captured.output,
+        stdout: captured.stdout,
+        stderr: captured.stderr,
+        exit_code,
+        execution_time_ms: facts.begun.elapsed().as_secs_f64() * 1e3,
+        output_file,
+        calls: Vec::new(),
+        artifacts: facts.artifacts,
+        limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
+        failure,
+    }
+}
+
+/// Writes output that was too long to a file in the workspace; names it as the code sees it. The workspace is hostile: a
+/// link in it must not lead the write elsewhere.
+fn keep_output(workspace: &Path, id: &ExecutionId, whole: &[u8]) -> Option<String> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let write = || -> Result<(), std::io::Error> {
+        let root = rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        match rustix::fs::mkdirat(&root, OUTPUT_FOLDER, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let folder = rustix::fs::openat2(&root, OUTPUT_FOLDER, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath)?;
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat2(&folder, format!("{id}.txt"), flags, Mode::RUSR | Mode::WUSR, beneath)?;
+        std::fs::File::from(file).write_all(whole)
+    };
+    match write() {
+        Ok(()) => Some(format!("/workspace/{OUTPUT_FOLDER}/{id}.txt")),
+        Err(error) => {
+            tracing::warn!(%error, execution = %id, "the whole output could not be kept");
+            None
+        }
+    }
+}
+
+/// Where output that was too long is kept, in the workspace.
+const OUTPUT_FOLDER: &str = ".coracle-output";
+
+/// Unguessable where the system gives randomness, unique in any case.
+fn random_number() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        now.as_nanos() as u64
+    })
+}

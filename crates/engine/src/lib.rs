@@ -1,0 +1,20 @@
+//! The one use case: run this code, for this user, in a sandbox.
+//!
+//! Start at [`Engine::execute`]. A Rust program can embed it: make a [`Backend`](coracle_sandbox::Backend), hand it to
+//! [`Engine::new`], and execute [`Request`]s.
+//!
+//! Invariants: every request ends in exactly one [`Execution`](coracle_types::Execution), whatever the code does; a
+//! sandbox that has run one user's code is never given to another; every call that code makes to the host goes through
+//! one [`HostCalls`]; nothing the guest says is believed beyond what it says about itself. Knows no HTTP and no MCP.
+
+mod artifacts;
+mod capture;
+mod engine;
+mod request;
+mod run;
+mod session;
+mod verdict;
+mod workspace;
+
+pub use engine::{Engine, EngineConfig};
+pub use request::{HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};

@@ -1,0 +1,93 @@
+use async_trait::async_trait;
+use coracle_types::{Event, Language, Limits, SessionId, UserId};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// No code is longer.
+pub const MAX_CODE_BYTES: usize = 1 << 20;
+
+/// No variables that come with the code are longer, as JSON.
+pub(crate) const MAX_VARS_BYTES: usize = 4 << 20;
+
+/// Run this code.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// For whom.
+    pub user: UserId,
+    /// What it is written in.
+    pub language: Language,
+    /// The source.
+    pub code: String,
+    /// Variables to set before it runs.
+    pub vars: Map<String, Value>,
+    /// The interpreter that lives on under this name, if any.
+    pub session: Option<SessionId>,
+    /// A folder to use as the workspace instead of the user's own.
+    pub workspace: Option<PathBuf>,
+    /// What it may use.
+    pub limits: Limits,
+    /// Where output goes while it runs.
+    pub events: Option<mpsc::Sender<Event>>,
+    /// Ends it at any moment.
+    pub cancel: CancellationToken,
+    /// What answers the code's calls to the host.
+    pub calls: Arc<dyn HostCalls>,
+}
+
+impl Request {
+    /// With defaults for everything else.
+    pub fn new(user: UserId, language: Language, code: impl Into<String>) -> Self {
+        Self {
+            user,
+            language,
+            code: code.into(),
+            vars: Map::new(),
+            session: None,
+            workspace: None,
+            limits: Limits::default(),
+            events: None,
+            cancel: CancellationToken::new(),
+            calls: Arc::new(NoCalls),
+        }
+    }
+}
+
+/// Why a call of the code was not answered, as the code sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCallError {
+    /// For programs.
+    pub code: String,
+    /// For people and models.
+    pub message: String,
+    /// Whether the same call may succeed later.
+    pub retryable: bool,
+}
+
+/// Answers what the code asks of the host. The one way out of a sandbox.
+///
+/// Contract: called concurrently; dropped when the execution ends, at any await.
+#[async_trait]
+pub trait HostCalls: Send + Sync + fmt::Debug {
+    /// `method` and `params` are hostile.
+    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError>;
+}
+
+/// Nothing is offered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCalls;
+
+#[async_trait]
+impl HostCalls for NoCalls {
+    async fn call(&self, method: String, _params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let method: String = method.chars().take(100).collect();
+        Err(HostCallError {
+            code: "unknown_method".to_owned(),
+            message: format!("the host offers nothing called {method:?}"),
+            retryable: false,
+        })
+    }
+}

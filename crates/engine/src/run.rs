@@ -1,0 +1,234 @@
+//! One run in one sandbox: frames, output, calls, limits, all at once.
+
+use crate::capture::{Capture, TooMuchOutput};
+use crate::request::{HostCallError, HostCalls, Request};
+use crate::verdict::Ending;
+use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
+use coracle_sandbox::Sandbox;
+use coracle_types::{Limits, OutputStream};
+use serde_json::{Map, Value};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// A longer result is replaced by a summary of its shape.
+const RESULT_BYTES: u64 = 1 << 20;
+
+/// So many calls of one execution are answered at once; the guest waits for the others.
+const CALLS_AT_ONCE: usize = 32;
+
+/// How much output is read at once.
+const CHUNK: usize = 64 << 10;
+
+/// After the last word of the guest, output that is still in the pipes is waited for no longer than this.
+const DRAIN_WITHIN: Duration = Duration::from_millis(200);
+
+/// What came of a run besides its output.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) ending: Ending,
+    pub(crate) result: Option<Value>,
+    pub(crate) result_truncated: bool,
+    /// The sandbox may serve the same session again.
+    pub(crate) reusable: bool,
+}
+
+/// Runs the code. The sandbox is alive afterwards only if `reusable`; otherwise it has been killed.
+pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, capture: &mut Capture, deadline: Instant) -> Ran {
+    let frame = ToGuest::Run {
+        id,
+        language: request.language.as_str().to_owned(),
+        code: request.code.clone(),
+        vars: request.vars.clone(),
+        result_bytes: RESULT_BYTES,
+    };
+    let mut run = Run { id, limits: &request.limits, calls: Arc::clone(&request.calls), made: 0, answers: JoinSet::new(), result: None, truncated: false };
+    let outcome = tokio::select! {
+        biased;
+        () = request.cancel.cancelled() => Err(Ending::Cancelled),
+        () = tokio::time::sleep_until(deadline) => Err(Ending::TimedOut { wall_ms: request.limits.wall_ms }),
+        outcome = run.go(sandbox, &frame, capture) => outcome,
+    };
+    let reusable = matches!(&outcome, Ok(Ending::Done { .. }));
+    let ending = match outcome {
+        Ok(Ending::Done { exit_code, error: Some(error), .. }) => {
+            Ending::Done { exit_code, error: Some(error), causes: sandbox.control.causes().await }
+        }
+        Ok(Ending::Died(_)) => Ending::Died(sandbox.control.exit().await),
+        Ok(ending) => ending,
+        Err(ending) => {
+            sandbox.control.kill();
+            drain(sandbox, capture).await;
+            ending
+        }
+    };
+    Ran { ending, result: run.result, result_truncated: run.truncated, reusable }
+}
+
+struct Run<'a> {
+    id: u64,
+    limits: &'a Limits,
+    calls: Arc<dyn HostCalls>,
+    made: u64,
+    answers: JoinSet<Reply>,
+    result: Option<Value>,
+    truncated: bool,
+}
+
+impl Run<'_> {
+    /// Until the guest is done or gone. `Err` means that the sandbox must be killed.
+    async fn go(&mut self, sandbox: &mut Sandbox, frame: &ToGuest, capture: &mut Capture) -> Result<Ending, Ending> {
+        let died = || Ending::Died(coracle_sandbox::Exit { status: 0, causes: Vec::new() });
+        if let Err(error) = write_frame(&mut sandbox.to_guest, frame).await {
+            return match error {
+                FrameError::Io(_) => Ok(died()),
+                other => Err(Ending::Protocol(other.to_string())),
+            };
+        }
+        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let (mut out_open, mut err_open) = (true, true);
+        loop {
+            tokio::select! {
+                biased;
+                read = sandbox.stdout.read(&mut out), if out_open => {
+                    out_open = self.output(capture, OutputStream::Stdout, read, &out).await?;
+                }
+                read = sandbox.stderr.read(&mut err), if err_open => {
+                    err_open = self.output(capture, OutputStream::Stderr, read, &err).await?;
+                }
+                Some(answer) = self.answers.join_next(), if !self.answers.is_empty() => {
+                    if let Ok(reply) = answer && write_frame(&mut sandbox.to_guest, &ToGuest::Reply(reply)).await.is_err() {
+                        // The guest is gone; the end of its stream will say so.
+                        continue;
+                    }
+                }
+                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer), if self.answers.len() < CALLS_AT_ONCE => {
+                    match frame {
+                        Ok(Some(frame)) => if let Some(ending) = self.hear(frame)? {
+                            drain_ready(sandbox, capture).await.map_err(|TooMuchOutput| self.too_much())?;
+                            return Ok(ending);
+                        },
+                        Ok(None) | Err(FrameError::Io(_) | FrameError::Cut) => {
+                            drain(sandbox, capture).await;
+                            return Ok(died());
+                        }
+                        Err(error) => return Err(Ending::Protocol(error.to_string())),
+                    }
+                }
+            }
+        }
+    }
+
+    fn too_much(&self) -> Ending {
+        Ending::TooMuchOutput { most: self.limits.output_bytes }
+    }
+
+    /// Whether the stream is still open.
+    async fn output(&self, capture: &mut Capture, stream: OutputStream, read: std::io::Result<usize>, bytes: &[u8]) -> Result<bool, Ending> {
+        let length = read.unwrap_or(0);
+        let bytes = bytes.get(..length).unwrap_or_default();
+        capture.push(stream, bytes).await.map_err(|TooMuchOutput| self.too_much())?;
+        Ok(length > 0)
+    }
+
+    /// A frame of the guest; the ending if it was the last.
+    fn hear(&mut self, frame: FromGuest) -> Result<Option<Ending>, Ending> {
+        match frame {
+            FromGuest::Done { id, ok, result, result_truncated, exit_code, error } => {
+                if id != self.id {
+                    return Err(Ending::Protocol(format!("an answer to run {id}, which was not asked")));
+                }
+                if ok == error.is_some() {
+                    return Err(Ending::Protocol("an answer that is both success and failure, or neither".to_owned()));
+                }
+                self.result = (!result.is_null()).then_some(result);
+                self.truncated = result_truncated;
+                Ok(Some(Ending::Done { exit_code, error, causes: Vec::new() }))
+            }
+            FromGuest::Call { id, method, params } => {
+                self.made += 1;
+                if self.made > self.limits.calls {
+                    return Err(Ending::TooManyCalls { most: self.limits.calls });
+                }
+                let calls = Arc::clone(&self.calls);
+                self.answers.spawn(async move { answer(calls.as_ref(), id, method, params).await });
+                Ok(None)
+            }
+            FromGuest::Failed { step, errno } => {
+                let cause = std::io::Error::from_raw_os_error(errno);
+                let cause = coracle_sandbox::SandboxError::Unavailable(format!("a step of the confinement failed: {step}: {cause}"));
+                Err(Ending::NoSandbox(cause))
+            }
+            FromGuest::Ready { .. } => Err(Ending::Protocol("ready, for the second time".to_owned())),
+        }
+    }
+}
+
+async fn answer(calls: &dyn HostCalls, id: u64, method: String, params: Map<String, Value>) -> Reply {
+    match calls.call(method, params).await {
+        Ok(value) => Reply { id, ok: true, value, error: None },
+        Err(HostCallError { code, message, retryable }) => {
+            Reply { id, ok: false, value: Value::Null, error: Some(CallFailure { code, message, retryable }) }
+        }
+    }
+}
+
+/// Takes what is in the pipes now, without waiting: the guest wrote it before its last word.
+async fn drain_ready(sandbox: &mut Sandbox, capture: &mut Capture) -> Result<(), TooMuchOutput> {
+    for stream in [OutputStream::Stdout, OutputStream::Stderr] {
+        loop {
+            let pipe = match stream {
+                OutputStream::Stdout => &mut sandbox.stdout,
+                OutputStream::Stderr => &mut sandbox.stderr,
+            };
+            let mut bytes = vec![0; CHUNK];
+            let read = ReadNow(pipe, &mut bytes).await;
+            match read {
+                0 => break,
+                length => capture.push(stream, bytes.get(..length).unwrap_or_default()).await?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes what is left in the pipes of a sandbox that is gone or going.
+async fn drain(sandbox: &mut Sandbox, capture: &mut Capture) {
+    let all = async {
+        for stream in [OutputStream::Stdout, OutputStream::Stderr] {
+            let pipe = match stream {
+                OutputStream::Stdout => &mut sandbox.stdout,
+                OutputStream::Stderr => &mut sandbox.stderr,
+            };
+            let mut bytes = vec![0; CHUNK];
+            while let Ok(length @ 1..) = pipe.read(&mut bytes).await {
+                if capture.push(stream, bytes.get(..length).unwrap_or_default()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    // Whatever is not there by then was written by somebody who outlived the sandbox, and nobody does.
+    let _ = tokio::time::timeout(DRAIN_WITHIN, all).await;
+}
+
+/// Reads what is there; zero if nothing is.
+struct ReadNow<'a>(&'a mut Box<dyn AsyncRead + Send + Sync + Unpin>, &'a mut [u8]);
+
+impl Future for ReadNow<'_> {
+    type Output = usize;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
+        let Self(pipe, bytes) = &mut *self;
+        let mut buffer = ReadBuf::new(bytes);
+        match Pin::new(pipe).poll_read(context, &mut buffer) {
+            Poll::Ready(Ok(())) => Poll::Ready(buffer.filled().len()),
+            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(0),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Interpreters that live on between executions, each owned by one user's session.
+
+use crate::artifacts::ArtifactFolder;
+use coracle_sandbox::Sandbox;
+use coracle_types::{SessionId, UserId};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A sandbox with the state of its session.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) artifacts: ArtifactFolder,
+    /// The workspace it was opened with: another one needs another sandbox.
+    pub(crate) workspace: PathBuf,
+    pub(crate) runs: u64,
+    pub(crate) last_used: Instant,
+}
+
+/// One session: executions of it take turns.
+type Seat = Arc<tokio::sync::Mutex<Option<Live>>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    seats: Mutex<HashMap<(UserId, SessionId), Place>>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    seat: Seat,
+    /// Something has run here: an interpreter that starts now starts anew.
+    used: bool,
+}
+
+/// So many ended sessions are remembered.
+const MAX_REMEMBERED: usize = 10_000;
+
+impl Sessions {
+    fn seats(&self) -> MutexGuard<'_, HashMap<(UserId, SessionId), Place>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn seat(&self, user: &UserId, session: &SessionId) -> Seat {
+        Arc::clone(&self.seats().entry((user.clone(), session.clone())).or_default().seat)
+    }
+
+    /// Whether something has run in it before; from now on, something has.
+    pub(crate) fn mark_used(&self, user: &UserId, session: &SessionId) -> bool {
+        let mut seats = self.seats();
+        let place = seats.entry((user.clone(), session.clone())).or_default();
+        std::mem::replace(&mut place.used, true)
+    }
+
+    /// How many interpreters live.
+    pub(crate) fn live(&self) -> usize {
+        self.seats().values().filter(|place| place.is_live()).count()
+    }
+
+    /// Ends interpreters that nobody has used for so long. The session itself is remembered: its next answer says that
+    /// it had to start anew.
+    pub(crate) fn expire(&self, idle: Duration) {
+        let mut seats = self.seats();
+        for place in seats.values() {
+            if let Ok(mut live) = place.seat.try_lock()
+                && live.as_ref().is_some_and(|live| live.last_used.elapsed() >= idle)
+            {
+                *live = None;
+            }
+        }
+        if seats.len() > MAX_REMEMBERED {
+            seats.retain(|_, place| place.is_live());
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.seats().clear();
+    }
+}
+
+impl Place {
+    fn is_live(&self) -> bool {
+        self.seat.try_lock().map_or(true, |live| live.is_some())
+    }
+}

@@ -1,0 +1,152 @@
+//! What an execution came to: from what the guest claims and what the host saw, one error code.
+
+use coracle_protocol::RunFailure;
+use coracle_sandbox::{Cause, Exit, SandboxError};
+use coracle_types::{ErrorCode, Failure};
+
+/// How a run ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// The guest says that it is done.
+    Done { exit_code: i32, error: Option<RunFailure>, causes: Vec<Cause> },
+    /// The sandbox ended without a word.
+    Died(Exit),
+    /// The wall-clock limit passed.
+    TimedOut { wall_ms: u64 },
+    /// The caller cancelled.
+    Cancelled,
+    /// More was printed than may be.
+    TooMuchOutput { most: u64 },
+    /// More calls were made than may be.
+    TooManyCalls { most: u64 },
+    /// The guest broke the protocol.
+    Protocol(String),
+    /// There was no sandbox.
+    NoSandbox(SandboxError),
+}
+
+/// The status of a program that was killed.
+const KILLED: i32 = 137;
+/// The status that shells give a time-out.
+const TIMED_OUT: i32 = 124;
+const SIGNAL_XFSZ: i32 = 128 + 25;
+
+/// No text of the guest is longer; it has its own caps, but it may lie.
+const MAX_TEXT: usize = 32 << 10;
+
+impl Ending {
+    /// The exit status and, unless all is well, the failure.
+    pub(crate) fn judge(self) -> (i32, Option<Failure>) {
+        match self {
+            Self::Done { exit_code, error: None, .. } => (exit_code, None),
+            Self::Done { exit_code, error: Some(error), causes } => (exit_code.max(1), Some(claimed(error, &causes))),
+            Self::Died(exit) => (exit.status, Some(died(&exit))),
+            Self::TimedOut { wall_ms } => {
+                let seconds = std::time::Duration::from_millis(wall_ms).as_secs_f64();
+                let hint = "do less at once, or ask for more time (timeout_seconds)";
+                (TIMED_OUT, Some(failure(ErrorCode::Timeout, format!("the code ran longer than {seconds} s and was ended"), hint)))
+            }
+            Self::Cancelled => (KILLED, Some(plain(ErrorCode::Cancelled, "the execution was cancelled"))),
+            Self::TooMuchOutput { most } => {
+                let hint = "print less: write large results to a file, or return a summary";
+                (KILLED, Some(failure(ErrorCode::Output, format!("the code printed more than {most} bytes and was ended"), hint)))
+            }
+            Self::TooManyCalls { most } => {
+                let hint = "make fewer calls, or raise the limit";
+                (KILLED, Some(failure(ErrorCode::Calls, format!("the code made more than {most} calls and was ended"), hint)))
+            }
+            Self::Protocol(what) => {
+                let hint = "something in the sandbox wrote to Coracle's own channel; do not touch descriptors that the code did not open";
+                (KILLED, Some(failure(ErrorCode::GuestProtocol, format!("the sandbox broke the protocol and was killed: {what}"), hint)))
+            }
+            Self::NoSandbox(error) => (1, Some(no_sandbox(&error))),
+        }
+    }
+}
+
+fn no_sandbox(error: &SandboxError) -> Failure {
+    let text = error.to_string();
+    match error {
+        SandboxError::Workspace { .. } => failure(ErrorCode::InvalidRequest, text, "give a folder that exists and that you may write to"),
+        SandboxError::Python(_) => {
+            failure(ErrorCode::SandboxUnavailable, text, "install Python 3.10 or later, or name one with CORACLE_PYTHON")
+        }
+        SandboxError::NotFull(_) => {
+            failure(ErrorCode::SandboxUnavailable, text, "see `coracle doctor`, or run without requiring full isolation")
+        }
+        SandboxError::Unavailable(_) => failure(ErrorCode::SandboxUnavailable, text, "see `coracle doctor`"),
+    }
+}
+
+/// The guest's own words, unless the host knows better why it failed.
+fn claimed(error: RunFailure, causes: &[Cause]) -> Failure {
+    let code = match error.code.as_str() {
+        "syntax" => ErrorCode::Syntax,
+        "memory" => ErrorCode::Memory,
+        "processes" => ErrorCode::Processes,
+        "files" => ErrorCode::Files,
+        "disk" => ErrorCode::Disk,
+        "output" => ErrorCode::Output,
+        _ => ErrorCode::Exception,
+    };
+    let mut failure = Failure {
+        error: capped(error.message),
+        error_code: code,
+        traceback: (!error.traceback.is_empty()).then(|| capped(error.traceback)),
+        hint: error.hint.map(capped),
+    };
+    // A program that the code started was stopped by a limit: that is why it failed.
+    if code == ErrorCode::Exception && let Some(seen) = causes.first() {
+        let known = from_cause(seen);
+        failure.error_code = known.error_code;
+        failure.hint = known.hint.or(failure.hint);
+    }
+    failure
+}
+
+fn died(exit: &Exit) -> Failure {
+    if let Some(cause) = exit.causes.first() {
+        return from_cause(cause);
+    }
+    match exit.status {
+        SIGNAL_XFSZ => failure(ErrorCode::Disk, "a file grew over its size limit", "write less, or split it into several files"),
+        status if status > 128 => {
+            let signal = status - 128;
+            plain(ErrorCode::Exception, &format!("the interpreter was ended by signal {signal}"))
+        }
+        status => plain(ErrorCode::Exception, &format!("the interpreter ended by itself with status {status}")),
+    }
+}
+
+fn from_cause(cause: &Cause) -> Failure {
+    match cause {
+        Cause::Memory => failure(
+            ErrorCode::Memory,
+            "the code used more memory than its limit and was ended",
+            "work on less at once (chunks, generators), or ask for more memory (memory_mb)",
+        ),
+        Cause::Processes => failure(ErrorCode::Processes, "the code started more processes than its limit", "start fewer at once"),
+        Cause::Disk(what) => failure(ErrorCode::Disk, format!("{what}; the code was ended"), "delete files that are no longer needed"),
+        Cause::Setup(what) => failure(ErrorCode::SandboxUnavailable, format!("no sandbox: {what}"), "see `coracle doctor`"),
+    }
+}
+
+fn failure(error_code: ErrorCode, error: impl Into<String>, hint: &str) -> Failure {
+    Failure { error: error.into(), error_code, traceback: None, hint: Some(hint.to_owned()) }
+}
+
+fn plain(error_code: ErrorCode, error: &str) -> Failure {
+    Failure { error: error.to_owned(), error_code, traceback: None, hint: None }
+}
+
+/// The request itself was wrong.
+pub(crate) fn invalid(error: impl Into<String>) -> Failure {
+    Failure { error: error.into(), error_code: ErrorCode::InvalidRequest, traceback: None, hint: None }
+}
+
+fn capped(text: String) -> String {
+    match text.char_indices().nth(MAX_TEXT) {
+        Some((at, _)) => text.get(..at).unwrap_or_default().to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,118 @@
+"""The life of a sandboxed process: take a run, carry it out, answer, until the host goes away."""
+
+from __future__ import annotations
+
+import os
+from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
+
+from coracle_guest import calls, channel, interpreter, reserve, streams
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+_NO_MEMORY = {
+    "code": "memory",
+    "message": "MemoryError",
+    "traceback": "",
+    "hint": "a limit of this sandbox: memory; delete variables of earlier runs, or raise the memory limit",
+}
+
+_FRAME_ROOM = 64 * 1024
+"""What a `done` frame may need besides its result."""
+
+
+def warm() -> None:
+    """Take the path of a first run once, so that its code and data are in memory; nothing of it stays behind."""
+    reader, writer = os.pipe()
+    mask = pthread_sigmask(SIG_BLOCK, ())
+    try:
+        channel.send(writer, {"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
+        request = channel.receive(reader)
+        if request is not None:
+            answer = interpreter.Interpreter(None, reserve.Reserve()).run(request["code"], {}, request["result_bytes"])
+            channel.send(writer, {"type": "done", "id": 1, **answer})
+            channel.receive(reader)
+    finally:
+        pthread_sigmask(SIG_SETMASK, mask)
+        os.close(reader)
+        os.close(writer)
+
+
+_SAMPLE = """
+def square(number):
+    return number * number
+values = {"squares": [square(number) for number in range(3)], "mean": 1.5, "text": f"{3:>4}", "none": None}
+values
+"""
+
+
+def serve(fd: int) -> NoReturn:
+    """Serve the host over the connected stream socket `fd`; the process ends with the stream."""
+    try:
+        os.set_inheritable(fd, False)
+        link = calls.attach(fd)
+        agent = _Agent()
+        while True:
+            request = link.next_request()
+            answer = agent.run(request)
+            link.send({"type": "done", "id": request["id"], **answer})
+            agent.tidy()
+    except BrokenPipeError:
+        # The host is gone; nobody is left to tell.
+        os._exit(0)
+    except BaseException:
+        os._exit(calls.PROTOCOL_STATUS)
+
+
+class _Agent:
+    """What lives as long as the process: the streams, a reserve, and the user's interpreter."""
+
+    def __init__(self) -> None:
+        self._streams = streams.Streams()
+        self._reserve = reserve.Reserve()
+        self._python = interpreter.Interpreter(self._streams, self._reserve)
+        self._python.install()
+
+    def run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one run; a request that makes no sense ends the process."""
+        if not _is_run(request):
+            os._exit(calls.PROTOCOL_STATUS)
+        self._streams.prepare()
+        self._reserve.take()
+        code = request["code"]
+        variables = request.get("vars") or {}
+        try:
+            if request["language"] == "bash":
+                from coracle_guest import shell
+
+                return shell.run(code, variables)
+            limit = min(request["result_bytes"], channel.MAX_FRAME - _FRAME_ROOM)
+            return self._python.run(code, variables, limit)
+        except MemoryError:
+            # What earlier runs of the session hold leaves no room even for us.
+            self._reserve.give_up()
+            return {"ok": False, "exit_code": 1, "error": _NO_MEMORY}
+        finally:
+            # Last of all, since encoding a result runs code of the user's too.
+            self._streams.flush()
+
+    def tidy(self) -> None:
+        """What need not delay the answer, and may fail where the code has used up some limit."""
+        try:
+            from coracle_guest import children
+
+            children.reap()
+        except (OSError, MemoryError):
+            pass
+
+
+def _is_run(request: dict[str, Any]) -> bool:
+    return (
+        request["type"] == "run"
+        and type(request.get("id")) is int
+        and request.get("language") in ("python", "bash")
+        and isinstance(request.get("code"), str)
+        and isinstance(request.get("vars") or {}, dict)
+        and type(request.get("result_bytes")) is int
+    )

@@ -1,0 +1,122 @@
+"""Frames between guest and host: a 4-byte big-endian length, then that many bytes of UTF-8 JSON, one object.
+
+JSON is handled by the accelerator of the standard library without importing `json`, which would pull in `re`: those
+two would be a good part of a cold start. Without the accelerator, `json` itself does the same.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+MAX_FRAME = 8 * 1024 * 1024
+"""The largest payload in bytes, in either direction."""
+
+_HEADER = 4
+_CHUNK = 1 << 16
+
+# What was read of a frame that is not complete. It outlives `receive`, because a signal handler of the user's code
+# may raise in the middle of it, and the rest of the frame must still find its beginning.
+_partial: dict[int, bytearray] = {}
+
+
+class ProtocolError(Exception):
+    """The other side sent what is no frame."""
+
+
+def send(fd: int, obj: dict[str, Any]) -> None:
+    """Send one frame. `ValueError`/`TypeError` if it is no JSON or too large; then nothing has been sent."""
+    payload = dumps(obj).encode("utf-8", "replace")
+    if len(payload) > MAX_FRAME:
+        raise ValueError(f"a frame of {len(payload)} bytes exceeds the {MAX_FRAME} bytes that one may have")
+    view = memoryview(len(payload).to_bytes(_HEADER, "big") + payload)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def receive(fd: int) -> dict[str, Any] | None:
+    """Read one frame; `None` when the other side has closed. `ProtocolError` for what is no frame."""
+    buffer = _partial.setdefault(fd, bytearray())
+    if not _fill(fd, buffer, _HEADER):
+        return None
+    length = int.from_bytes(buffer[:_HEADER], "big")
+    if not 1 <= length <= MAX_FRAME:
+        raise ProtocolError(f"a frame of {length} bytes")
+    if not _fill(fd, buffer, _HEADER + length):
+        return None
+    payload = bytes(buffer[_HEADER:])
+    del _partial[fd]
+    try:
+        frame = loads(payload.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"no JSON: {error}") from None
+    if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
+        raise ProtocolError("no object with a type")
+    return frame
+
+
+def _fill(fd: int, buffer: bytearray, size: int) -> bool:
+    """Read until `buffer` has exactly `size` bytes; false if the stream ends before."""
+    while len(buffer) < size:
+        # os.read itself starts again after EINTR, unless a signal handler raises.
+        piece = os.read(fd, min(size - len(buffer), _CHUNK))
+        if not piece:
+            return False
+        buffer += piece
+    return True
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _accelerated() -> tuple[Callable[[Any], str], Callable[[str], Any]]:
+    """JSON by the C accelerator that the `json` package is built on; raises where it is missing or different."""
+    import _json
+
+    class Rules:
+        strict = True
+        object_hook = None
+        object_pairs_hook = None
+        parse_float = float
+        parse_int = int
+        parse_constant = staticmethod(_no_constant)
+
+    def refuse(value: object) -> Any:
+        raise TypeError(f"a {type(value).__name__} is not JSON")
+
+    scan = _json.make_scanner(Rules())
+    encode = _json.make_encoder(None, refuse, _json.encode_basestring, None, ":", ",", False, False, False)
+
+    def fast_dumps(value: Any) -> str:
+        return "".join(encode(value, 0))
+
+    def fast_loads(text: str) -> Any:
+        text = text.strip(" \t\r\n")
+        try:
+            value, end = scan(text, 0)
+        except StopIteration:
+            raise ValueError("no JSON value") from None
+        if end != len(text):
+            raise ValueError("text after the JSON value")
+        return value
+
+    if fast_loads(fast_dumps({"a": [1, "é", None]})) != {"a": [1, "é", None]}:
+        raise TypeError("the accelerator is not the one we know")
+    return fast_dumps, fast_loads
+
+
+def _plain() -> tuple[Callable[[Any], str], Callable[[str], Any]]:
+    import json
+
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+    return encoder.encode, json.JSONDecoder(parse_constant=_no_constant).decode
+
+
+try:
+    dumps, loads = _accelerated()
+except (ImportError, AttributeError, TypeError, ValueError):
+    dumps, loads = _plain()

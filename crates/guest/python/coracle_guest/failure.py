@@ -1,0 +1,197 @@
+"""What is told about a program that failed: a stable code, a message, the user's own frames, a hint where one helps.
+
+Loaded only when something has failed.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+from coracle_guest import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator
+
+MESSAGE_BYTES = 8 * 1024
+_CHAIN_LIMIT = 32
+_LONG_SOURCE = 1024 * 1024
+
+HINTS = {
+    "memory": "a limit of this sandbox: memory; work on smaller pieces, or raise the memory limit",
+    "processes": "a limit of this sandbox: processes and threads; start fewer at once, or raise the process limit",
+    "files": "a limit of this sandbox: open files; close those not in use, or raise the limit of open files",
+    "disk": "a limit of this sandbox: disk space or file size; delete what is not needed, or raise the quota",
+    "output": "a limit of this sandbox: output; print less and write the rest to a file, or raise the output limit",
+    "network": "network is off in this sandbox; allow it with execution.allow_network_access",
+}
+
+ROUTES = ("/proc/net/route", "/proc/net/ipv6_route")
+"""Where the kernel lists the ways out of this network namespace."""
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_UNREACHABLE = {errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH}
+_STARTERS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "fork_exec", "_fork_exec", "start_new_thread"}
+
+
+def exception(error: BaseException) -> dict[str, Any]:
+    """The `error` of a `done` frame for what the user's code raised."""
+    from coracle_guest import frames
+
+    try:
+        code = _code(error)
+        hint = HINTS.get(code)
+        if hint is None and _is_network(error):
+            hint = HINTS["network"]
+    except Exception:
+        # An exception class may do anything when it is asked for its attributes.
+        code, hint = "exception", None
+    return _error(code, message(error), frames.render(error), hint)
+
+
+def rejected(error: BaseException, length: int) -> dict[str, Any]:
+    """The `error` for code of this length that does not compile."""
+    from coracle_guest import frames
+
+    if isinstance(error, (MemoryError, RecursionError)):
+        # The parser says so of expressions that are nested too deeply for it; only of long code is it to be believed.
+        if length > _LONG_SOURCE:
+            return _error("memory", message(error), "", HINTS["memory"])
+        return _error("syntax", "SyntaxError: the code is nested too deeply", "", None)
+    if not isinstance(error, SyntaxError):
+        return _error("syntax", f"SyntaxError: {error}", "", None)
+    place = f"line {error.lineno}"
+    if error.offset:
+        place += f", column {error.offset}"
+    name = text.type_name(error)
+    return _error("syntax", text.cap(f"{name}: {error.msg} ({place})", MESSAGE_BYTES), frames.render(error), None)
+
+
+def plain(code: str, message: str) -> dict[str, Any]:
+    """An `error` that no exception stands for."""
+    return _error(code, text.cap(message, MESSAGE_BYTES), "", HINTS.get(code))
+
+
+def message(error: BaseException) -> str:
+    """`TypeName: text`, as the last line of a traceback has it."""
+    name = text.type_name(error)
+    try:
+        words = str(error)
+    except BaseException as broken:
+        words = f"<its str raised {text.type_name(broken)}>"
+    return text.cap(f"{name}: {words}" if words else name, MESSAGE_BYTES)
+
+
+def _error(code: str, message: str, traceback: str, hint: str | None) -> dict[str, Any]:
+    error = {"code": code, "message": message, "traceback": traceback}
+    if hint is not None:
+        error["hint"] = hint
+    return error
+
+
+def _code(error: BaseException) -> str:
+    # Only what was raised, and what it was explicitly raised from: an error handled on the way is not the reason.
+    for link in _causes(error):
+        code = _limit(link)
+        if code is not None:
+            return code
+    return "exception"
+
+
+def _limit(error: BaseException) -> str | None:
+    if isinstance(error, MemoryError):
+        return "memory"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error.args[:1]):
+        return "processes"
+    if not isinstance(error, OSError):
+        return None
+    if error.errno in _DISK:
+        return "disk"
+    if error.errno == errno.EMFILE:
+        return "files"
+    if error.errno == errno.ENOMEM:
+        return "memory"
+    if error.errno == errno.EAGAIN and _starts_process(error):
+        return "processes"
+    if error.errno == errno.EPIPE and _output_is_closed():
+        return "output"
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(_CHAIN_LIMIT):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__
+
+
+def _starts_process(error: BaseException) -> bool:
+    """Whether this came from starting a process, and not from a descriptor that would block: both are EAGAIN."""
+    last = None
+    trace = error.__traceback__
+    while trace is not None:
+        last = trace.tb_frame.f_code
+        trace = trace.tb_next
+    return last is not None and not _STARTERS.isdisjoint(last.co_names)
+
+
+def _output_is_closed() -> bool:
+    """Whether the host has stopped reading our output, which it does when there was too much of it."""
+    import select
+
+    poll = select.poll()
+    for fd in (1, 2):
+        poll.register(fd, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _is_network(error: BaseException) -> bool:
+    """Whether the reason, however wrapped, is that there is no network here."""
+    pending: list[Any] = [error]
+    seen: set[int] = set()
+    while pending and len(seen) < _CHAIN_LIMIT:
+        link = pending.pop()
+        if not isinstance(link, BaseException) or id(link) in seen:
+            continue
+        seen.add(id(link))
+        if isinstance(link, PermissionError) and _in_socket_code(link):
+            return True
+        if isinstance(link, OSError) and (link.errno in _UNREACHABLE or _is_name_error(link)):
+            return not _has_route()
+        # `reason` is where urllib keeps what it wraps.
+        pending += (link.__cause__, link.__context__, getattr(link, "reason", None))
+        pending += getattr(link, "exceptions", ())
+    return False
+
+
+def _is_name_error(error: OSError) -> bool:
+    socket = sys.modules.get("_socket")
+    return socket is not None and isinstance(error, socket.gaierror)
+
+
+def _in_socket_code(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename.endswith(("/socket.py", "/asyncio/selector_events.py", "/asyncio/base_events.py")):
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _has_route() -> bool:
+    """Whether anything but this machine can be reached: then a host that cannot be found is just that."""
+    for path in ROUTES:
+        try:
+            with open(path, encoding="ascii") as lines:
+                for line in lines:
+                    columns = line.split()
+                    device = columns[0] if len(columns) == 11 else columns[-1]
+                    if columns[0] != "Iface" and device != "lo":
+                        return True
+        except (OSError, IndexError, ValueError):
+            continue
+    return False

@@ -1,0 +1,73 @@
+"""Tracebacks as the user's code deserves them: its own frames, and where in a library it came to an end.
+
+A model that reads a traceback pays for every line, so of the frames of libraries only the last is kept, and only if it
+comes after the user's last one. Frames of this package are never shown. Chained errors keep their chain.
+"""
+
+from __future__ import annotations
+
+import os
+
+from coracle_guest import sources, text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TRACEBACK_BYTES = 16 * 1024
+
+USER_ROOTS = ("/workspace", "/coracle/skills", "/skills", "/tools")
+"""Folders whose modules belong to the user as much as the code itself."""
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_DYNAMIC = ("<string>", "<stdin>")
+
+
+def render(error: BaseException) -> str:
+    """The traceback as text; empty if there is no telling, which must not hide the error itself."""
+    try:
+        import traceback
+
+        sources.show_all()
+        shown = traceback.TracebackException(type(error), error, error.__traceback__, compact=True)
+        _trim(shown)
+        return text.cap("".join(shown.format()).rstrip("\n"), TRACEBACK_BYTES)
+    except BaseException:
+        return ""
+
+
+def _trim(shown: Any) -> None:
+    """Take out frames, here and in every error that this one is chained to."""
+    pending = [shown]
+    done: set[int] = set()
+    while pending:
+        part = pending.pop()
+        if part is None or id(part) in done:
+            continue
+        done.add(id(part))
+        if part.stack is not None:
+            part.stack[:] = _kept(part.stack)
+        pending += (part.__cause__, part.__context__)
+        pending += getattr(part, "exceptions", None) or ()
+
+
+def _kept(stack: list[Any]) -> list[Any]:
+    kept = []
+    library = None
+    for frame in stack:
+        if frame.filename.startswith(_OWN):
+            continue
+        if _is_users(frame.filename):
+            kept.append(frame)
+            library = None
+        else:
+            library = frame
+    if library is not None:
+        kept.append(library)
+    return kept
+
+
+def _is_users(name: str) -> bool:
+    if sources.is_code(name) or name in _DYNAMIC:
+        return True
+    return any(name.startswith(root + "/") for root in USER_ROOTS)

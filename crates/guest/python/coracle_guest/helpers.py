@@ -1,0 +1,227 @@
+"""Functions that small programs may use without importing anything.
+
+They are put into the user's namespace by name (see `interpreter.HELPERS`), so that a program of three lines stays one
+of three lines. Relative paths are relative to the working directory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterable
+
+
+def read_file(path: str | os.PathLike[str], encoding: str | None = "utf-8") -> str | bytes:
+    """The content of a file as text; as bytes if `encoding` is None."""
+    if encoding is None:
+        with open(path, "rb") as file:
+            return file.read()
+    with open(path, encoding=encoding) as text:
+        return text.read()
+
+
+def write_file(path: str | os.PathLike[str], content: Any) -> str:
+    """Write text, bytes, or anything else as indented JSON. Missing folders are made.
+
+    >>> write_file("out/report.txt", "done")
+    'Successfully wrote 4 bytes to out/report.txt'
+    """
+    if isinstance(content, str):
+        data = content.encode("utf-8", "surrogateescape")
+    elif isinstance(content, (bytes, bytearray, memoryview)):
+        data = bytes(content)
+    else:
+        data = _json(content).encode("utf-8")
+    folder = os.path.dirname(os.fspath(path))
+    if folder:
+        os.makedirs(folder, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+    return f"Successfully wrote {len(data)} bytes to {os.fspath(path)}"
+
+
+def list_files(path: str | os.PathLike[str] = ".", pattern: str = "*") -> list[str]:
+    """The files in a folder whose names match, sorted; `**/*.csv` also looks into its subfolders.
+
+    The paths can be given to `read_file` as they are: they begin with `path`, unless that is the working directory.
+    """
+    import glob
+
+    folder = os.fspath(path)
+    if not os.path.isdir(folder):
+        raise NotADirectoryError(f"not a folder: {folder}")
+    found = glob.glob(pattern, root_dir=folder, recursive=True)
+    paths = (os.path.normpath(os.path.join(folder, name)) for name in found)
+    return sorted({name for name in paths if os.path.isfile(name)})
+
+
+def delete_file(path: str | os.PathLike[str]) -> str:
+    """Delete one file."""
+    os.remove(path)
+    return f"Deleted {os.fspath(path)}"
+
+
+def filter_by_field(items: Iterable[Any], field: str, value: Any) -> list[Any]:
+    """The items whose field equals `value`, or for which `value(field)` is true if it is a function.
+
+    Items may be dictionaries or objects; `"user.name"` looks into nested ones. An item without the field never matches.
+
+    >>> filter_by_field([{"n": 1}, {"n": 2}], "n", lambda n: n > 1)
+    [{'n': 2}]
+    """
+    matches: Callable[[Any], Any] = value if callable(value) else lambda found: found == value
+    return [item for item in items if (found := _field(item, field)) is not _MISSING and matches(found)]
+
+
+def summarize_list(items: Iterable[Any], max_items: int = 5) -> dict[str, Any]:
+    """How many items there are, the first few of them, and the fields that dictionaries among these have.
+
+    >>> summarize_list(range(10), 2)
+    {'count': 10, 'items': [0, 1], 'remaining': 8}
+    """
+    everything = list(items)
+    shown = everything[: max(max_items, 0)]
+    summary: dict[str, Any] = {"count": len(everything), "items": shown, "remaining": len(everything) - len(shown)}
+    fields = _columns([item for item in shown if isinstance(item, dict)])
+    if fields:
+        summary["fields"] = fields
+    return summary
+
+
+def aggregate_stats(items: Iterable[Any], field: str) -> dict[str, Any]:
+    """Count, sum, mean, median, min, max and standard deviation of a numeric field.
+
+    Text that reads as a number counts as one; `missing` says how many items had no number there.
+
+    >>> aggregate_stats([{"n": 1}, {"n": 3}, {}], "n")["mean"]
+    2
+    """
+    import statistics
+
+    numbers: list[Any] = []
+    missing = 0
+    for item in items:
+        number = _number(_field(item, field))
+        if number is None:
+            missing += 1
+        else:
+            numbers.append(number)
+    stats: dict[str, Any] = {"field": field, "count": len(numbers), "missing": missing}
+    if numbers:
+        stats["sum"] = sum(numbers)
+        stats["mean"] = statistics.mean(numbers)
+        stats["median"] = statistics.median(numbers)
+        stats["min"] = min(numbers)
+        stats["max"] = max(numbers)
+        stats["stdev"] = statistics.stdev(numbers) if len(numbers) > 1 else 0.0
+    return stats
+
+
+def format_output(data: Any, format: str = "json") -> str:
+    """Data as text: `json`, `text` (one line per item), `table`, `markdown` or `csv`.
+
+    The last three want a list of dictionaries, one row each; other values become a single column.
+    """
+    if format == "json":
+        return _json(data)
+    if format == "text":
+        return _lines(data)
+    if format not in ("table", "markdown", "csv"):
+        raise ValueError(f"no such format: {format!r}; use json, text, table, markdown or csv")
+    columns, rows = _grid(data)
+    if format == "csv":
+        import csv
+        import io
+
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([columns, *rows])
+        return out.getvalue()
+    if format == "markdown":
+        rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+        lines = [columns, ["---"] * len(columns), *rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    rows = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *rows)]
+    rule = ["-" * width for width in widths]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in [columns, rule, *rows]
+    )
+
+
+_MISSING: Any = object()
+
+
+def _field(item: Any, path: str) -> Any:
+    if isinstance(item, dict) and path in item:
+        return item[path]
+    for name in path.split("."):
+        if isinstance(item, dict):
+            item = item.get(name, _MISSING)
+        elif isinstance(item, (list, tuple)) and name.isdecimal():
+            item = item[int(name)] if int(name) < len(item) else _MISSING
+        else:
+            item = getattr(item, name, _MISSING)
+        if item is _MISSING:
+            break
+    return item
+
+
+def _number(value: Any) -> Any:
+    from numbers import Number
+
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, Number):
+        # NaN has no place in an order.
+        return value if value == value else None
+    if isinstance(value, str):
+        for kind in (int, float):
+            try:
+                return kind(value)
+            except ValueError:
+                continue
+    return None
+
+
+def _json(data: Any) -> str:
+    import json
+
+    from coracle_guest import encode
+
+    # A file may be of any size, so there is no budget here.
+    plain = encode.Encoder(sys.maxsize).convert(data)
+    return json.dumps(plain, indent=2, ensure_ascii=False)
+
+
+def _lines(data: Any) -> str:
+    if isinstance(data, str):
+        return data
+    if isinstance(data, dict):
+        return "\n".join(f"{key}: {_cell(value)}" for key, value in data.items())
+    if isinstance(data, (list, tuple, set, frozenset)):
+        return "\n".join(
+            ", ".join(_lines(item).split("\n")) if isinstance(item, dict) else _cell(item) for item in data
+        )
+    return str(data)
+
+
+def _grid(data: Any) -> tuple[list[str], list[list[str]]]:
+    if isinstance(data, dict):
+        data = [{"key": key, "value": value} for key, value in data.items()]
+    elif isinstance(data, str) or not hasattr(data, "__iter__"):
+        data = [data]
+    items = [item if isinstance(item, dict) else {"value": item} for item in data]
+    columns = _columns(items)
+    return [str(column) for column in columns], [[_cell(item.get(column, "")) for column in columns] for item in items]
+
+
+def _columns(items: list[dict[Any, Any]]) -> list[Any]:
+    """The keys of all items, in the order in which they are met."""
+    return list(dict.fromkeys(key for item in items for key in item))
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)

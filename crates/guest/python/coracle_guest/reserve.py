@@ -1,0 +1,41 @@
+"""A little of what the code may use up, kept back so that there is always an answer.
+
+To explain a failure, modules must be read and text be made. If the failure is that no memory or no descriptors are
+left, that takes some of both.
+"""
+
+from __future__ import annotations
+
+import os
+
+_DESCRIPTORS = 3
+_MEMORY = 4 * 1024 * 1024
+
+
+class Reserve:
+    """Taken before a run, given up when it fails."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+        self._memory = bytearray()
+
+    def take(self) -> None:
+        """Set aside what is missing, as far as it can be had."""
+        try:
+            # Zeroed pages that are never touched: this is address space, not memory in use.
+            self._memory = self._memory or bytearray(_MEMORY)
+            while len(self._descriptors) < _DESCRIPTORS:
+                self._descriptors.append(os.dup(2))
+        except (OSError, MemoryError):
+            # The code of an earlier run holds all there is.
+            pass
+
+    def give_up(self) -> None:
+        """Make it all available."""
+        self._memory = bytearray()
+        while self._descriptors:
+            try:
+                os.close(self._descriptors.pop())
+            except OSError:
+                # The code has closed what it did not open.
+                pass

@@ -1,0 +1,114 @@
+"""Runs bash code as a child process whose output goes straight to the host.
+
+What a session keeps between bash runs (variables, functions, the directory) travels through two files that the shell
+writes when it exits; see `shell_state`.
+"""
+
+from __future__ import annotations
+
+import os
+from _signal import SIGPIPE, SIGXFSZ
+
+from coracle_guest import channel, failure, shell_state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SHELLS = ("/bin/bash", "/usr/bin/bash")
+
+ARGUMENT_BYTES = 100 * 1024
+"""Longer code goes through a file: the kernel takes no single argument of 128 KiB."""
+
+_SYNTAX_STATUS = (1, 2)
+
+
+def run(code: str, variables: dict[str, Any]) -> dict[str, Any]:
+    """Run one script; the answer is what a `done` frame says, without its `type` and `id`."""
+    reason = _refusal(code, variables)
+    if reason is not None:
+        return _failed(failure.plain("exception", reason), 1)
+    bash = next((path for path in SHELLS if os.access(path, os.X_OK)), None)
+    if bash is None:
+        return _failed(failure.plain("exception", "there is no bash in this sandbox"), 127)
+    texts = {name: value if isinstance(value, str) else channel.dumps(value) for name, value in variables.items()}
+    environment = dict(os.environ)
+    state = shell_state.State()
+    try:
+        environment["BASH_ENV"] = state.write_prelude(texts)
+    except OSError:
+        # A full /tmp must not keep anybody from running `rm`. This run neither sees nor keeps earlier variables.
+        environment.update(texts)
+    try:
+        arguments = ["bash", "-c", *_arguments(code, state)]
+        status = _spawn(bash, arguments, environment, quiet=False)
+        state.adopt()
+        if status == 0:
+            return {"ok": True, "exit_code": 0}
+        return _failed(_explain(bash, code, state, status), status if status > 0 else 128 - status)
+    except OSError as error:
+        return _failed(failure.exception(error), 1)
+
+
+def _refusal(code: str, variables: dict[str, Any]) -> str | None:
+    if "\0" in code:
+        return "bash code cannot contain null characters"
+    for name, value in variables.items():
+        if not (name.isascii() and name.isidentifier()):
+            return f"the variable name {name[:100]!r} is not a valid name in bash"
+        if name.startswith("__") and name.endswith("__"):
+            return f"the variable name {name[:100]!r} is reserved: it begins and ends with two underscores"
+        if isinstance(value, str) and "\0" in value:
+            return f"the value of {name[:100]!r} contains a null character, which bash cannot hold"
+    return None
+
+
+def _arguments(code: str, state: shell_state.State) -> list[str]:
+    """What follows `-c`, so that `$0` is `bash` in any case."""
+    if len(code.encode("utf-8", "surrogateescape")) <= ARGUMENT_BYTES:
+        return [code, "bash"]
+    return [f'eval "$(<{shell_state.quote(state.write_code(code))})"', "bash"]
+
+
+def _spawn(bash: str, arguments: list[str], environment: dict[str, str], quiet: bool) -> int:
+    """Run to the end; the exit status, or minus the signal. Jobs left in the background are not waited for."""
+    actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)] if quiet else []
+    pid = os.posix_spawn(
+        bash,
+        arguments,
+        environment,
+        file_actions=actions,
+        # A group of its own: `kill 0` is meant for the script, not for us.
+        setpgroup=0,
+        # Python ignores these two, and we block signals between runs; a shell expects neither.
+        setsigdef=(SIGPIPE, SIGXFSZ),
+        setsigmask=(),
+    )
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _explain(bash: str, code: str, state: shell_state.State, status: int) -> dict[str, Any]:
+    if status < 0:
+        return failure.plain("exception", f"bash was ended by signal {_signal_name(-status)}")
+    if status in _SYNTAX_STATUS and _spawn(bash, ["bash", "-n", *_check(code, state)], dict(os.environ), quiet=True):
+        return failure.plain("syntax", f"bash exited with status {status}: syntax error, see stderr")
+    return failure.plain("exception", f"bash exited with status {status}")
+
+
+def _check(code: str, state: shell_state.State) -> list[str]:
+    if len(code.encode("utf-8", "surrogateescape")) <= ARGUMENT_BYTES:
+        return ["-c", code]
+    return [state.write_code(code)]
+
+
+def _signal_name(number: int) -> str:
+    from signal import Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _failed(error: dict[str, Any], status: int) -> dict[str, Any]:
+    return {"ok": False, "exit_code": status, "error": error}

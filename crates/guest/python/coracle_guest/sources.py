@@ -1,0 +1,95 @@
+"""The source of each run, for whoever shows a traceback: ours, or `traceback`, `warnings` and `inspect` in user code.
+
+These read `linecache`, whose import is slow on some versions and needed by no run that goes well. So the lines are put
+into its cache at once if it is there already, and otherwise at the moment somebody imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+_sources: dict[str, str] = {}
+
+
+def filename(run: int) -> str:
+    """The name under which tracebacks show the code of the n-th run of this process."""
+    return "<code>" if run == 1 else f"<code {run}>"
+
+
+def is_code(name: str) -> bool:
+    """Whether a file name of a traceback is the code of some run."""
+    return name in _sources
+
+
+def register(name: str, source: str) -> None:
+    """Keep the source of one run."""
+    _sources[name] = source
+    linecache = sys.modules.get("linecache")
+    if linecache is not None:
+        _publish(linecache)
+
+
+def show_all() -> None:
+    """Make sure that tracebacks made now show lines, even if the user's code has emptied the cache."""
+    import linecache
+
+    _publish(linecache)
+
+
+def watch_imports() -> None:
+    """Fill the cache of `linecache` as soon as it is imported."""
+    if "linecache" not in sys.modules and _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+
+
+def _publish(linecache: ModuleType) -> None:
+    try:
+        for name, source in _sources.items():
+            # No time of change: `checkcache` then leaves the entry alone.
+            lines = [line + "\n" for line in source.split("\n")]
+            linecache.cache[name] = (len(source), None, lines, name)
+    except Exception:
+        # The user's code may have replaced it. Without lines a traceback is still a traceback.
+        pass
+
+
+class _Finder:
+    """Stands first in `sys.meta_path` until `linecache` is imported, and only answers for that name."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "linecache":
+            return None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                spec.loader = _Loader(spec.loader)
+                return spec
+        return None
+
+
+class _Loader:
+    """The loader of `linecache`, with one more step at its end."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: Any) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        # From here on the module is like any other.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        _publish(module)
+
+
+_finder = _Finder()

@@ -1,0 +1,79 @@
+"""`sys.stdin`, `sys.stdout` and `sys.stderr` of the user's code, and putting them right again between runs.
+
+Code may replace or close the streams, and even close the descriptors beneath. That is its own business during a run;
+the next run of a session starts with working ones.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+
+class Streams:
+    """The three standard streams and what is needed to make them again."""
+
+    def __init__(self) -> None:
+        # Copies that the code does not know of. They are not inherited by programs that it starts.
+        self._copies = {fd: os.dup(fd) for fd in (1, 2)}
+        self._stdout = _writer(1, "<stdout>")
+        self._stderr = _writer(2, "<stderr>")
+        self._stdin = sys.stdin
+
+    def prepare(self) -> None:
+        """Give the next run working streams."""
+        for fd, copy in self._copies.items():
+            if not _same_file(fd, copy):
+                try:
+                    os.dup2(copy, fd)
+                except OSError:
+                    # The code has closed our copy too. Output is lost then; the answer is not.
+                    pass
+        if self._stdout.closed:
+            self._stdout = _writer(1, "<stdout>")
+        if self._stderr.closed:
+            self._stderr = _writer(2, "<stderr>")
+        if self._stdin is None or self._stdin.closed:
+            self._stdin = _empty_input()
+        sys.stdin = sys.__stdin__ = self._stdin
+        sys.stdout = sys.__stdout__ = self._stdout
+        sys.stderr = sys.__stderr__ = self._stderr
+
+    def flush(self) -> None:
+        """Bring all output on its way, whatever has become of the streams."""
+        theirs = (getattr(sys, name, None) for name in ("stdout", "stderr"))
+        for stream in (*theirs, self._stdout, self._stderr):
+            try:
+                stream.flush()
+            except BaseException:
+                # Closed, replaced by something that is no stream, or nobody reads: nothing more can be done.
+                pass
+
+
+def _writer(fd: int, name: str) -> TextIO:
+    """A text stream that writes at each end of line, so that output is seen while the code runs."""
+    # closefd=False: `sys.stdout.close()` closes the stream and not the pipe.
+    raw = io.FileIO(fd, "w", closefd=False)
+    raw.name = name
+    stream = io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n", line_buffering=True
+    )
+    stream.mode = "w"
+    return stream
+
+
+def _empty_input() -> TextIO:
+    return io.TextIOWrapper(io.BufferedReader(io.FileIO(os.devnull)), encoding="utf-8")
+
+
+def _same_file(fd: int, copy: int) -> bool:
+    try:
+        here, there = os.fstat(fd), os.fstat(copy)
+    except OSError:
+        return False
+    return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)

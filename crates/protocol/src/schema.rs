@@ -1,0 +1,22 @@
+//! The frozen schema: a change of the frames is a decision, not an accident.
+
+use crate::{FromGuest, ToGuest, VERSION};
+use std::path::Path;
+
+/// Regenerate with `CORACLE_UPDATE=1 cargo test -p coracle-protocol`, and raise `VERSION` if an older guest would
+/// misunderstand.
+#[test]
+fn the_frames_are_those_of_the_schema_file() {
+    let schema = serde_json::json!({
+        "version": VERSION,
+        "to_guest": schemars::schema_for!(ToGuest),
+        "from_guest": schemars::schema_for!(FromGuest),
+    });
+    let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("schema/v{VERSION}.json"));
+    if std::env::var_os("CORACLE_UPDATE").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text, "see the comment above this test");
+}

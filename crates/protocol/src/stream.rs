@@ -1,0 +1,163 @@
+use crate::MAX_FRAME;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Why a stream of frames cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The length is zero or over [`MAX_FRAME`].
+    #[error("frame of {0} bytes: between 1 and {MAX_FRAME} are allowed")]
+    Length(usize),
+    /// The bytes are no frame of this protocol.
+    #[error("malformed frame: {0}")]
+    Malformed(serde_json::Error),
+    /// The value does not serialise.
+    #[error("frame cannot be written: {0}")]
+    Unwritable(serde_json::Error),
+    /// The stream ended inside a frame.
+    #[error("the stream ended inside a frame")]
+    Cut,
+    /// The stream failed.
+    #[error("stream: {0}")]
+    Io(#[from] io::Error),
+}
+
+const HEADER: usize = 4;
+
+/// How much is read at once.
+const CHUNK: usize = 64 << 10;
+
+/// Cuts a byte stream into frames. Holds at most one frame and one chunk.
+#[derive(Debug, Default)]
+pub struct FrameBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl FrameBuffer {
+    /// Takes what was read.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
+        } else if self.start > CHUNK {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame, if it is there.
+    pub fn pop<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let waiting = self.bytes.get(self.start..).unwrap_or_default();
+        let Some((header, rest)) = waiting.split_first_chunk::<HEADER>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*header) as usize;
+        if length == 0 || length > MAX_FRAME {
+            return Err(FrameError::Length(length));
+        }
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        let frame = serde_json::from_slice(body).map_err(FrameError::Malformed)?;
+        self.start += HEADER + length;
+        Ok(Some(frame))
+    }
+
+    /// Nothing of an unfinished frame is held.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.bytes.len()
+    }
+}
+
+/// Reads until a whole frame is there; `None` at the end of the stream. May be dropped at any await without losing
+/// bytes: what was read stays in `buffer`.
+pub async fn read_frame<T, R>(stream: &mut R, buffer: &mut FrameBuffer) -> Result<Option<T>, FrameError>
+where
+    T: DeserializeOwned,
+    R: AsyncRead + Unpin + ?Sized,
+{
+    loop {
+        if let Some(frame) = buffer.pop()? {
+            return Ok(Some(frame));
+        }
+        let mut chunk = Vec::with_capacity(CHUNK);
+        if stream.read_buf(&mut chunk).await? == 0 {
+            return if buffer.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
+        }
+        buffer.push(&chunk);
+    }
+}
+
+/// Writes one frame.
+pub async fn write_frame<T, W>(stream: &mut W, frame: &T) -> Result<(), FrameError>
+where
+    T: Serialize,
+    W: AsyncWrite + Unpin + ?Sized,
+{
+    let mut bytes = vec![0; HEADER];
+    serde_json::to_writer(&mut bytes, frame).map_err(FrameError::Unwritable)?;
+    let length = bytes.len() - HEADER;
+    if length > MAX_FRAME {
+        return Err(FrameError::Length(length));
+    }
+    let header = u32::try_from(length).map_err(|_| FrameError::Length(length))?.to_be_bytes();
+    bytes[..HEADER].copy_from_slice(&header);
+    stream.write_all(&bytes).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FrameBuffer, FrameError};
+    use crate::{FromGuest, MAX_FRAME, ToGuest};
+    use proptest::prelude::*;
+
+    fn framed(body: &[u8]) -> Vec<u8> {
+        let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    #[test]
+    fn a_frame_may_come_byte_by_byte_and_two_at_once() {
+        let frame = framed(br#"{"type":"done","id":1,"ok":true,"exit_code":0}"#);
+        let mut buffer = FrameBuffer::default();
+        for byte in &frame[..frame.len() - 1] {
+            buffer.push(&[*byte]);
+            assert!(buffer.pop::<FromGuest>().unwrap().is_none());
+        }
+        buffer.push(&frame[frame.len() - 1..]);
+        buffer.push(&frame);
+        assert!(buffer.pop::<FromGuest>().unwrap().is_some());
+        assert!(buffer.pop::<FromGuest>().unwrap().is_some());
+        assert!(buffer.pop::<FromGuest>().unwrap().is_none());
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn lengths_out_of_range_are_refused_before_the_body_comes() {
+        for length in [0, u32::try_from(MAX_FRAME).unwrap() + 1, u32::MAX] {
+            let mut buffer = FrameBuffer::default();
+            buffer.push(&length.to_be_bytes());
+            assert!(matches!(buffer.pop::<FromGuest>(), Err(FrameError::Length(_))));
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_no_stack_overflow() {
+        let body = format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{}"#, "[".repeat(1_000_000));
+        let mut buffer = FrameBuffer::default();
+        buffer.push(&framed(body.as_bytes()));
+        assert!(matches!(buffer.pop::<FromGuest>(), Err(FrameError::Malformed(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(code in ".*", id: u64) {
+            let frame = ToGuest::Run { id, language: "python".into(), code, vars: serde_json::Map::new(), result_bytes: 1 };
+            let mut buffer = FrameBuffer::default();
+            buffer.push(&framed(&serde_json::to_vec(&frame).unwrap()));
+            prop_assert_eq!(buffer.pop::<ToGuest>().unwrap(), Some(frame));
+        }
+    }
+}

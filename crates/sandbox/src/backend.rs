@@ -1,0 +1,113 @@
+use async_trait::async_trait;
+use coracle_protocol::FrameBuffer;
+use coracle_types::{Enforced, Limits};
+use std::fmt;
+use std::path::PathBuf;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Why no sandbox could be had.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The workspace is missing, no folder, or not usable.
+    #[error("workspace {path:?}: {reason}")]
+    Workspace {
+        /// What was asked for.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No interpreter.
+    #[error(transparent)]
+    Python(#[from] crate::PythonError),
+    /// The machine does not give what was demanded.
+    #[error("full isolation was demanded, but this machine lacks: {0}")]
+    NotFull(String),
+    /// Anything else that stands in the way.
+    #[error("no sandbox: {0}")]
+    Unavailable(String),
+}
+
+/// What a sandbox is wanted for.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// A folder of the host that becomes `/workspace`.
+    pub workspace: PathBuf,
+    /// What the sandbox may use.
+    pub limits: Limits,
+}
+
+/// Makes sandboxes.
+///
+/// Contract: a sandbox is fresh, sees nothing of any other, has its workspace at `/workspace`, and has said `ready`.
+/// `open` may be dropped at any time and leaves nothing behind.
+#[async_trait]
+pub trait Backend: Send + Sync + fmt::Debug {
+    /// A fresh sandbox.
+    async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError>;
+
+    /// Ends all sandboxes and everything that makes them; returns when nothing is left.
+    async fn shutdown(&self);
+}
+
+/// An open sandbox. Dropped, it is killed.
+pub struct Sandbox {
+    /// The guest's frames, to it.
+    pub to_guest: Box<dyn AsyncWrite + Send + Sync + Unpin>,
+    /// The guest's frames, from it.
+    pub from_guest: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// What has been read of them and not been looked at.
+    pub buffer: FrameBuffer,
+    /// What the code prints.
+    pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// What it complains of.
+    pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
+    /// The folder of the host behind `/artifacts`: removed with the sandbox unless somebody moves it away.
+    pub artifacts: PathBuf,
+    /// How limits are held.
+    pub enforced: Enforced,
+    /// For [`LimitsReport::tier`](coracle_types::LimitsReport).
+    pub tier: String,
+    /// Ends it.
+    pub control: Box<dyn Control>,
+}
+
+impl fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sandbox").field("tier", &self.tier).field("artifacts", &self.artifacts).finish_non_exhaustive()
+    }
+}
+
+/// The life of a sandbox. Dropped, the sandbox is killed.
+#[async_trait]
+pub trait Control: Send + Sync {
+    /// Kills every process in the sandbox, now.
+    fn kill(&self);
+
+    /// Waits until the sandbox is gone and says how it ended.
+    async fn exit(&mut self) -> Exit;
+
+    /// What limits it has run into so far, as far as is known.
+    async fn causes(&mut self) -> Vec<Cause>;
+}
+
+/// How a sandbox ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// As shells count: 128 + N is signal N.
+    pub status: i32,
+    /// Limits it has run into.
+    pub causes: Vec<Cause>,
+}
+
+/// A limit that a sandbox ran into, as the host saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The memory of the tree.
+    Memory,
+    /// Processes and threads.
+    Processes,
+    /// The workspace or the artifacts; which, and how.
+    Disk(String),
+    /// The sandbox never became one: a step of its confinement failed.
+    Setup(String),
+}

@@ -1,0 +1,269 @@
+//! Sandboxes out of Linux namespaces: a launcher process, a warmed Python, and a pool of prepared children.
+//!
+//! Reading order: `pool.rs` (what the server keeps ready), `link.rs` (how it talks to the launcher), `launcher.rs` (the
+//! process that makes sandboxes), `launcher/confinement.rs` (what is done to each).
+
+mod cgroup;
+mod disk;
+mod guest_files;
+mod instance;
+mod launcher;
+mod link;
+mod messages;
+mod pool;
+mod python;
+mod sandbox;
+mod watch;
+
+pub use launcher::launcher_main;
+pub use python::PythonError;
+
+use crate::{Backend, Sandbox, SandboxError, Spec};
+use async_trait::async_trait;
+use coracle_types::{Enforced, Limits, Mechanism};
+use link::Link;
+use messages::{Ask, Bind, CgroupKind, Start, Started};
+use pool::Pool;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// The argument that makes a program which embeds this crate the launcher: it must then call [`launcher_main`].
+pub const LAUNCHER_ARGUMENT: &str = "__launcher";
+
+/// How the native backend is set up.
+#[derive(Clone, Debug)]
+pub struct NativeConfig {
+    /// The data folder.
+    pub home: PathBuf,
+    /// The program that is started as the launcher; normally the running one.
+    pub launcher: PathBuf,
+    /// An interpreter to use instead of the one that is found.
+    pub python: Option<PathBuf>,
+    /// Prepared sandboxes to keep; zero makes each on demand.
+    pub pool: usize,
+    /// Import what a long-lived server wants imported.
+    pub preload: bool,
+    /// Refuse to run with less than the kernel's own limits on everything that it can limit.
+    pub require_full_isolation: bool,
+    /// What sandboxes are prepared with; an execution may ask for other limits, except of `/tmp`.
+    pub limits: Limits,
+}
+
+/// What the backend found out about this machine by trying.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeReport {
+    /// The interpreter.
+    pub python: PathBuf,
+    /// Its version.
+    pub python_version: [u32; 3],
+    /// `root` or `ordinary`.
+    pub privilege: String,
+    /// The host's user id that code runs as.
+    pub host_uid: u32,
+    /// Zero: none.
+    pub landlock_abi: u32,
+    /// How memory and processes of a tree are limited, or why not by a cgroup.
+    pub cgroup: Result<Mechanism, String>,
+    /// Each sandbox has a `/proc` of its own.
+    pub own_proc: bool,
+}
+
+impl NativeReport {
+    /// What keeps this machine from full isolation.
+    pub fn lacks(&self) -> Vec<String> {
+        let mut lacks = Vec::new();
+        if self.landlock_abi == 0 {
+            lacks.push("Landlock".to_owned());
+        }
+        if let Err(reason) = &self.cgroup {
+            lacks.push(format!("a cgroup for memory and processes ({reason})"));
+        }
+        if !self.own_proc {
+            lacks.push("a /proc of its own".to_owned());
+        }
+        lacks
+    }
+
+    /// For [`LimitsReport::tier`](coracle_types::LimitsReport).
+    pub fn tier(&self) -> &'static str {
+        if self.lacks().is_empty() { "native" } else { "native-partial" }
+    }
+
+    fn enforced(&self) -> Enforced {
+        let tree = self.cgroup.clone();
+        Enforced {
+            wall: Mechanism::Host,
+            memory: tree.clone().unwrap_or(Mechanism::Watch),
+            processes: tree.unwrap_or(Mechanism::Rlimit),
+            open_files: Mechanism::Rlimit,
+            file: Mechanism::Rlimit,
+            workspace: Mechanism::Watch,
+            tmp: Mechanism::Mount,
+            output: Mechanism::Host,
+        }
+    }
+}
+
+/// Makes sandboxes out of namespaces. The launcher starts with the first sandbox, and again if it was killed.
+#[derive(Debug)]
+pub struct NativeBackend {
+    config: NativeConfig,
+    disk: Arc<disk::Ledger>,
+    running: Mutex<Option<Arc<Running>>>,
+}
+
+/// One launcher and what hangs on it.
+#[derive(Debug)]
+struct Running {
+    link: Arc<Link>,
+    pool: Arc<Pool>,
+    python: PathBuf,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.pool.stop();
+        self.link.hang_up();
+    }
+}
+
+impl NativeBackend {
+    /// Nothing is started yet.
+    pub fn new(config: NativeConfig) -> Self {
+        Self { config, disk: Arc::default(), running: Mutex::new(None) }
+    }
+
+    /// Starts the launcher if it is not running, and says what it found.
+    pub async fn report(&self) -> Result<NativeReport, SandboxError> {
+        let running = self.running().await?;
+        let started = running.link.started().await?;
+        Ok(report(&running.python, &started))
+    }
+
+    /// How many sandboxes wait prepared.
+    pub async fn prepared(&self) -> usize {
+        self.running.lock().await.as_ref().map_or(0, |running| running.pool.ready())
+    }
+
+    /// The process id of the launcher, if it runs.
+    pub async fn launcher_pid(&self) -> Option<u32> {
+        self.running.lock().await.as_ref().map(|running| running.link.launcher_pid())
+    }
+
+    async fn running(&self) -> Result<Arc<Running>, SandboxError> {
+        let mut slot = self.running.lock().await;
+        if let Some(running) = slot.as_ref() {
+            if !running.link.is_lost() {
+                return Ok(Arc::clone(running));
+            }
+            if let Some(lost) = slot.take() {
+                lost.link.gone().await;
+            }
+        }
+        let running = Arc::new(self.launch()?);
+        *slot = Some(Arc::clone(&running));
+        Ok(running)
+    }
+
+    fn launch(&self) -> Result<Running, SandboxError> {
+        let config = &self.config;
+        let python = python::find(config.python.as_deref())?;
+        let in_home = |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
+        let instance = instance::Instance::claim(&config.home).map_err(in_home)?;
+        let guest_dir = guest_files::install(&config.home, &python.path).map_err(in_home)?;
+        let start = Start {
+            instance: instance.id.clone(),
+            run_dir: instance.dir.clone(),
+            guest_dir,
+            python: python.path.clone(),
+            python_folders: python.folders,
+            preload: config.preload,
+            tmp_bytes: config.limits.tmp_mb * 1_000_000,
+            memory_bytes: config.limits.memory_bytes(),
+            processes: config.limits.processes,
+        };
+        let link = Link::start(&config.launcher, &start, instance)
+            .map_err(|error| SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display())))?;
+        let pool = Pool::start(Arc::clone(&link), config.pool);
+        Ok(Running { link, pool, python: python.path })
+    }
+}
+
+fn report(python: &Path, started: &Started) -> NativeReport {
+    NativeReport {
+        python: python.to_owned(),
+        python_version: started.python_version,
+        privilege: started.privilege.clone(),
+        host_uid: started.host_uid,
+        landlock_abi: started.landlock_abi,
+        cgroup: started.cgroup.clone().map(|kind| match kind {
+            CgroupKind::Cgroup1 => Mechanism::Cgroup1,
+            CgroupKind::Cgroup2 => Mechanism::Cgroup2,
+        }),
+        own_proc: started.own_proc,
+    }
+}
+
+/// The workspace as the server sees it; the launcher must find the same folder.
+fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
+    let wrong = |reason: String| SandboxError::Workspace { path: workspace.to_owned(), reason };
+    let path = fs::canonicalize(workspace).map_err(|error| wrong(error.to_string()))?;
+    let metadata = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
+    if !metadata.is_dir() {
+        return Err(wrong("is not a folder".to_owned()));
+    }
+    if let Err(errno) = rustix::fs::access(&path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK) {
+        return Err(wrong(format!("cannot be written: {errno}")));
+    }
+    Ok((path, metadata))
+}
+
+#[async_trait]
+impl Backend for NativeBackend {
+    async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError> {
+        let (workspace, metadata) = look_at(&spec.workspace)?;
+        let running = self.running().await?;
+        let prepared = running.pool.take().await?;
+        let report = report(&running.python, &running.link.started().await?);
+        if self.config.require_full_isolation {
+            let lacks = report.lacks();
+            if !lacks.is_empty() {
+                return Err(SandboxError::NotFull(lacks.join("; ")));
+            }
+        }
+        let limits = &spec.limits;
+        let per_process = if report.cgroup.is_ok() { u64::MAX } else { limits.memory_bytes() };
+        // In a workspace that is already too full, only deleting works.
+        let file_bytes = if self.disk.is_over(&workspace, limits).await { 0 } else { limits.file_mb * 1_000_000 };
+        let bind = Bind {
+            slot: prepared.slot,
+            workspace: workspace.clone(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            memory_bytes: limits.memory_bytes(),
+            processes: limits.processes,
+            rlimits: [per_process, limits.processes, limits.open_files, file_bytes],
+        };
+        running.link.send(&Ask::Bind(bind)).await.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
+        let watched = watch::Watched {
+            workspace,
+            artifacts: prepared.life.artifacts.clone(),
+            limits: limits.clone(),
+            memory: report.cgroup.is_err(),
+            ledger: Arc::clone(&self.disk),
+        };
+        Ok(sandbox::bound(prepared, &running.link, watched, report.enforced(), report.tier()))
+    }
+
+    async fn shutdown(&self) {
+        if let Some(running) = self.running.lock().await.take() {
+            running.pool.stop();
+            running.link.hang_up();
+            running.link.gone().await;
+        }
+    }
+}

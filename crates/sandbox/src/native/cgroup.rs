@@ -1,0 +1,367 @@
+//! Memory and process limits for whole process trees: cgroup v2 where it is delegated to us, else v1, else nothing.
+//!
+//! Groups are used again: making one and setting its limits costs more than an execution. A group is given out only when
+//! it is empty. What is found is found by trying; all paths hang below one folder that is named in the instance's
+//! folder first, so that a crash leaves nothing that the next start does not find.
+
+use super::messages::{CgroupKind, Counters};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The limits of one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupLimits {
+    pub(crate) memory_bytes: u64,
+    pub(crate) processes: u64,
+}
+
+/// One sandbox's group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    name: String,
+    limits: GroupLimits,
+    baseline: Counters,
+}
+
+/// Where this instance's groups are.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    layout: Layout,
+    free: Vec<Group>,
+    made: u64,
+}
+
+/// The folders below which groups are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Layout {
+    One { memory: PathBuf, pids: PathBuf },
+    Two { base: PathBuf },
+}
+
+/// The file in an instance's folder that names its cgroup folders, one a line.
+const RECORD: &str = "cgroups";
+
+/// Groups above this use are emptied of page cache before they are given out again.
+const LEFTOVER_BYTES: u64 = 8 << 20;
+
+impl Cgroups {
+    /// Tries what this machine has. `membership` is the text of `/proc/self/cgroup`, `mounts` of `/proc/self/mountinfo`.
+    pub(crate) fn open(instance: &str, run_dir: &Path, membership: &str, mounts: &str) -> Result<Self, String> {
+        let mut reasons = Vec::new();
+        for candidate in candidates(membership, mounts) {
+            let layout = candidate.below(&format!("coracle-{instance}"));
+            match layout.make(run_dir) {
+                Ok(()) => {
+                    let mut cgroups = Self { layout, free: Vec::new(), made: 0 };
+                    let trial = cgroups.take(GroupLimits { memory_bytes: 64 << 20, processes: 16 });
+                    match trial {
+                        Ok(group) => {
+                            cgroups.free.push(group);
+                            return Ok(cgroups);
+                        }
+                        Err(error) => reasons.push(format!("limits refused: {error}")),
+                    }
+                    cgroups.remove();
+                }
+                Err(error) => {
+                    layout.remove();
+                    reasons.push(error.to_string());
+                }
+            }
+        }
+        if reasons.is_empty() {
+            reasons.push("no cgroup with memory and pids controllers is mounted".to_owned());
+        }
+        Err(reasons.join("; "))
+    }
+
+    pub(crate) fn kind(&self) -> CgroupKind {
+        match self.layout {
+            Layout::One { .. } => CgroupKind::Cgroup1,
+            Layout::Two { .. } => CgroupKind::Cgroup2,
+        }
+    }
+
+    /// An empty group with these limits.
+    pub(crate) fn take(&mut self, limits: GroupLimits) -> io::Result<Group> {
+        let mut busy = Vec::new();
+        let mut found = None;
+        while let Some(group) = self.free.pop() {
+            if self.layout.is_empty(&group.name) {
+                found = Some(group);
+                break;
+            }
+            busy.push(group);
+        }
+        self.free.append(&mut busy);
+        let mut group = match found {
+            Some(group) => group,
+            None => {
+                self.made += 1;
+                let name = format!("s{}", self.made);
+                self.layout.create(&name)?;
+                let nothing = GroupLimits { memory_bytes: 0, processes: 0 };
+                Group { name, limits: nothing, baseline: Counters::default() }
+            }
+        };
+        self.layout.shed(&group.name);
+        self.limit(&mut group, limits)?;
+        group.baseline = self.layout.counters(&group.name);
+        Ok(group)
+    }
+
+    /// Changes the limits of a group, writing only what differs.
+    pub(crate) fn limit(&self, group: &mut Group, limits: GroupLimits) -> io::Result<()> {
+        if group.limits.memory_bytes != limits.memory_bytes {
+            self.layout.set_memory(&group.name, limits.memory_bytes)?;
+        }
+        if group.limits.processes != limits.processes {
+            self.layout.set_processes(&group.name, limits.processes)?;
+        }
+        group.limits = limits;
+        Ok(())
+    }
+
+    /// Moves a process into a group.
+    pub(crate) fn add(&self, group: &Group, pid: u32) -> io::Result<()> {
+        for folder in self.layout.folders(&group.name) {
+            fs::write(folder.join("cgroup.procs"), pid.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What the kernel has counted since the group was taken.
+    pub(crate) fn counters(&self, group: &Group) -> Counters {
+        let now = self.layout.counters(&group.name);
+        Counters {
+            oom_kills: now.oom_kills.saturating_sub(group.baseline.oom_kills),
+            forks_refused: now.forks_refused.saturating_sub(group.baseline.forks_refused),
+        }
+    }
+
+    /// Gives a group back; it may still be emptying.
+    pub(crate) fn give_back(&mut self, group: Group) {
+        self.free.push(group);
+    }
+
+    /// Removes all groups; their processes must be gone or going.
+    pub(crate) fn remove(&self) {
+        self.layout.remove();
+    }
+}
+
+/// Removes the groups that a dead instance recorded in its folder.
+pub(crate) fn remove_recorded(run_dir: &Path) {
+    let Ok(record) = fs::read_to_string(run_dir.join(RECORD)) else { return };
+    for line in record.lines().filter(|line| line.contains("/coracle-")) {
+        remove_tree(Path::new(line));
+    }
+}
+
+/// Removes a cgroup folder and those in it, waiting a little for processes that are being killed.
+fn remove_tree(folder: &Path) {
+    for child in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if child.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&child.path());
+        }
+    }
+    for _ in 0..200 {
+        match fs::remove_dir(folder) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            _ => return,
+        }
+    }
+}
+
+/// What may work, best first: v2 at our own group, then v1 at our own groups, then v1 at the top.
+fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
+    let mut all = Vec::new();
+    let own = |controller: &str| {
+        membership.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let controllers = parts.nth(1)?;
+            controllers.split(',').any(|name| name == controller).then(|| parts.next().unwrap_or("/").to_owned())
+        })
+    };
+    if let Some(root) = mount_point(mounts, "cgroup2", "") {
+        all.push(Layout::Two { base: join(&root, &own("").unwrap_or_default()) });
+    }
+    if let (Some(memory), Some(pids)) = (mount_point(mounts, "cgroup", "memory"), mount_point(mounts, "cgroup", "pids")) {
+        let below = Layout::One {
+            memory: join(&memory, &own("memory").unwrap_or_default()),
+            pids: join(&pids, &own("pids").unwrap_or_default()),
+        };
+        let top = Layout::One { memory, pids };
+        if below != top {
+            all.push(below);
+        }
+        all.push(top);
+    }
+    all
+}
+
+fn join(root: &Path, below: &str) -> PathBuf {
+    let below = below.trim_start_matches('/');
+    if below.is_empty() { root.to_owned() } else { root.join(below) }
+}
+
+/// Where a hierarchy is mounted: for v1, the one with this controller.
+fn mount_point(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let is_kind = after.next() == Some(kind);
+        let has = controller.is_empty() || after.nth(1)?.split(',').any(|option| option == controller);
+        (is_kind && has).then(|| before.split(' ').nth(4).map(PathBuf::from))?
+    })
+}
+
+impl Layout {
+    fn below(&self, name: &str) -> Self {
+        match self {
+            Self::One { memory, pids } => Self::One { memory: memory.join(name), pids: pids.join(name) },
+            Self::Two { base } => Self::Two { base: base.join(name) },
+        }
+    }
+
+    fn roots(&self) -> Vec<&Path> {
+        match self {
+            Self::One { memory, pids } => vec![memory, pids],
+            Self::Two { base } => vec![base],
+        }
+    }
+
+    fn folders(&self, name: &str) -> Vec<PathBuf> {
+        self.roots().iter().map(|root| root.join(name)).collect()
+    }
+
+    /// Makes the folders of the instance, recording them first.
+    fn make(&self, run_dir: &Path) -> io::Result<()> {
+        let lines: String = self.roots().iter().map(|root| format!("{}\n", root.display())).collect();
+        fs::write(run_dir.join(RECORD), lines)?;
+        if let Self::Two { base } = self {
+            let parent = base.parent().unwrap_or(base);
+            delegate(parent)?;
+        }
+        for root in self.roots() {
+            fs::create_dir(root).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
+        }
+        if let Self::Two { base } = self {
+            fs::write(base.join("cgroup.subtree_control"), "+memory +pids")?;
+        }
+        Ok(())
+    }
+
+    fn remove(&self) {
+        for root in self.roots() {
+            remove_tree(root);
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<()> {
+        for folder in self.folders(name) {
+            fs::create_dir(folder)?;
+        }
+        if let Self::Two { base } = self {
+            // Without these the sandbox is ended less cleanly, not less surely: absent on machines without swap.
+            let group = base.join(name);
+            for (file, value) in [("memory.oom.group", "1"), ("memory.swap.max", "0")] {
+                let path = group.join(file);
+                if path.exists() {
+                    fs::write(path, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn set_memory(&self, name: &str, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::One { memory, .. } => {
+                let group = memory.join(name);
+                let (limit, with_swap) = (group.join("memory.limit_in_bytes"), group.join("memory.memsw.limit_in_bytes"));
+                // The limit with swap must never be below the one without.
+                if with_swap.exists() {
+                    fs::write(&with_swap, "-1")?;
+                }
+                fs::write(&limit, bytes.to_string())?;
+                if with_swap.exists() {
+                    fs::write(&with_swap, bytes.to_string())?;
+                }
+                Ok(())
+            }
+            Self::Two { base } => fs::write(base.join(name).join("memory.max"), bytes.to_string()),
+        }
+    }
+
+    fn set_processes(&self, name: &str, processes: u64) -> io::Result<()> {
+        let root = match self {
+            Self::One { pids, .. } => pids,
+            Self::Two { base } => base,
+        };
+        fs::write(root.join(name).join("pids.max"), processes.to_string())
+    }
+
+    fn is_empty(&self, name: &str) -> bool {
+        self.folders(name).iter().all(|folder| fs::read(folder.join("cgroup.procs")).is_ok_and(|text| text.is_empty()))
+    }
+
+    /// Drops page cache that an earlier sandbox was charged for, if it is much.
+    fn shed(&self, name: &str) {
+        let (used, empty) = match self {
+            Self::One { memory, .. } => (memory.join(name).join("memory.usage_in_bytes"), Some("memory.force_empty")),
+            Self::Two { base } => (base.join(name).join("memory.current"), None),
+        };
+        let bytes = fs::read_to_string(&used).ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0);
+        if let (true, Some(file)) = (bytes > LEFTOVER_BYTES, empty) {
+            // Only a kindness to the next sandbox: cache is given up under pressure anyway.
+            let _ = fs::write(used.with_file_name(file), "0");
+        }
+    }
+
+    fn counters(&self, name: &str) -> Counters {
+        let (memory, pids) = match self {
+            Self::One { memory, pids } => (memory.join(name).join("memory.oom_control"), pids.join(name).join("pids.events")),
+            Self::Two { base } => (base.join(name).join("memory.events"), base.join(name).join("pids.events")),
+        };
+        Counters { oom_kills: field(&memory, "oom_kill"), forks_refused: field(&pids, "max") }
+    }
+}
+
+/// Lets the children of a v2 group have memory and pids controllers. A group with processes of its own may not: then we
+/// move ourselves and our parent, the server, one level down first.
+fn delegate(group: &Path) -> io::Result<()> {
+    let available = fs::read_to_string(group.join("cgroup.controllers"))?;
+    for needed in ["memory", "pids"] {
+        if !available.split_whitespace().any(|word| word == needed) {
+            return Err(io::Error::other(format!("{}: the {needed} controller is not delegated here", group.display())));
+        }
+    }
+    let control = group.join("cgroup.subtree_control");
+    let enabled = fs::read_to_string(&control)?;
+    let has = |name: &str| enabled.split_whitespace().any(|word| word == name);
+    if has("memory") && has("pids") {
+        return Ok(());
+    }
+    if fs::write(&control, "+memory +pids").is_ok() {
+        return Ok(());
+    }
+    let leaf = group.join("coracle-host");
+    if let Err(error) = fs::create_dir(&leaf)
+        && error.kind() != io::ErrorKind::AlreadyExists
+    {
+        return Err(error);
+    }
+    for pid in [std::process::id(), std::os::unix::process::parent_id()] {
+        fs::write(leaf.join("cgroup.procs"), pid.to_string())?;
+    }
+    fs::write(&control, "+memory +pids")
+}
+
+fn field(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,242 @@
+//! How full a user's folders are, and how to empty one, both against a hostile tree: no recursion, no link followed.
+//!
+//! A walk is costly, so it is done only when the file system as a whole has lost enough space since the last one. That
+//! memory outlives a single execution: many small writers cannot grow past the limit together.
+
+use crate::Cause;
+use coracle_types::Limits;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, statfs, unlinkat};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Folders nested deeper count as too many.
+const MAX_DEPTH: usize = 256;
+
+/// A walk is due when the file system has lost this much, or this many files.
+const SLACK_BYTES: u64 = 16 << 20;
+const SLACK_FILES: u64 = 4_096;
+
+/// What a folder holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) bytes: u64,
+    pub(super) files: u64,
+    too_deep: bool,
+}
+
+/// What a file system has left.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    bytes: u64,
+    files: u64,
+}
+
+/// What was left at the last walk of each folder.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    at_last_walk: Mutex<HashMap<PathBuf, (Left, bool)>>,
+}
+
+impl Ledger {
+    /// Whether the workspace is over its limits, as far as is known or has to be found out.
+    pub(super) async fn is_over(&self, workspace: &Path, limits: &Limits) -> bool {
+        self.check(workspace, "the workspace", limits.workspace_mb, limits.workspace_files).await.is_some()
+    }
+
+    /// Walks the folder if it is due, and says if it holds more than it may.
+    pub(super) async fn check(&self, folder: &Path, name: &str, most_mb: u64, most_files: u64) -> Option<Cause> {
+        let now = left(folder)?;
+        let due = {
+            let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
+            let (then, was_over) = book.entry(folder.to_owned()).or_insert((now, false));
+            let lost = then.bytes.saturating_sub(now.bytes) > SLACK_BYTES || then.files.saturating_sub(now.files) > SLACK_FILES;
+            // What others free must not hide what is written here.
+            then.bytes = then.bytes.max(now.bytes);
+            then.files = then.files.max(now.files);
+            lost || *was_over
+        };
+        if !due {
+            return None;
+        }
+        let path = folder.to_owned();
+        let usage = tokio::task::spawn_blocking(move || usage(&path)).await.ok()??;
+        let cause = over(usage, name, most_mb, most_files);
+        let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
+        book.insert(folder.to_owned(), (now, cause.is_some()));
+        cause
+    }
+
+    /// A folder that is gone needs no memory.
+    pub(super) fn forget(&self, folder: &Path) {
+        self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
+    }
+}
+
+fn over(usage: Usage, name: &str, most_mb: u64, most_files: u64) -> Option<Cause> {
+    let megabytes = usage.bytes / 1_000_000;
+    if usage.too_deep {
+        Some(Cause::Disk(format!("folders in {name} are nested deeper than {MAX_DEPTH}")))
+    } else if megabytes > most_mb {
+        Some(Cause::Disk(format!("{name} holds {megabytes} MB: the limit is {most_mb} MB")))
+    } else if usage.files > most_files {
+        Some(Cause::Disk(format!("{name} holds {} files and folders: the limit is {most_files}", usage.files)))
+    } else {
+        None
+    }
+}
+
+fn left(folder: &Path) -> Option<Left> {
+    let stat = statfs(folder).ok()?;
+    Some(Left { bytes: stat.f_bfree * stat.f_bsize as u64, files: stat.f_ffree })
+}
+
+fn open_folder(at: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Adds up what a folder holds. Files that vanish meanwhile do not count.
+pub(super) fn usage(folder: &Path) -> Option<Usage> {
+    let mut total = Usage::default();
+    let mut open = vec![Dir::new(open_folder(CWD, folder).ok()?).ok()?];
+    while let Some(dir) = open.last_mut() {
+        let Some(entry) = dir.read() else {
+            open.pop();
+            continue;
+        };
+        let Ok(entry) = entry else { continue };
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let Ok(at) = dir.fd() else { continue };
+        let Ok(stat) = statat(at, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        total.files += 1;
+        total.bytes += stat.st_blocks.unsigned_abs() * 512;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+            let Ok(below) = open_folder(at, name).and_then(Dir::new) else { continue };
+            if open.len() >= MAX_DEPTH {
+                total.too_deep = true;
+                return Some(total);
+            }
+            open.push(below);
+        }
+    }
+    Some(total)
+}
+
+/// Removes a folder of a sandbox that is gone or going: at once if it is empty, else in the background.
+pub(super) fn remove_soon(folder: &Path) {
+    match rustix::fs::rmdir(folder) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(_) => {
+            let folder = folder.to_owned();
+            let removal = move || {
+                if let Err(errno) = remove(&folder) {
+                    tracing::warn!(folder = %folder.display(), %errno, "a sandbox's folder could not be removed");
+                }
+            };
+            match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn_blocking(removal)),
+                Err(_) => removal(),
+            }
+        }
+    }
+}
+
+/// Removes a folder with all that is in it. However deep it is: what lies two levels down is moved up first.
+pub(super) fn remove(folder: &Path) -> Result<(), Errno> {
+    let top = match open_folder(CWD, folder) {
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    let mut moved: u64 = 0;
+    loop {
+        let mut folders = Vec::new();
+        for name in names(&top)? {
+            if unlinkat(&top, &name, AtFlags::empty()) == Err(Errno::ISDIR) {
+                folders.push(name);
+            }
+        }
+        if folders.is_empty() {
+            break;
+        }
+        for name in folders {
+            let below = open_for_removal(&top, &name)?;
+            for inner in names(&below)? {
+                if unlinkat(&below, &inner, AtFlags::empty()) == Err(Errno::ISDIR) {
+                    moved += 1;
+                    renameat(&below, &inner, &top, format!(".removing-{moved}-{}", std::process::id()))?;
+                }
+            }
+            unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+        }
+    }
+    rustix::fs::rmdir(folder)
+}
+
+/// A folder may have been made unreadable by its owner, who is us.
+fn open_for_removal(top: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> {
+    match open_folder(top, name.as_c_str()) {
+        Err(Errno::ACCESS) => {
+            rustix::fs::chmodat(top, name.as_c_str(), Mode::RWXU, AtFlags::empty())?;
+            open_folder(top, name.as_c_str())
+        }
+        other => other,
+    }
+}
+
+fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            names.push(entry.file_name().to_owned());
+        }
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_DEPTH, remove, usage};
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_tree_is_removed_however_deep_and_no_link_is_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let outside = home.path().join("outside");
+        fs::write(&outside, "keep").unwrap();
+        let top = home.path().join("top");
+        fs::create_dir(&top).unwrap();
+        symlink(home.path(), top.join("link")).unwrap();
+        symlink(&outside, top.join("file-link")).unwrap();
+        // Deeper than any path may be long: made from within.
+        let mut at = rustix::fs::open(&top, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+        for _ in 0..3_000 {
+            rustix::fs::mkdirat(&at, "deep", rustix::fs::Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, "deep", rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+        }
+        fs::create_dir_all(top.join("locked/inner")).unwrap();
+        fs::set_permissions(top.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+        let seen = usage(&top).unwrap();
+        assert!(seen.too_deep && seen.files > MAX_DEPTH as u64);
+        remove(&top).unwrap();
+        assert!(!top.exists());
+        assert_eq!(fs::read_to_string(outside).unwrap(), "keep");
+    }
+
+    #[test]
+    fn blocks_are_counted_not_sparse_length() {
+        let home = tempfile::tempdir().unwrap();
+        fs::File::create(home.path().join("sparse")).unwrap().set_len(1 << 40).unwrap();
+        fs::write(home.path().join("full"), vec![1; 1 << 20]).unwrap();
+        let seen = usage(home.path()).unwrap();
+        assert_eq!(seen.files, 2);
+        assert!((1 << 20..4 << 20).contains(&seen.bytes), "{}", seen.bytes);
+    }
+}

@@ -1,0 +1,65 @@
+//! The guest's files on disk, compiled once for the interpreter at hand, so that a cold start compiles nothing.
+
+use std::fs::{self, Permissions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const COMPILE: &str = "import compileall, py_compile, sys; \
+    compileall.compile_dir(sys.argv[1], quiet=2, stripdir=sys.argv[2], prependdir='/', \
+    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
+
+/// The folder that becomes `/coracle`; made when it is not there yet.
+pub(crate) fn install(home: &Path, python: &Path) -> io::Result<PathBuf> {
+    let cache = home.join("cache");
+    let interpreter = fs::metadata(python)?;
+    let mut hasher = DefaultHasher::new();
+    (python, interpreter.mtime(), interpreter.size(), coracle_guest::DIGEST).hash(&mut hasher);
+    let folder = cache.join(format!("guest-{:016x}", hasher.finish()));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    // Made aside and renamed, so that nobody ever sees half of it.
+    let aside = cache.join(format!(".guest-{}", super::instance::random_id()?));
+    let package = aside.join(coracle_guest::PACKAGE);
+    fs::create_dir_all(&package)?;
+    for folder in ["servers", "skills"] {
+        fs::create_dir(aside.join(folder))?;
+    }
+    for (name, content) in coracle_guest::FILES {
+        fs::write(package.join(name), content)?;
+    }
+    let compiled = Command::new(python)
+        .args(["-I", "-S", "-c", COMPILE])
+        .args([&package, &aside])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        // Slower starts, nothing else: an interpreter that cannot even do this is reported when it is started.
+        tracing::debug!("the guest's files could not be compiled");
+    }
+    open_to_sandboxes(&aside)?;
+    match fs::rename(&aside, &folder) {
+        Ok(()) => Ok(folder),
+        // Somebody else was faster.
+        Err(_) if folder.is_dir() => fs::remove_dir_all(&aside).map(|()| folder),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sandboxes of a root's Coracle read these as another user, whatever the umask.
+fn open_to_sandboxes(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_to_sandboxes(&entry.path())?;
+        } else {
+            fs::set_permissions(entry.path(), Permissions::from_mode(0o644))?;
+        }
+    }
+    Ok(())
+}

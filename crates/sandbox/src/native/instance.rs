@@ -1,0 +1,72 @@
+//! One running Coracle: its folder below `run/`, held by a lock, and the clean-up of those whose lock nobody holds.
+
+use super::cgroup;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The folder and lock of this instance. The server and its launcher share the lock: it is free when both are gone.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) id: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) lock: File,
+}
+
+const LOCK: &str = "lock";
+
+impl Instance {
+    /// Removes what dead instances left, and claims a folder for a new one.
+    pub(crate) fn claim(home: &Path) -> io::Result<Self> {
+        let run = home.join("run");
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&run)?;
+        // One at a time: between making a folder and locking it, it would look dead.
+        let gate = File::create(run.join(".lock"))?;
+        flock(&gate, FlockOperation::LockExclusive)?;
+        sweep(&run);
+        let id = random_id()?;
+        let dir = run.join(&id);
+        fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        let lock = File::create(dir.join(LOCK))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        for folder in ["root", "artifacts"] {
+            fs::create_dir(dir.join(folder))?;
+        }
+        Ok(Self { id, dir, lock })
+    }
+
+    /// Removes everything of this instance. Its processes must be gone or going.
+    pub(crate) fn remove(dir: &Path) {
+        cgroup::remove_recorded(dir);
+        if let Err(error) = fs::remove_dir_all(dir)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(dir = %dir.display(), %error, "the instance's folder could not be removed");
+        }
+    }
+}
+
+fn sweep(run: &Path) {
+    for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+        let dir = entry.path();
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let dead = match File::open(dir.join(LOCK)) {
+            Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        if dead {
+            tracing::info!(dir = %dir.display(), "removing what a dead instance left");
+            Instance::remove(&dir);
+        }
+    }
+}
+
+/// Sixteen hexadecimal digits that nobody can guess.
+pub(crate) fn random_id() -> io::Result<String> {
+    let value = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(format!("{value:016x}"))
+}

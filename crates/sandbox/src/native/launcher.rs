@@ -1,0 +1,76 @@
+//! The launcher: one process of one thread that makes sandboxes, so that the many-threaded server never forks.
+//!
+//! The same program started again with a hidden argument. It enters a user namespace (unless it is root), takes detached
+//! mounts of what sandboxes may see, starts the zygote in namespaces of its own, and then serves the server over one
+//! socket: prepare, bind, count. When the socket ends, everything it has made ends with it.
+//!
+//! Trust boundary: holds the most rights of all. It reads what the server says and, of the guest's side, only what the
+//! zygote says, which runs no foreign code.
+
+mod confinement;
+mod id_map;
+mod kernel;
+mod landlock;
+mod plan;
+mod privilege;
+mod root;
+mod seccomp;
+mod serve;
+mod zygote;
+
+use super::messages::{self, Say, Start};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+
+/// Why no sandbox can be made.
+#[derive(Debug, thiserror::Error)]
+#[error("{step}: {cause}")]
+pub(super) struct LaunchError {
+    step: String,
+    cause: String,
+}
+
+impl LaunchError {
+    fn step(step: impl Into<String>, errno: Errno) -> Self {
+        Self { step: step.into(), cause: errno.to_string() }
+    }
+
+    fn io(step: impl Into<String>, error: &std::io::Error) -> Self {
+        Self { step: step.into(), cause: error.to_string() }
+    }
+
+    fn other(step: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self { step: step.into(), cause: cause.into() }
+    }
+}
+
+/// What a program that contains a launcher must call when it was started as one.
+pub fn launcher_main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("coracle launcher: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), LaunchError> {
+    // The server gives its socket as standard input; nothing else must read from it.
+    let server: OwnedFd = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)
+        .map_err(|errno| LaunchError::step("take the server's socket", errno))?;
+    let null = std::fs::File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
+    rustix::stdio::dup2_stdin(&null).map_err(|errno| LaunchError::step("close standard input", errno))?;
+    let received = messages::receive::<Start>(server.as_fd()).map_err(|error| LaunchError::io("read the first message", &error))?;
+    let Some((start, lock)) = received else { return Ok(()) };
+    let run_dir = start.run_dir.clone();
+    let outcome = serve::Launcher::new(start, server.as_fd()).and_then(serve::Launcher::serve);
+    if let Err(error) = &outcome {
+        // If the server is gone there is nobody to tell.
+        let _ = messages::send(server.as_fd(), &Say::StartFailed { reason: error.to_string() }, &[]);
+    }
+    super::instance::Instance::remove(&run_dir);
+    drop(lock);
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What is done to a child between its fork and the first foreign instruction: the whole of the confinement.
+//!
+//! `entering` runs as soon as the child exists, in its fresh user, mount and pid namespaces; the child then waits in the
+//! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is one.
+
+use super::plan::{Arg, Offset, Plan};
+use super::{landlock, seccomp};
+use crate::native::messages::RLIMITS;
+use Arg::{Bytes, Parameter, Result as Kept, Value};
+
+/// Who the code is inside a sandbox.
+pub(super) const INSIDE_ID: u32 = 1000;
+
+/// Namespaces that every child gets anew. Network, ipc, uts and cgroup namespaces are the zygote's: empty, and no child
+/// may make a socket, a queue or a segment in them or change them.
+pub(super) const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID;
+
+/// What `/proc` is in a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Proc {
+    /// Mounted for the child's own pid namespace, processes only.
+    Own,
+    /// The kernel refuses a mount here (inside Docker): an empty folder.
+    Empty,
+}
+
+/// What the two plans depend on.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// The zygote's ids, which the child's id is mapped to.
+    pub(super) outer_uid: u32,
+    pub(super) outer_gid: u32,
+    pub(super) tmp_bytes: u64,
+    pub(super) tmp_inodes: u64,
+    pub(super) proc: Proc,
+    /// Folders beside the fixed ones that may be read: a Python outside /usr, a /bin that is no link.
+    pub(super) readable: Vec<String>,
+    /// Zero: the kernel has no Landlock.
+    pub(super) landlock_abi: u32,
+}
+
+const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
+const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
+const LAST_CAPABILITY: u64 = 63;
+
+/// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
+pub(super) fn entering(settings: &Settings) -> Plan {
+    let mut plan = Plan::default();
+    write_file(&mut plan, "/proc/self/setgroups", "deny");
+    write_file(&mut plan, "/proc/self/uid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_uid));
+    write_file(&mut plan, "/proc/self/gid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_gid));
+    let plain = libc::MS_NOSUID | libc::MS_NODEV;
+    match settings.proc {
+        Proc::Own => mount(&mut plan, "proc", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "subset=pid"),
+        Proc::Empty => mount(&mut plan, "tmpfs", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "size=4k,mode=0555"),
+    }
+    let tmp = format!("size={},nr_inodes={},mode=0700", settings.tmp_bytes, settings.tmp_inodes);
+    mount(&mut plan, "tmpfs", "/tmp", plain, &tmp);
+    bind(&mut plan, Parameter(0), "/artifacts");
+    for capability in 0..=LAST_CAPABILITY {
+        // Numbers that this kernel does not know are refused.
+        let args = [Value(libc::PR_CAPBSET_DROP as u64), Value(capability)];
+        plan.try_call("drop capability from the bounding set", libc::SYS_prctl, &args);
+    }
+    plan.call("setsid", libc::SYS_setsid, &[]);
+    plan.call("umask", libc::SYS_umask, &[Value(0o022)]);
+    plan
+}
+
+/// The workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the workspace,
+/// the others are the values of [`RLIMITS`].
+pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
+    let mut plan = Plan::default();
+    bind(&mut plan, Parameter(0), "/workspace");
+    plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
+    let workspace = plan.text("/workspace");
+    plan.call("chdir /workspace", libc::SYS_chdir, &[Bytes(workspace)]);
+    for (index, resource) in RLIMITS.iter().enumerate() {
+        let value = plan.bytes(&[0; 16]);
+        plan.fill(value, index + 1);
+        plan.fill(value.plus(8), index + 1);
+        set_rlimit(&mut plan, *resource, value);
+    }
+    for resource in [libc::RLIMIT_CORE, libc::RLIMIT_MSGQUEUE, libc::RLIMIT_MEMLOCK] {
+        let none = plan.bytes(&[0; 16]);
+        set_rlimit(&mut plan, resource, none);
+    }
+    let ruleset = (settings.landlock_abi > 0).then(|| landlock::ruleset(&mut plan, settings.landlock_abi, &settings.readable));
+    // _LINUX_CAPABILITY_VERSION_3 for this process, and three empty sets of two words each.
+    let header = plan.bytes(&[0x2008_0522_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat());
+    let none = plan.bytes(&[0; 24]);
+    plan.call("drop capabilities", libc::SYS_capset, &[Bytes(header), Bytes(none)]);
+    if let Some(ruleset) = ruleset {
+        plan.call("landlock", libc::SYS_landlock_restrict_self, &[Kept(ruleset), Value(0)]);
+        plan.call("close the ruleset", libc::SYS_close, &[Kept(ruleset)]);
+    }
+    let filter = seccomp::of_seal()?;
+    let program = plan.bytes(&seccomp::to_bytes(&filter));
+    let descriptor = plan.bytes(&[(filter.len() as u64).to_ne_bytes(), [0; 8]].concat());
+    plan.pointer(descriptor.plus(8), program);
+    let args = [Value(u64::from(libc::SECCOMP_SET_MODE_FILTER)), Value(0), Bytes(descriptor)];
+    plan.call("seccomp", libc::SYS_seccomp, &args);
+    Ok(plan)
+}
+
+fn write_file(plan: &mut Plan, path: &str, text: &str) {
+    let name = plan.text(path);
+    let content = plan.bytes(text.as_bytes());
+    let args = [AT_FDCWD, Bytes(name), Value((libc::O_WRONLY | libc::O_CLOEXEC) as u64)];
+    let file = plan.call_keep(format!("open {path}"), libc::SYS_openat, &args);
+    let args = [Kept(file), Bytes(content), Value(text.len() as u64)];
+    plan.call(format!("write {path}"), libc::SYS_write, &args);
+    plan.call(format!("close {path}"), libc::SYS_close, &[Kept(file)]);
+}
+
+fn mount(plan: &mut Plan, kind: &str, target: &str, flags: u64, options: &str) {
+    let (kind_text, target_text, data) = (plan.text(kind), plan.text(target), plan.text(options));
+    let args = [Bytes(kind_text), Bytes(target_text), Bytes(kind_text), Value(flags), Bytes(data)];
+    plan.call(format!("mount {kind} at {target}"), libc::SYS_mount, &args);
+}
+
+fn bind(plan: &mut Plan, tree: Arg, target: &str) {
+    let (empty, name) = (plan.text(""), plan.text(target));
+    let args = [tree, Bytes(empty), AT_FDCWD, Bytes(name), Value(MOVE_MOUNT_F_EMPTY_PATH)];
+    plan.call(format!("bind {target}"), libc::SYS_move_mount, &args);
+}
+
+fn set_rlimit(plan: &mut Plan, resource: libc::__rlimit_resource_t, value: Offset) {
+    let args = [Value(0), Value(u64::from(resource)), Bytes(value), Value(0)];
+    plan.call(format!("limit resource {resource}"), libc::SYS_prlimit64, &args);
+}

@@ -1,0 +1,55 @@
+//! Id-mapped mounts: a folder of one host user shown as if the sandbox's user owned it, without changing a file.
+
+use super::LaunchError;
+use super::kernel::{Forked, fork_into, map_ids};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// User namespaces that hold the mappings, one for each owner seen.
+#[derive(Debug, Default)]
+pub(super) struct IdMaps {
+    by_owner: HashMap<(u32, u32), File>,
+}
+
+impl IdMaps {
+    /// Shows `tree`, whose folder belongs to `owner`, as belonging to `shown`.
+    pub(super) fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), shown: (u32, u32)) -> Result<(), LaunchError> {
+        if owner == shown {
+            return Ok(());
+        }
+        if !self.by_owner.contains_key(&owner) {
+            let namespace = mapping(owner, shown)?;
+            self.by_owner.insert(owner, namespace);
+        }
+        let Some(namespace) = self.by_owner.get(&owner) else { return Ok(()) };
+        map_ids(tree.as_fd(), namespace.as_fd()).map_err(|errno| LaunchError::step("map the owner of the folder", errno))
+    }
+}
+
+/// A user namespace that maps `inside` to `outside`. A process must live in it while it is made.
+fn mapping(inside: (u32, u32), outside: (u32, u32)) -> Result<File, LaunchError> {
+    let step = |errno| LaunchError::step("make an id mapping", errno);
+    let io = |error: std::io::Error| LaunchError::io("make an id mapping", &error);
+    let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(step)?;
+    match fork_into(libc::CLONE_NEWUSER).map_err(step)? {
+        Forked::Child => {
+            drop(writer);
+            // Until the other end is closed, by will or by death.
+            let _ = rustix::io::read(&reader, &mut [0_u8]);
+            super::kernel::exit_now(0)
+        }
+        Forked::Parent(pidfd) => {
+            let pid = super::zygote::host_pid(&pidfd).map_err(io)?;
+            let made = (|| {
+                fs::write(format!("/proc/{pid}/uid_map"), format!("{} {} 1", inside.0, outside.0))?;
+                fs::write(format!("/proc/{pid}/gid_map"), format!("{} {} 1", inside.1, outside.1))?;
+                File::open(format!("/proc/{pid}/ns/user"))
+            })();
+            drop(writer);
+            let waited = rustix::process::waitid(rustix::process::WaitId::PidFd(pidfd.as_fd()), rustix::process::WaitIdOptions::EXITED);
+            waited.map_err(step)?;
+            made.map_err(io)
+        }
+    }
+}

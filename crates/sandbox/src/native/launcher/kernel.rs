@@ -1,0 +1,115 @@
+//! The few system calls that no safe crate offers. The only unsafe code of Coracle.
+#![expect(unsafe_code, reason = "raw system calls: clone, mount_setattr, seccomp, landlock's version")]
+
+use rustix::io::Errno;
+use seccompiler::sock_filter;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Who is who after [`fork_into`].
+pub(super) enum Forked {
+    /// The new process.
+    Child,
+    /// The old one, with a handle of the new one.
+    Parent(OwnedFd),
+}
+
+fn result(value: libc::c_long) -> Result<libc::c_long, Errno> {
+    if value == -1 { Err(last_errno()) } else { Ok(value) }
+}
+
+fn last_errno() -> Errno {
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+/// Forks this process into new namespaces. Must be called by a process of one thread only.
+pub(super) fn fork_into(namespaces: i32) -> Result<Forked, Errno> {
+    let mut pidfd: libc::c_int = -1;
+    let flags = namespaces | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: without CLONE_VM and without a stack this is fork(2): the child goes on with a copy of this memory. The
+    // launcher has one thread, so no lock of another thread is copied in a locked state. `pidfd` outlives the call.
+    let pid = result(unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) })?;
+    if pid == 0 {
+        return Ok(Forked::Child);
+    }
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    Ok(Forked::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) }))
+}
+
+#[repr(C)]
+struct MountAttributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns: u64,
+}
+
+const AT_RECURSIVE: libc::c_uint = 0x8000;
+const MOUNT_ATTR_IDMAP: u64 = 0x0010_0000;
+
+/// Attributes of a mount.
+pub(super) const READ_ONLY: u64 = 0x1;
+pub(super) const NO_SUID: u64 = 0x2;
+pub(super) const NO_DEVICES: u64 = 0x4;
+
+/// Sets attributes on a mount and all below it.
+pub(super) fn restrict_mount(tree: BorrowedFd<'_>, attributes: u64) -> Result<(), Errno> {
+    let flags = AT_RECURSIVE | libc::AT_EMPTY_PATH as libc::c_uint;
+    set_attributes(tree, flags, &MountAttributes { set: attributes, clear: 0, propagation: 0, userns: 0 })
+}
+
+/// Sets attributes on one mount and none below it.
+pub(super) fn restrict_one_mount(tree: BorrowedFd<'_>, attributes: u64) -> Result<(), Errno> {
+    let attributes = MountAttributes { set: attributes, clear: 0, propagation: 0, userns: 0 };
+    set_attributes(tree, libc::AT_EMPTY_PATH as libc::c_uint, &attributes)
+}
+
+/// Shows a detached mount through the id mapping of a user namespace.
+pub(super) fn map_ids(tree: BorrowedFd<'_>, userns: BorrowedFd<'_>) -> Result<(), Errno> {
+    let userns = u64::try_from(userns.as_raw_fd()).map_err(|_| Errno::BADF)?;
+    let attributes = MountAttributes { set: MOUNT_ATTR_IDMAP, clear: 0, propagation: 0, userns };
+    set_attributes(tree, libc::AT_EMPTY_PATH as libc::c_uint, &attributes)
+}
+
+fn set_attributes(tree: BorrowedFd<'_>, flags: libc::c_uint, attributes: &MountAttributes) -> Result<(), Errno> {
+    let (size, fd) = (size_of::<MountAttributes>(), tree.as_raw_fd());
+    // SAFETY: the path is an empty C string, `attributes` is a struct mount_attr of the size given, and both outlive it.
+    result(unsafe { libc::syscall(libc::SYS_mount_setattr, fd, c"".as_ptr(), flags, std::ptr::from_ref(attributes), size) })
+        .map(drop)
+}
+
+/// Installs a filter for this process and all it will start. `no_new_privs` must be set.
+pub(super) fn install_filter(program: &[sock_filter]) -> Result<(), Errno> {
+    let len = libc::c_ushort::try_from(program.len()).map_err(|_| Errno::TOOBIG)?;
+    let descriptor = libc::sock_fprog { len, filter: program.as_ptr().cast_mut().cast() };
+    let mode = libc::SECCOMP_SET_MODE_FILTER;
+    // SAFETY: `descriptor` points to `len` instructions of the kernel's layout (both structs are repr(C) with the same
+    // fields); the kernel copies them before the call returns and does not write.
+    result(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const descriptor) }).map(drop)
+}
+
+/// The version of Landlock's interface; zero if the kernel has none or it is switched off.
+pub(super) fn landlock_abi() -> u32 {
+    const VERSION: libc::c_uint = 1;
+    let none: *const libc::c_void = std::ptr::null();
+    // SAFETY: with this flag and no attribute the call only returns a number.
+    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    u32::try_from(version).unwrap_or(0)
+}
+
+/// Ends this process without running anything of it.
+pub(super) fn exit_now(status: i32) -> ! {
+    // SAFETY: never returns and touches no memory.
+    unsafe { libc::_exit(status) }
+}
+
+/// Makes `descriptor` the one that a program started now finds at `number`, beside its standard streams.
+pub(super) fn pass_only(descriptor: BorrowedFd<'_>, number: i32) -> Result<(), Errno> {
+    const CLOSE_ON_EXEC: libc::c_uint = 4;
+    let first = libc::c_uint::try_from(number).map_err(|_| Errno::BADF)?;
+    // SAFETY: marks descriptors and closes none, so nobody's descriptor changes under them.
+    result(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, CLOSE_ON_EXEC) })?;
+    // SAFETY: `number` may belong to a part of the launcher, but this process is about to become another program and
+    // uses none of them again.
+    let placed = unsafe { libc::dup2(descriptor.as_raw_fd(), number) };
+    result(placed.into()).map(drop)
+}

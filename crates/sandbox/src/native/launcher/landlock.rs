@@ -1,0 +1,94 @@
+//! The Landlock ruleset of a sandbox: what of its file tree may be read, run and written, and no signal and no abstract
+//! socket beyond it.
+//!
+//! The calls are written into the plan instead of being made, since it is the child that must make them.
+
+use super::plan::{Arg, Kept, Plan};
+use Arg::{Bytes, Result as Earlier, Value};
+
+const EXECUTE: u64 = 1 << 0;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const REMOVE_DIR: u64 = 1 << 4;
+const REMOVE_FILE: u64 = 1 << 5;
+const MAKE_DIR: u64 = 1 << 7;
+const MAKE_REG: u64 = 1 << 8;
+const MAKE_SOCK: u64 = 1 << 9;
+const MAKE_FIFO: u64 = 1 << 10;
+const MAKE_SYM: u64 = 1 << 12;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+const IOCTL_DEV: u64 = 1 << 15;
+
+const READ: u64 = EXECUTE | READ_FILE | READ_DIR;
+const WRITE: u64 = READ
+    | WRITE_FILE
+    | REMOVE_DIR
+    | REMOVE_FILE
+    | MAKE_DIR
+    | MAKE_REG
+    | MAKE_SOCK
+    | MAKE_FIFO
+    | MAKE_SYM
+    | REFER
+    | TRUNCATE;
+const DEVICE: u64 = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV;
+
+/// Folders may be listed everywhere; `/proc` may not be read, since it tells host paths and what others do.
+const RULES: &[(&str, u64)] = &[
+    ("/", READ_DIR),
+    ("/usr", READ),
+    ("/etc", READ),
+    ("/coracle", READ),
+    ("/workspace", WRITE),
+    ("/artifacts", WRITE),
+    ("/tmp", WRITE),
+    ("/dev/null", DEVICE),
+    ("/dev/zero", DEVICE),
+    ("/dev/full", DEVICE),
+    ("/dev/random", DEVICE),
+    ("/dev/urandom", DEVICE),
+];
+
+const BIND_AND_CONNECT_TCP: u64 = 0b11;
+const SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
+const RULE_PATH_BENEATH: u64 = 1;
+
+/// Writes the calls that make the ruleset, with `readable` added to what may be read; restricting the process to it is left to the caller.
+pub(super) fn ruleset(plan: &mut Plan, abi: u32, readable: &[String]) -> Kept {
+    let rights = known_rights(abi);
+    let network = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
+    let scope = if abi >= 6 { SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 };
+    let size: u64 = match abi {
+        0..=3 => 8,
+        4 | 5 => 16,
+        _ => 24,
+    };
+    let attribute = plan.bytes(&[rights.to_ne_bytes(), network.to_ne_bytes(), scope.to_ne_bytes()].concat());
+    let args = [Bytes(attribute), Value(size), Value(0)];
+    let ruleset = plan.call_keep("landlock ruleset", libc::SYS_landlock_create_ruleset, &args);
+    let extra = readable.iter().map(|path| (path.as_str(), READ));
+    for (path, allowed) in RULES.iter().copied().chain(extra) {
+        let beneath = plan.bytes(&[&(allowed & rights).to_ne_bytes()[..], &[0; 4]].concat());
+        let name = plan.text(path);
+        let flags = Value((libc::O_PATH | libc::O_CLOEXEC) as u64);
+        let cwd = Value(libc::AT_FDCWD as i64 as u64);
+        let folder = plan.call_keep(format!("open {path}"), libc::SYS_openat, &[cwd, Bytes(name), flags]);
+        plan.poke(beneath.plus(8));
+        let args = [Earlier(ruleset), Value(RULE_PATH_BENEATH), Bytes(beneath), Value(0)];
+        plan.call(format!("landlock rule for {path}"), libc::SYS_landlock_add_rule, &args);
+        plan.call(format!("close {path}"), libc::SYS_close, &[Earlier(folder)]);
+    }
+    ruleset
+}
+
+fn known_rights(abi: u32) -> u64 {
+    let newest = match abi {
+        0 | 1 => 12,
+        2 => 13,
+        3 | 4 => 14,
+        _ => 15,
+    };
+    (1 << (newest + 1)) - 1
+}

@@ -1,0 +1,140 @@
+//! A plan: the system calls that confine a child, as data.
+//!
+//! The launcher decides what is called; `confine.py` in the guest makes the calls and knows nothing of their meaning.
+//! So the whole of the confinement is written, and can be read, in `confinement.rs` next door.
+
+use serde::Serialize;
+use std::ffi::CString;
+
+/// An argument of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arg {
+    /// A number.
+    Value(u64),
+    /// The address of bytes of the plan.
+    Bytes(Offset),
+    /// What an earlier call returned.
+    Result(Kept),
+    /// A number that is known only when the plan runs.
+    Parameter(usize),
+}
+
+impl Serialize for Arg {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Value(value) => ("value", value).serialize(serializer),
+            Self::Bytes(Offset(at)) => ("bytes", at).serialize(serializer),
+            Self::Result(Kept(index)) => ("result", index).serialize(serializer),
+            Self::Parameter(index) => ("parameter", index).serialize(serializer),
+        }
+    }
+}
+
+/// Where bytes of the plan are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offset(usize);
+
+impl Offset {
+    pub(super) fn plus(self, bytes: usize) -> Self {
+        Self(self.0 + bytes)
+    }
+}
+
+/// The result of a call, for later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept(usize);
+
+#[derive(Clone, Debug, Serialize)]
+struct Step {
+    name: String,
+    number: i64,
+    args: Vec<Arg>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poke: Option<usize>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ignore: bool,
+}
+
+/// Calls in order, and the bytes they point to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    blob: Vec<u8>,
+    pointers: Vec<(usize, usize)>,
+    fills: Vec<(usize, usize)>,
+    steps: Vec<Step>,
+    kept: usize,
+}
+
+/// Everything in the blob starts at a multiple of this.
+const ALIGNMENT: usize = 8;
+
+impl Plan {
+    /// Adds bytes that calls can point to.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Offset {
+        while !self.blob.len().is_multiple_of(ALIGNMENT) {
+            self.blob.push(0);
+        }
+        let offset = Offset(self.blob.len());
+        self.blob.extend_from_slice(bytes);
+        offset
+    }
+
+    /// Adds a text that ends in NUL.
+    pub(super) fn text(&mut self, text: &str) -> Offset {
+        let text = CString::new(text).unwrap_or_default();
+        self.bytes(text.as_bytes_with_nul())
+    }
+
+    /// At `at` (eight bytes of the blob) the address of `target` will stand.
+    pub(super) fn pointer(&mut self, at: Offset, target: Offset) {
+        self.pointers.push((at.0, target.0));
+    }
+
+    /// At `at` (eight bytes of the blob) the parameter will stand when the plan runs.
+    pub(super) fn fill(&mut self, at: Offset, parameter: usize) {
+        self.fills.push((at.0, parameter));
+    }
+
+    /// Adds a call that must succeed.
+    pub(super) fn call(&mut self, name: impl Into<String>, number: i64, args: &[Arg]) {
+        self.steps.push(Step { name: name.into(), number, args: args.to_vec(), keep: None, poke: None, ignore: false });
+    }
+
+    /// Adds a call that may fail without harm.
+    pub(super) fn try_call(&mut self, name: impl Into<String>, number: i64, args: &[Arg]) {
+        self.call(name, number, args);
+        if let Some(step) = self.steps.last_mut() {
+            step.ignore = true;
+        }
+    }
+
+    /// Adds a call whose result later calls need.
+    pub(super) fn call_keep(&mut self, name: impl Into<String>, number: i64, args: &[Arg]) -> Kept {
+        self.call(name, number, args);
+        let kept = self.kept;
+        self.kept += 1;
+        if let Some(step) = self.steps.last_mut() {
+            step.keep = Some(kept);
+        }
+        Kept(kept)
+    }
+
+    /// The result of the last call, as an `i32`, is also written at `at`.
+    pub(super) fn poke(&mut self, at: Offset) {
+        if let Some(step) = self.steps.last_mut() {
+            step.poke = Some(at.0);
+        }
+    }
+
+    /// The form that `confine.py` reads.
+    pub(super) fn to_json(&self) -> serde_json::Value {
+        let hex: String = self.blob.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect();
+        serde_json::json!({ "blob": hex, "pointers": self.pointers, "fills": self.fills, "steps": self.steps })
+    }
+}
+
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16).unwrap_or('0')
+}

@@ -1,0 +1,85 @@
+//! As whom the launcher works: root, or an ordinary user in a user namespace of its own.
+
+use super::LaunchError;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getegid, geteuid, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::UnshareFlags;
+use std::fs;
+
+/// Who sandboxes run as on the host when Coracle runs as root: an id that no distribution gives out.
+const SANDBOX_ID: u32 = 61_042;
+
+/// As whom the launcher works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Privilege {
+    /// Real root: cgroups and id-mapped mounts can be had; the zygote gives the rights up.
+    Root,
+    /// Anybody else.
+    Ordinary,
+}
+
+impl Privilege {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Ordinary => "ordinary",
+        }
+    }
+
+    /// The ids that the zygote and all sandboxes have on the host.
+    pub(super) fn sandbox_ids(self) -> (u32, u32) {
+        match self {
+            Self::Root => (SANDBOX_ID, SANDBOX_ID),
+            Self::Ordinary => (geteuid().as_raw(), getegid().as_raw()),
+        }
+    }
+}
+
+/// Enters a mount namespace where mounts may be made; for an ordinary user that takes a user namespace.
+pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
+    if geteuid().is_root() {
+        if unshare(UnshareFlags::NEWNS).is_ok() {
+            receive_mounts()?;
+            return Ok(Privilege::Root);
+        }
+        // Root without rights, as in a container: never let the code be anybody's root.
+        drop_root()?;
+    }
+    let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|errno| LaunchError::step("make a user namespace", errno))?;
+    let maps = [("setgroups", "deny".to_owned()), ("uid_map", format!("{uid} {uid} 1")), ("gid_map", format!("{gid} {gid} 1"))];
+    for (file, text) in maps {
+        fs::write(format!("/proc/self/{file}"), text).map_err(|error| LaunchError::io(format!("write /proc/self/{file}"), &error))?;
+    }
+    receive_mounts()?;
+    Ok(Privilege::Ordinary)
+}
+
+/// Mounts that the host makes later are seen here, but none of ours is seen there.
+fn receive_mounts() -> Result<(), LaunchError> {
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+        .map_err(|errno| LaunchError::step("keep mounts from the host", errno))
+}
+
+#[expect(unsafe_code, reason = "unshare of namespaces that are no file descriptor table")]
+fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
+    // SAFETY: the flags do not contain FILES, the one that can break what the standard library assumes.
+    unsafe { rustix::thread::unshare_unsafe(flags) }
+}
+
+/// Becomes the sandbox's host user for good.
+pub(super) fn drop_root() -> Result<(), LaunchError> {
+    let (uid, gid) = (rustix::thread::Uid::from_raw(SANDBOX_ID), rustix::thread::Gid::from_raw(SANDBOX_ID));
+    let step = |errno| LaunchError::step(format!("become user {SANDBOX_ID}"), errno);
+    rustix::thread::set_thread_groups(&[]).map_err(step)?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(step)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(step)?;
+    // Without this, /proc/self belongs to root and the maps of a user namespace cannot be written.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step)
+}
+
+/// A thousand prepared sandboxes take thousands of descriptors.
+pub(super) fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

@@ -1,0 +1,152 @@
+//! The file tree that every sandbox of one zygote sees: read-only, made once.
+//!
+//! An empty tmpfs with the host's programs bound read-only, a handful of made-up files, and empty folders where each
+//! child mounts its own. Nothing else of the host is there to be found.
+
+use super::LaunchError;
+use super::confinement::INSIDE_ID;
+use super::kernel::{NO_DEVICES, NO_SUID, READ_ONLY, restrict_mount};
+use rustix::fs::{AtFlags, CWD};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
+    open_tree, unmount,
+};
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// A part of the host that sandboxes see.
+pub(super) struct Shared {
+    /// A detached mount, taken while the launcher could still reach it.
+    tree: OwnedFd,
+    /// Where it goes, without the leading slash.
+    target: PathBuf,
+    kind: SharedKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SharedKind {
+    Folder,
+    Device,
+}
+
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// Links or folders of older layouts at the top, to programs and libraries.
+const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// Small files of the host that programs need to start and to tell the time; what is missing is left out.
+const COPIED: [&str; 4] = ["etc/ld.so.cache", "etc/ld.so.conf", "etc/localtime", "etc/mime.types"];
+
+/// Takes detached mounts of all that is shared.
+pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec<Shared>, LaunchError> {
+    let mut all = vec![Shared::folder(Path::new("/usr"), "usr")?, Shared::folder(guest_dir, "coracle")?];
+    for name in PROGRAM_FOLDERS {
+        let path = Path::new("/").join(name);
+        if path.is_dir() && !path.is_symlink() {
+            all.push(Shared::folder(&path, name)?);
+        }
+    }
+    if Path::new("/etc/alternatives").is_dir() {
+        all.push(Shared::folder(Path::new("/etc/alternatives"), "etc/alternatives")?);
+    }
+    for folder in python_folders {
+        let target = folder.strip_prefix("/").unwrap_or(folder);
+        all.push(Shared::folder(folder, target)?);
+    }
+    for name in DEVICES {
+        let path = Path::new("/dev").join(name);
+        all.push(Shared { tree: detached(&path)?, target: Path::new("dev").join(name), kind: SharedKind::Device });
+    }
+    Ok(all)
+}
+
+/// Which of them lie outside the folders that every sandbox may read.
+pub(super) fn readable(python_folders: &[PathBuf]) -> Vec<String> {
+    let old_layout = PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
+    old_layout.chain(python_folders.iter().cloned()).map(|path| path.display().to_string()).collect()
+}
+
+impl Shared {
+    fn folder(path: &Path, target: impl AsRef<Path>) -> Result<Self, LaunchError> {
+        let tree = detached(path)?;
+        restrict_mount(tree.as_fd(), READ_ONLY | NO_SUID | NO_DEVICES)
+            .map_err(|errno| LaunchError::step(format!("make {} read-only", path.display()), errno))?;
+        Ok(Self { tree, target: target.as_ref().to_owned(), kind: SharedKind::Folder })
+    }
+}
+
+/// A copy of the mount at `path` and all below, attached nowhere.
+pub(super) fn detached(path: &Path) -> Result<OwnedFd, LaunchError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(CWD, path, flags).map_err(|errno| LaunchError::step(format!("take the mount of {}", path.display()), errno))
+}
+
+/// Makes the tree and enters it. The caller is in a mount namespace of its own; `scratch` is an empty folder.
+pub(super) fn enter(shared: Vec<Shared>, scratch: &Path) -> Result<(), LaunchError> {
+    let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).map_err(step("make mounts private"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", scratch, "tmpfs", flags, c"size=8m,mode=0755").map_err(step("mount the root"))?;
+    std::env::set_current_dir(scratch).map_err(|error| LaunchError::io("enter the root", &error))?;
+    furnish().map_err(|error| LaunchError::io("furnish the root", &error))?;
+    for Shared { tree, target, kind } in shared {
+        match kind {
+            SharedKind::Folder => fs::create_dir_all(&target),
+            SharedKind::Device => fs::write(&target, ""),
+        }
+        .map_err(|error| LaunchError::io(format!("make /{}", target.display()), &error))?;
+        move_mount(tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+            .map_err(|errno| LaunchError::step(format!("bind /{}", target.display()), errno))?;
+    }
+    mount("proc", "proc", "proc", flags | MountFlags::NOEXEC, c"").map_err(step("mount /proc"))?;
+    rustix::process::pivot_root(".", ".").map_err(step("pivot_root"))?;
+    unmount(".", UnmountFlags::DETACH).map_err(step("leave the old root"))?;
+    std::env::set_current_dir("/").map_err(|error| LaunchError::io("enter /", &error))?;
+    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).map_err(step("open /"))?;
+    super::kernel::restrict_one_mount(root.as_fd(), READ_ONLY).map_err(step("make / read-only"))
+}
+
+/// Folders, links and files that are not bound. In the root's folder, not yet the root.
+fn furnish() -> std::io::Result<()> {
+    for folder in ["proc", "dev", "etc", "tmp", "workspace", "artifacts", "usr", "skills", "tools"] {
+        fs::create_dir(folder)?;
+    }
+    for name in PROGRAM_FOLDERS {
+        if let Ok(target) = fs::read_link(Path::new("/").join(name)) {
+            symlink(target, name)?;
+        }
+    }
+    let links = [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")];
+    for (name, target) in links {
+        symlink(target, Path::new("dev").join(name))?;
+    }
+    symlink("/tmp", "dev/shm")?;
+    for path in COPIED {
+        if let Ok(content) = fs::read(Path::new("/").join(path)) {
+            fs::write(path, content)?;
+        }
+    }
+    fs::write("etc/passwd", format!("coderunner:x:{INSIDE_ID}:{INSIDE_ID}::/tmp:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"))?;
+    fs::write("etc/group", format!("coderunner:x:{INSIDE_ID}:\nnogroup:x:65534:\n"))?;
+    fs::write("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")?;
+    fs::write("etc/hostname", "coracle\n")?;
+    fs::write("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")
+}
+
+/// A detached mount of a user's folder, without what is mounted below it: no setuid programs, no devices.
+pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    let name = || format!("take the mount of {}", path.display());
+    let tree = open_tree(CWD, path, flags).map_err(|errno| LaunchError::step(name(), errno))?;
+    restrict_mount(tree.as_fd(), NO_SUID | NO_DEVICES).map_err(|errno| LaunchError::step(name(), errno))?;
+    Ok(tree)
+}
+
+/// Which folder a mount shows, to compare with what somebody else saw.
+pub(super) fn identity(tree: &OwnedFd) -> Result<(u64, u64, u32, u32), LaunchError> {
+    let stat = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH).map_err(|errno| LaunchError::step("look at a folder", errno))?;
+    Ok((stat.st_dev, stat.st_ino, stat.st_uid, stat.st_gid))
+}

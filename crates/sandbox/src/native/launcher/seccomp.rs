@@ -1,0 +1,248 @@
+//! Which system calls a sandbox may make.
+//!
+//! Three filters stack, and the strictest answer wins. `base` (an allow-list: what is not named does not exist) and
+//! `refused` (what is named there gets a readable EPERM) are installed in the zygote and inherited by every child for
+//! free. `seal` is small, is installed by each child when it has set itself up, and takes away what only setting up needs.
+//!
+//! Trust boundary: a name added to `ALLOWED` is attack surface of the host's kernel.
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter,
+    SeccompRule as Rule, TargetArch, sock_filter,
+};
+use std::collections::BTreeMap;
+
+/// Why a filter could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("seccomp filter: {0}")]
+pub(super) struct FilterError(#[from] seccompiler::BackendError);
+
+/// What code in a sandbox may call. Everything else is answered ENOSYS, so that libraries take their fallback.
+#[rustfmt::skip]
+const ALLOWED: &[i64] = &[
+    // files
+    libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev, libc::SYS_pread64, libc::SYS_pwrite64,
+    libc::SYS_preadv, libc::SYS_pwritev, libc::SYS_preadv2, libc::SYS_pwritev2, libc::SYS_openat, libc::SYS_close,
+    libc::SYS_close_range, libc::SYS_lseek, libc::SYS_fstat, libc::SYS_newfstatat, libc::SYS_statx, libc::SYS_faccessat,
+    libc::SYS_faccessat2, libc::SYS_readlinkat, libc::SYS_getdents64, libc::SYS_mkdirat, libc::SYS_mknodat,
+    libc::SYS_unlinkat, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_linkat, libc::SYS_symlinkat,
+    libc::SYS_fchmod, libc::SYS_fchmodat, SYS_FCHMODAT2, libc::SYS_fchown, libc::SYS_fchownat, libc::SYS_utimensat,
+    libc::SYS_truncate, libc::SYS_ftruncate, libc::SYS_fallocate, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_sync,
+    libc::SYS_syncfs, libc::SYS_sync_file_range, libc::SYS_fadvise64, libc::SYS_readahead, libc::SYS_flock,
+    libc::SYS_copy_file_range, libc::SYS_sendfile, libc::SYS_splice, libc::SYS_tee, libc::SYS_vmsplice,
+    libc::SYS_statfs, libc::SYS_fstatfs, libc::SYS_getcwd, libc::SYS_chdir, libc::SYS_fchdir, libc::SYS_umask,
+    libc::SYS_dup, libc::SYS_dup3, libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_pipe2, libc::SYS_memfd_create,
+    libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr,
+    libc::SYS_flistxattr, libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_removexattr,
+    libc::SYS_lremovexattr, libc::SYS_fremovexattr,
+    libc::SYS_inotify_init1, libc::SYS_inotify_add_watch, libc::SYS_inotify_rm_watch,
+    // waiting
+    libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_signalfd4, libc::SYS_timerfd_create, libc::SYS_timerfd_settime,
+    libc::SYS_timerfd_gettime, libc::SYS_nanosleep, libc::SYS_clock_nanosleep,
+    // memory
+    libc::SYS_brk, libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise,
+    libc::SYS_msync, libc::SYS_mincore, libc::SYS_mlock, libc::SYS_mlock2, libc::SYS_munlock, libc::SYS_mlockall,
+    libc::SYS_munlockall, libc::SYS_membarrier, libc::SYS_pkey_alloc, libc::SYS_pkey_free, libc::SYS_pkey_mprotect,
+    libc::SYS_get_mempolicy,
+    // processes and threads
+    libc::SYS_clone, libc::SYS_execve, libc::SYS_execveat, libc::SYS_exit, libc::SYS_exit_group, libc::SYS_wait4,
+    libc::SYS_waitid, libc::SYS_kill, libc::SYS_tkill, libc::SYS_tgkill, libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal, libc::SYS_getpid, libc::SYS_getppid, libc::SYS_gettid, libc::SYS_getpgid,
+    libc::SYS_setpgid, libc::SYS_getsid, libc::SYS_setsid, libc::SYS_set_tid_address, libc::SYS_set_robust_list,
+    libc::SYS_get_robust_list, libc::SYS_rseq, libc::SYS_futex, SYS_FUTEX_WAITV, libc::SYS_sched_yield,
+    libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity, libc::SYS_sched_getparam, libc::SYS_sched_getscheduler,
+    libc::SYS_sched_getattr, libc::SYS_sched_get_priority_max, libc::SYS_sched_get_priority_min,
+    libc::SYS_sched_rr_get_interval, libc::SYS_getpriority, libc::SYS_setpriority, libc::SYS_getcpu, libc::SYS_prctl,
+    // identity
+    libc::SYS_getuid, libc::SYS_geteuid, libc::SYS_getgid, libc::SYS_getegid, libc::SYS_getresuid, libc::SYS_getresgid,
+    libc::SYS_getgroups, libc::SYS_capget, libc::SYS_setuid, libc::SYS_setgid, libc::SYS_setreuid, libc::SYS_setregid,
+    libc::SYS_setresuid, libc::SYS_setresgid,
+    // signals
+    libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigsuspend, libc::SYS_rt_sigtimedwait, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_sigaltstack, libc::SYS_restart_syscall,
+    // time
+    libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_gettimeofday, libc::SYS_times, libc::SYS_getitimer,
+    libc::SYS_setitimer, libc::SYS_timer_create, libc::SYS_timer_settime, libc::SYS_timer_gettime,
+    libc::SYS_timer_getoverrun, libc::SYS_timer_delete,
+    // the rest
+    libc::SYS_getrandom, libc::SYS_uname, libc::SYS_getrlimit, libc::SYS_setrlimit, libc::SYS_prlimit64,
+    libc::SYS_getrusage, libc::SYS_sysinfo,
+    // sockets: pairs, and what is done with them
+    libc::SYS_socketpair, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg,
+    libc::SYS_sendmmsg, libc::SYS_recvmmsg, libc::SYS_shutdown, libc::SYS_getsockname, libc::SYS_getpeername,
+    libc::SYS_getsockopt, libc::SYS_setsockopt,
+];
+
+/// Calls of older programs that newer machines do not have.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const ALLOWED_LEGACY: &[i64] = &[
+    libc::SYS_open, libc::SYS_creat, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_readlink,
+    libc::SYS_getdents, libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_mknod, libc::SYS_unlink, libc::SYS_rename,
+    libc::SYS_link, libc::SYS_symlink, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime,
+    libc::SYS_utimes, libc::SYS_futimesat, libc::SYS_dup2, libc::SYS_pipe, libc::SYS_poll, libc::SYS_select,
+    libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_signalfd, libc::SYS_inotify_init,
+    libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_alarm, libc::SYS_pause, libc::SYS_time,
+    libc::SYS_arch_prctl, libc::SYS_getrlimit,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_LEGACY: &[i64] = &[];
+
+const SYS_FCHMODAT2: i64 = 452;
+const SYS_FUTEX_WAITV: i64 = 449;
+
+/// What a child calls to set itself up, and what `seal` takes away.
+#[rustfmt::skip]
+const SETTING_UP: &[i64] = &[
+    libc::SYS_mount, libc::SYS_move_mount, libc::SYS_umount2, libc::SYS_capset, libc::SYS_seccomp,
+    libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
+];
+
+/// What gets EPERM instead of ENOSYS, so that whoever tries it can read why.
+#[rustfmt::skip]
+const REFUSED: &[i64] = &[
+    libc::SYS_socket, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4, libc::SYS_connect,
+    libc::SYS_unshare, libc::SYS_setns, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
+    libc::SYS_mount_setattr, libc::SYS_fsopen, libc::SYS_fsmount, libc::SYS_fsconfig, libc::SYS_fspick,
+    libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_kcmp,
+    libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key, libc::SYS_bpf, libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register,
+    libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_delete_module, libc::SYS_kexec_load, libc::SYS_reboot,
+    libc::SYS_swapon, libc::SYS_swapoff, libc::SYS_acct, libc::SYS_quotactl, libc::SYS_sethostname,
+    libc::SYS_setdomainname, libc::SYS_settimeofday, libc::SYS_clock_settime, libc::SYS_adjtimex, libc::SYS_syslog,
+    libc::SYS_open_by_handle_at, libc::SYS_name_to_handle_at, libc::SYS_fanotify_init, libc::SYS_setgroups,
+    libc::SYS_personality, libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open,
+];
+
+/// What `prctl` may still do after `seal`.
+#[rustfmt::skip]
+const PRCTL: &[i32] = &[
+    libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_PDEATHSIG, libc::PR_GET_PDEATHSIG, libc::PR_GET_DUMPABLE,
+    libc::PR_SET_DUMPABLE, libc::PR_GET_SECCOMP, libc::PR_CAPBSET_READ, libc::PR_GET_NO_NEW_PRIVS,
+    libc::PR_SET_NO_NEW_PRIVS, libc::PR_SET_TIMERSLACK, libc::PR_GET_TIMERSLACK, libc::PR_SET_THP_DISABLE,
+    libc::PR_GET_THP_DISABLE, libc::PR_SET_VMA, libc::PR_GET_SECUREBITS, libc::PR_SET_CHILD_SUBREAPER,
+    libc::PR_GET_CHILD_SUBREAPER, libc::PR_GET_KEEPCAPS,
+];
+
+/// Flags of `clone` that make namespaces.
+const NEW_NAMESPACE: &[i32] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWCGROUP,
+    CLONE_NEWTIME,
+];
+const CLONE_NEWTIME: i32 = 0x80;
+
+/// Terminal requests that put words into somebody's mouth.
+const TERMINAL: &[u64] = &[libc::TIOCSTI as u64, libc::TIOCLINUX as u64, libc::TIOCSCTTY as u64, libc::TIOCSETD as u64];
+
+/// A file that changes who runs it must not be left in a workspace.
+const SET_ID: &[u64] = &[libc::S_ISUID as u64, libc::S_ISGID as u64];
+
+type Rules = BTreeMap<i64, Vec<Rule>>;
+
+/// The filters of the zygote, in the order of installation.
+pub(super) fn of_zygote() -> Result<[BpfProgram; 2], FilterError> {
+    let mut base = Rules::new();
+    for number in ALLOWED.iter().chain(ALLOWED_LEGACY).chain(SETTING_UP).chain(REFUSED) {
+        base.insert(*number, Vec::new());
+    }
+    let mut refused = Rules::new();
+    for number in REFUSED {
+        refused.insert(*number, Vec::new());
+    }
+    refused.insert(libc::SYS_socketpair, vec![rule(&[(0, Op::Ne, libc::AF_UNIX as u64)])?]);
+    refused.insert(libc::SYS_ioctl, TERMINAL.iter().map(|request| rule(&[(1, Op::Eq, *request)])).collect::<Result<_, _>>()?);
+    set_id_rules(&mut refused)?;
+    Ok([
+        compile(base, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?,
+        compile(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
+    ])
+}
+
+/// The filter that a child installs last.
+pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
+    let mut rules = Rules::new();
+    for number in SETTING_UP {
+        rules.insert(*number, Vec::new());
+    }
+    let new_namespace =
+        NEW_NAMESPACE.iter().map(|flag| rule(&[(0, Op::MaskedEq(*flag as u64), *flag as u64)])).collect::<Result<_, _>>()?;
+    rules.insert(libc::SYS_clone, new_namespace);
+    let not_listed: Vec<_> = PRCTL.iter().map(|option| (0, Op::Ne, *option as u64)).collect();
+    rules.insert(libc::SYS_prctl, vec![rule(&not_listed)?]);
+    compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))
+}
+
+fn set_id_rules(rules: &mut Rules) -> Result<(), FilterError> {
+    let create = (libc::O_CREAT as u64, libc::O_TMPFILE as u64);
+    let mut plain = vec![(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (SYS_FCHMODAT2, 2), (libc::SYS_mknodat, 2)];
+    let mut opening = vec![(libc::SYS_openat, 2, 3)];
+    #[cfg(target_arch = "x86_64")]
+    {
+        plain.extend([(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)]);
+        opening.push((libc::SYS_open, 1, 2));
+    }
+    for (number, mode) in plain {
+        let any = SET_ID.iter().map(|bit| rule(&[(mode, Op::MaskedEq(*bit), *bit)])).collect::<Result<_, _>>()?;
+        rules.insert(number, any);
+    }
+    for (number, flags, mode) in opening {
+        let mut any = Vec::new();
+        for bit in SET_ID {
+            any.push(rule(&[(flags, Op::MaskedEq(create.0), create.0), (mode, Op::MaskedEq(*bit), *bit)])?);
+            any.push(rule(&[(flags, Op::MaskedEq(create.1), create.1), (mode, Op::MaskedEq(*bit), *bit)])?);
+        }
+        rules.insert(number, any);
+    }
+    Ok(())
+}
+
+fn rule(conditions: &[(u8, Op, u64)]) -> Result<Rule, FilterError> {
+    let conditions: Result<Vec<_>, _> = conditions
+        .iter()
+        .map(|(argument, operator, value)| Condition::new(*argument, Len::Dword, operator.clone(), *value))
+        .collect();
+    Ok(Rule::new(conditions?)?)
+}
+
+fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, FilterError> {
+    let arch = if cfg!(target_arch = "aarch64") { TargetArch::aarch64 } else { TargetArch::x86_64 };
+    Ok(SeccompFilter::new(rules, otherwise, matched, arch)?.try_into()?)
+}
+
+/// The bytes of a program as the kernel takes them.
+pub(super) fn to_bytes(program: &[sock_filter]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(program.len() * 8);
+    for instruction in program {
+        bytes.extend_from_slice(&instruction.code.to_ne_bytes());
+        bytes.extend_from_slice(&[instruction.jt, instruction.jf]);
+        bytes.extend_from_slice(&instruction.k.to_ne_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALLOWED, ALLOWED_LEGACY, REFUSED, SETTING_UP, of_seal, of_zygote};
+
+    #[test]
+    fn no_call_is_both_allowed_and_refused() {
+        for number in ALLOWED.iter().chain(ALLOWED_LEGACY) {
+            assert!(!REFUSED.contains(number) && !SETTING_UP.contains(number), "system call {number}");
+        }
+    }
+
+    #[test]
+    fn the_seal_is_small() {
+        // Each child pays for installing it.
+        assert!(of_seal().unwrap().len() < 160, "{}", of_seal().unwrap().len());
+        assert!(of_zygote().unwrap()[0].len() > 200);
+    }
+}

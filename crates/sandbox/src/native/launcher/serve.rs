@@ -1,0 +1,321 @@
+//! The launcher's loop: the server's requests in, sandboxes out.
+
+use super::confinement::{Proc, Settings};
+use super::id_map::IdMaps;
+use super::privilege::{self, Privilege};
+use super::zygote::{FromZygote, Zygote, host_pid};
+use super::{LaunchError, kernel, root};
+use crate::native::cgroup::{Cgroups, Group, GroupLimits};
+use crate::native::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, pidfd_send_signal};
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The oldest Python whose zygote works.
+const OLDEST_PYTHON: [u32; 3] = [3, 10, 0];
+
+/// Files in `/tmp`: as many as a sandbox may have in its workspace is far more than a scratch folder needs.
+const TMP_INODES: u64 = 65_536;
+
+/// So many forks are under way in the zygote at once: enough to keep it busy, few enough that neither socket fills.
+const FORKS_UNDER_WAY: usize = 4;
+
+/// The status of a sandbox that went down with its zygote.
+const STATUS_KILLED: i32 = 9;
+
+pub(super) struct Launcher<'a> {
+    server: BorrowedFd<'a>,
+    start: Start,
+    privilege: Privilege,
+    settings: Settings,
+    cgroups: Result<Cgroups, String>,
+    id_maps: IdMaps,
+    zygote: Option<Zygote>,
+    /// The zygote has said hello.
+    warm: bool,
+    queue: VecDeque<(Slot, bool)>,
+    forking: HashMap<Slot, Ends>,
+    sandboxes: HashMap<Slot, Sandbox>,
+}
+
+/// The ends of a new sandbox's streams, until its pidfd is known.
+struct Ends {
+    channel: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    binding: OwnedFd,
+}
+
+struct Sandbox {
+    /// Ends the wait of the child: carries the workspace to it.
+    binding: Option<OwnedFd>,
+    group: Option<Group>,
+}
+
+impl<'a> Launcher<'a> {
+    pub(super) fn new(start: Start, server: BorrowedFd<'a>) -> Result<Self, LaunchError> {
+        privilege::raise_open_files();
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let (membership, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
+        let cgroups = Cgroups::open(&start.instance, &start.run_dir, &membership, &mounts);
+        let privilege = privilege::enter_mount_namespace()?;
+        let (outer_uid, outer_gid) = privilege.sandbox_ids();
+        let settings = Settings {
+            outer_uid,
+            outer_gid,
+            tmp_bytes: start.tmp_bytes,
+            tmp_inodes: TMP_INODES,
+            proc: Proc::Own,
+            readable: root::readable(&start.python_folders),
+            landlock_abi: kernel::landlock_abi(),
+        };
+        let zygote = Zygote::start(&start, &settings, privilege)?;
+        Ok(Self {
+            server,
+            start,
+            privilege,
+            settings,
+            cgroups,
+            id_maps: IdMaps::default(),
+            zygote: Some(zygote),
+            warm: false,
+            queue: VecDeque::new(),
+            forking: HashMap::new(),
+            sandboxes: HashMap::new(),
+        })
+    }
+
+    /// Until the server is gone.
+    pub(super) fn serve(mut self) -> Result<(), LaunchError> {
+        loop {
+            let (server, zygote, ended) = self.wait()?;
+            if zygote && !self.hear_zygote()? || ended {
+                self.lose_zygote()?;
+            }
+            if server && !self.hear_server()? {
+                return Ok(());
+            }
+            self.fork_queued();
+        }
+    }
+
+    /// Which of server, zygote, and the zygote's end there is something of.
+    fn wait(&self) -> Result<(bool, bool, bool), LaunchError> {
+        let mut fds = vec![PollFd::new(&self.server, PollFlags::IN)];
+        if let Some(zygote) = &self.zygote {
+            fds.push(PollFd::new(&zygote.control, PollFlags::IN));
+            fds.push(PollFd::new(&zygote.pidfd, PollFlags::IN));
+        }
+        loop {
+            match poll(&mut fds, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(LaunchError::step("wait", errno)),
+                Ok(_) => break,
+            }
+        }
+        let is = |index: usize| fds.get(index).is_some_and(|fd| !fd.revents().is_empty());
+        Ok((is(0), is(1), is(2)))
+    }
+
+    fn say(&self, message: &Say, fds: &[BorrowedFd<'_>]) -> Result<(), LaunchError> {
+        messages::send(self.server, message, fds).map_err(|error| LaunchError::io("talk to the server", &error))
+    }
+
+    /// One request; false if the server is gone.
+    fn hear_server(&mut self) -> Result<bool, LaunchError> {
+        let received = messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
+        let Some((ask, _)) = received else { return Ok(false) };
+        match ask {
+            Ask::Prepare { slot, warm } => self.queue.push_back((slot, warm)),
+            Ask::Bind(bind) => {
+                if let Err(error) = self.bind(&bind) {
+                    self.say(&Say::BindFailed { slot: bind.slot, reason: error.to_string() }, &[])?;
+                }
+            }
+            Ask::Count { slot } => {
+                let counters = self.sandboxes.get(&slot).map(|sandbox| self.counters(sandbox)).unwrap_or_default();
+                self.say(&Say::Counted { slot, counters }, &[])?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn counters(&self, sandbox: &Sandbox) -> Counters {
+        match (&self.cgroups, &sandbox.group) {
+            (Ok(cgroups), Some(group)) => cgroups.counters(group),
+            _ => Counters::default(),
+        }
+    }
+
+    /// One message; false if the zygote is gone.
+    fn hear_zygote(&mut self) -> Result<bool, LaunchError> {
+        let Some(zygote) = &self.zygote else { return Ok(true) };
+        let Ok(Some((message, fds))) = messages::receive::<FromZygote>(zygote.control.as_fd()) else { return Ok(false) };
+        match message {
+            FromZygote::Hello { version } => {
+                if version < OLDEST_PYTHON {
+                    let cause = format!("is Python {}.{}: 3.10 or later is needed", version[0], version[1]);
+                    return Err(LaunchError::other(self.start.python.display().to_string(), cause));
+                }
+                self.warm = true;
+                let (host_uid, _) = self.privilege.sandbox_ids();
+                let started = Started {
+                    python_version: version,
+                    privilege: self.privilege.name().to_owned(),
+                    landlock_abi: self.settings.landlock_abi,
+                    cgroup: self.cgroups.as_ref().map(Cgroups::kind).map_err(Clone::clone),
+                    own_proc: self.settings.proc == Proc::Own,
+                    host_uid,
+                };
+                self.say(&Say::Started(started), &[])?;
+            }
+            FromZygote::Forked { slot } => {
+                let (Some(ends), Some(pidfd)) = (self.forking.remove(&slot), fds.into_iter().next()) else { return Ok(false) };
+                match self.admit(&pidfd) {
+                    Ok(group) => {
+                        let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), pidfd.as_fd()];
+                        self.sandboxes.insert(slot, Sandbox { binding: Some(ends.binding), group });
+                        self.say(&Say::Prepared { slot }, &fds)?;
+                    }
+                    Err(reason) => {
+                        // A sandbox without its limits must not exist.
+                        let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+                        self.say(&Say::PrepareFailed { slot, reason }, &[])?;
+                    }
+                }
+            }
+            FromZygote::Failed { slot, step, errno } => {
+                self.forking.remove(&slot);
+                let cause = rustix::io::Errno::from_raw_os_error(errno);
+                self.say(&Say::PrepareFailed { slot, reason: format!("{step}: {cause}") }, &[])?;
+            }
+            FromZygote::Exited { slot, status } => self.bury(slot, status)?,
+        }
+        Ok(true)
+    }
+
+    /// Puts a new child into a group of its own, where there are groups.
+    fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
+        let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
+        let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
+        let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
+        let added = host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
+        match added {
+            Ok(()) => Ok(Some(group)),
+            Err(error) => {
+                cgroups.give_back(group);
+                Err(format!("move the sandbox into its cgroup: {error}"))
+            }
+        }
+    }
+
+    fn bury(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
+        let Some(mut sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
+        let counters = self.counters(&sandbox);
+        if let (Ok(cgroups), Some(group)) = (&mut self.cgroups, sandbox.group.take()) {
+            cgroups.give_back(group);
+        }
+        self.say(&Say::Exited { slot, status, counters }, &[])
+    }
+
+    /// All its sandboxes are gone with it. A zygote that never said hello will not do better the next time.
+    fn lose_zygote(&mut self) -> Result<(), LaunchError> {
+        let Some(mut zygote) = self.zygote.take() else { return Ok(()) };
+        let _ = pidfd_send_signal(&zygote.pidfd, Signal::KILL);
+        let waited = rustix::process::WaitId::PidFd(zygote.pidfd.as_fd());
+        rustix::process::waitid(waited, rustix::process::WaitIdOptions::EXITED)
+            .map_err(|errno| LaunchError::step("wait for the zygote", errno))?;
+        if !self.warm {
+            return Err(LaunchError::other(format!("start {}", self.start.python.display()), zygote.last_words()));
+        }
+        for (slot, _) in std::mem::take(&mut self.forking) {
+            self.say(&Say::PrepareFailed { slot, reason: "the zygote ended".to_owned() }, &[])?;
+        }
+        let slots: Vec<Slot> = self.sandboxes.keys().copied().collect();
+        for slot in slots {
+            self.bury(slot, STATUS_KILLED)?;
+        }
+        Ok(())
+    }
+
+    fn fork_queued(&mut self) {
+        while self.forking.len() < FORKS_UNDER_WAY {
+            let Some((slot, warm)) = self.queue.pop_front() else { return };
+            if let Err(error) = self.fork(slot, warm) {
+                // If this fails too the server is gone, which the next turn of the loop will see.
+                let _ = self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[]);
+            }
+        }
+    }
+
+    fn fork(&mut self, slot: Slot, warm: bool) -> Result<(), LaunchError> {
+        let step = |errno| LaunchError::step("make the sandbox's streams", errno);
+        if self.zygote.is_none() {
+            self.warm = false;
+            self.zygote = Some(Zygote::start(&self.start, &self.settings, self.privilege)?);
+        }
+        let Some(zygote) = &self.zygote else { return Ok(()) };
+        let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let (channel, guest_channel) = pair(SocketType::STREAM).map_err(step)?;
+        let (binding, guest_binding) = pair(SocketType::SEQPACKET).map_err(step)?;
+        let (stdout, guest_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
+        let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
+        let artifacts = self.artifacts(slot)?;
+        let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_binding, &artifacts].map(AsFd::as_fd);
+        let request = serde_json::json!({ "slot": slot, "warm": warm });
+        messages::send(zygote.control.as_fd(), &request, &fds).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
+        self.forking.insert(slot, Ends { channel, stdout, stderr, binding });
+        Ok(())
+    }
+
+    /// An empty folder for what the sandbox will leave.
+    fn artifacts(&self, slot: Slot) -> Result<OwnedFd, LaunchError> {
+        let folder = self.start.run_dir.join("artifacts").join(slot.to_string());
+        let made = fs::create_dir(&folder).and_then(|()| match self.privilege {
+            Privilege::Root => {
+                let (uid, gid) = self.privilege.sandbox_ids();
+                std::os::unix::fs::chown(&folder, Some(uid), Some(gid))
+            }
+            Privilege::Ordinary => Ok(()),
+        });
+        made.map_err(|error| LaunchError::io(format!("make {}", folder.display()), &error))?;
+        root::user_folder(&folder)
+    }
+
+    fn bind(&mut self, bind: &Bind) -> Result<(), LaunchError> {
+        let tree = root::user_folder(&bind.workspace)?;
+        let (device, inode, uid, gid) = root::identity(&tree)?;
+        if (device, inode) != (bind.device, bind.inode) {
+            return Err(LaunchError::other(bind.workspace.display().to_string(), "is not the folder that was checked"));
+        }
+        if self.privilege == Privilege::Root {
+            self.id_maps.apply(&tree, (uid, gid), self.privilege.sandbox_ids())?;
+        }
+        let Some(sandbox) = self.sandboxes.get_mut(&bind.slot) else { return Ok(()) };
+        if let (Ok(cgroups), Some(group)) = (&self.cgroups, &mut sandbox.group) {
+            let limits = GroupLimits { memory_bytes: bind.memory_bytes, processes: bind.processes };
+            cgroups.limit(group, limits).map_err(|error| LaunchError::io("set the limits of the sandbox", &error))?;
+        }
+        let Some(binding) = sandbox.binding.take() else { return Ok(()) };
+        let message: Vec<u8> = bind.rlimits.iter().flat_map(|value| value.to_le_bytes()).collect();
+        messages::send_bytes(binding.as_fd(), &message, &[tree.as_fd()])
+            .map_err(|error| LaunchError::io("give the workspace to the sandbox", &error))
+    }
+}
+
+impl Drop for Launcher<'_> {
+    fn drop(&mut self) {
+        if let Some(zygote) = self.zygote.take() {
+            let _ = pidfd_send_signal(&zygote.pidfd, Signal::KILL);
+            let waited = rustix::process::WaitId::PidFd(zygote.pidfd.as_fd());
+            let _ = rustix::process::waitid(waited, rustix::process::WaitIdOptions::EXITED);
+        }
+        if let Ok(cgroups) = &self.cgroups {
+            cgroups.remove();
+        }
+    }
+}

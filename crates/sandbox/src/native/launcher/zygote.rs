@@ -1,0 +1,166 @@
+//! Starting the zygote: namespaces, the file tree, no rights, the filters, Python.
+
+use super::confinement::{NEW_NAMESPACES, Settings, entering, sealing};
+use super::kernel::{Forked, exit_now, fork_into, install_filter};
+use super::privilege::{Privilege, drop_root};
+use super::{LaunchError, root, seccomp};
+use crate::native::messages::{self, Slot, Start};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::Deserialize;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+/// A running zygote.
+#[derive(Debug)]
+pub(super) struct Zygote {
+    pub(super) pidfd: OwnedFd,
+    pub(super) control: OwnedFd,
+    /// What Python says before it can talk to us.
+    pub(super) complaints: File,
+}
+
+/// What the zygote says.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(super) enum FromZygote {
+    /// It is warm.
+    Hello { version: [u32; 3] },
+    /// A child waits; its pidfd comes beside.
+    Forked { slot: Slot },
+    /// No child.
+    Failed { slot: Slot, step: String, errno: i32 },
+    /// A child is gone.
+    Exited { slot: Slot, status: i32 },
+}
+
+const NAMESPACES: i32 = libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest import zygote; zygote.main()";
+
+/// The whole environment of code in a sandbox. One thread for the numeric libraries: a process with threads cannot enter
+/// a user namespace, and a sandbox has few processors.
+const ENVIRONMENT: [(&str, &str); 12] = [
+    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+    ("HOME", "/tmp"),
+    ("USER", "coderunner"),
+    ("LOGNAME", "coderunner"),
+    ("SHELL", "/bin/bash"),
+    ("LANG", "C.UTF-8"),
+    ("TMPDIR", "/tmp"),
+    ("TERM", "dumb"),
+    ("MPLBACKEND", "Agg"),
+    ("OMP_NUM_THREADS", "1"),
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+];
+
+/// When memory runs out on the host, sandboxes go first.
+const OOM_SCORE: &str = "800";
+
+/// Where the zygote finds its socket.
+const CONTROL: i32 = 3;
+
+impl Zygote {
+    /// Starts one; it says hello when it is warm.
+    pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
+        let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+        let shared = root::shared(&start.guest_dir, &start.python_folders)?;
+        let filters = seccomp::of_zygote().map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(step("make the zygote's socket"))?;
+        let (complaints, stderr) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(step("make a pipe"))?;
+        let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
+            Forked::Parent(pidfd) => pidfd,
+            Forked::Child => {
+                let error = become_zygote(start, privilege, shared, &filters, &theirs, &stderr);
+                let _ = rustix::io::write(&stderr, error.to_string().as_bytes());
+                exit_now(70)
+            }
+        };
+        drop((theirs, stderr));
+        rustix::io::ioctl_fionbio(&complaints, true).map_err(step("make a pipe"))?;
+        let sealing = sealing(settings).map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
+        let config = serde_json::json!({
+            "preload": start.preload,
+            "clone_flags": NEW_NAMESPACES,
+            "syscalls": { "clone": libc::SYS_clone, "close_range": libc::SYS_close_range },
+            "enter": entering(settings).to_json(),
+            "seal": sealing.to_json(),
+        });
+        messages::send(ours.as_fd(), &config, &[]).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
+        Ok(Self { pidfd, control: ours, complaints: complaints.into() })
+    }
+
+    /// What it said on standard error, in short.
+    pub(super) fn last_words(&mut self) -> String {
+        let mut words = Vec::new();
+        // The pipe does not block: what is there is there.
+        let _ = self.complaints.by_ref().take(64 << 10).read_to_end(&mut words);
+        let text = String::from_utf8_lossy(&words);
+        let tail: Vec<&str> = text.lines().rev().take(3).collect();
+        tail.into_iter().rev().collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// In the new process: never returns unless something failed.
+fn become_zygote(
+    start: &Start,
+    privilege: Privilege,
+    shared: Vec<root::Shared>,
+    filters: &[seccompiler::BpfProgram; 2],
+    control: &OwnedFd,
+    stderr: &OwnedFd,
+) -> LaunchError {
+    match set_up(start, privilege, shared, filters, control, stderr) {
+        Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
+        Err(error) => error,
+    }
+}
+
+fn set_up(
+    start: &Start,
+    privilege: Privilege,
+    shared: Vec<root::Shared>,
+    filters: &[seccompiler::BpfProgram; 2],
+    control: &OwnedFd,
+    stderr: &OwnedFd,
+) -> Result<Command, LaunchError> {
+    let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+    rustix::system::sethostname(b"coracle").map_err(step("set the host name"))?;
+    // Not fatal: the score only says who goes first.
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    root::enter(shared, &start.run_dir.join("root"))?;
+    if privilege == Privilege::Root {
+        drop_root()?;
+    }
+    // After the change of user, which would clear it. Fires even if the launcher is killed.
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
+    rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
+    let stderr = stderr.try_clone().map_err(|error| LaunchError::io("keep a pipe", &error))?;
+    let mut python = Command::new(&start.python);
+    python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/");
+    python.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(stderr));
+    super::kernel::pass_only(control.as_fd(), CONTROL).map_err(step("close descriptors"))?;
+    for filter in filters {
+        install_filter(filter).map_err(step("install the filter"))?;
+    }
+    Ok(python)
+}
+
+/// The process id on the host behind a handle.
+pub(super) fn host_pid(pidfd: &OwnedFd) -> std::io::Result<u32> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
+    info.lines()
+        .find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
+        .ok_or_else(|| std::io::Error::other("the process is gone"))
+}

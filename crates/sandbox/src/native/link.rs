@@ -1,0 +1,285 @@
+//! The server's side of the launcher: starts it, talks to it, notices when it is gone.
+
+use super::instance::Instance;
+use super::messages::{self, Ask, Counters, Say, Slot, Start, Started};
+use crate::SandboxError;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::{oneshot, watch};
+
+/// How long the launcher gets to end by itself.
+const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// A wait status and what the kernel counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ended {
+    pub(super) status: i32,
+    pub(super) counters: Counters,
+    /// The launcher could not bind the workspace.
+    pub(super) failure: Option<String>,
+}
+
+/// The status of a sandbox that went down with the launcher.
+const STATUS_KILLED: i32 = 9;
+
+/// The ends of a prepared sandbox's streams: channel, stdout, stderr, pidfd.
+pub(super) type Streams = [OwnedFd; 4];
+
+/// What somebody waits for about one slot.
+#[derive(Debug)]
+struct Waiting {
+    prepared: Option<oneshot::Sender<Result<Streams, String>>>,
+    ended: watch::Sender<Option<Ended>>,
+    counted: Vec<oneshot::Sender<Counters>>,
+}
+
+#[derive(Debug)]
+struct Book {
+    slots: HashMap<Slot, Waiting>,
+    next: Slot,
+    lost: bool,
+}
+
+type StartedState = Option<Result<Started, String>>;
+
+/// The connection to one launcher.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Sequenced packets; only descriptors and readiness are used of the type.
+    socket: UnixStream,
+    book: Mutex<Book>,
+    started: watch::Receiver<StartedState>,
+    launcher: Mutex<Child>,
+    launcher_pid: u32,
+    instance: Instance,
+    /// True when the launcher is gone and everything of it removed.
+    gone: watch::Receiver<bool>,
+}
+
+/// What is asked of the launcher about one new sandbox.
+pub(super) struct Preparing {
+    pub(super) slot: Slot,
+    pub(super) streams: oneshot::Receiver<Result<Streams, String>>,
+    pub(super) ended: watch::Receiver<Option<Ended>>,
+}
+
+impl Link {
+    pub(super) fn start(program: &Path, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let launcher = Command::new(program)
+            .arg(super::LAUNCHER_ARGUMENT)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()?;
+        messages::send(ours.as_fd(), start, &[instance.lock.as_fd()])?;
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let (say_started, started) = watch::channel(None);
+        let book = Mutex::new(Book { slots: HashMap::new(), next: 1, lost: false });
+        let launcher_pid = launcher.id();
+        let (say_gone, gone) = watch::channel(false);
+        let link = Arc::new(Self {
+            socket: UnixStream::from_std(ours.into())?,
+            book,
+            started,
+            launcher: Mutex::new(launcher),
+            launcher_pid,
+            instance,
+            gone,
+        });
+        let reader = Arc::clone(&link);
+        tokio::spawn(async move {
+            reader.read(say_started).await;
+            reader.clean_up().await;
+            say_gone.send_replace(true);
+        });
+        Ok(link)
+    }
+
+    fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn launcher_pid(&self) -> u32 {
+        self.launcher_pid
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.book().lost
+    }
+
+    pub(super) fn artifacts(&self, slot: Slot) -> PathBuf {
+        self.instance.dir.join("artifacts").join(slot.to_string())
+    }
+
+    /// What the launcher found; waits until it has.
+    pub(super) async fn started(&self) -> Result<Started, SandboxError> {
+        let mut started = self.started.clone();
+        let state = started.wait_for(Option::is_some).await.map(|state| state.clone());
+        match state {
+            Ok(Some(Ok(started))) => Ok(started),
+            Ok(Some(Err(reason))) => Err(SandboxError::Unavailable(reason)),
+            _ => Err(SandboxError::Unavailable("the launcher ended".to_owned())),
+        }
+    }
+
+    /// Asks for a new sandbox.
+    pub(super) async fn prepare(&self, warm: bool) -> io::Result<Preparing> {
+        let (prepared, streams) = oneshot::channel();
+        let (ended_sender, ended) = watch::channel(None);
+        let slot = {
+            let mut book = self.book();
+            if book.lost {
+                return Err(io::Error::other("the launcher ended"));
+            }
+            let slot = book.next;
+            book.next += 1;
+            book.slots.insert(slot, Waiting { prepared: Some(prepared), ended: ended_sender, counted: Vec::new() });
+            slot
+        };
+        self.send(&Ask::Prepare { slot, warm }).await?;
+        Ok(Preparing { slot, streams, ended })
+    }
+
+    /// What the kernel counted for a sandbox so far.
+    pub(super) async fn count(&self, slot: Slot) -> Counters {
+        let (sender, counted) = oneshot::channel();
+        match self.book().slots.get_mut(&slot) {
+            Some(waiting) => waiting.counted.push(sender),
+            None => return Counters::default(),
+        }
+        if self.send(&Ask::Count { slot }).await.is_err() {
+            return Counters::default();
+        }
+        counted.await.unwrap_or_default()
+    }
+
+    pub(super) async fn send(&self, ask: &Ask) -> io::Result<()> {
+        let bytes = serde_json::to_vec(ask)?;
+        self.socket.async_io(Interest::WRITABLE, || messages::send_bytes(self.socket.as_fd(), &bytes, &[])).await
+    }
+
+    async fn read(&self, say_started: watch::Sender<StartedState>) {
+        loop {
+            let message = self.socket.async_io(Interest::READABLE, || messages::receive::<Say>(self.socket.as_fd())).await;
+            let Ok(Some((say, fds))) = message else { break };
+            self.hear(say, fds, &say_started);
+        }
+        let waiting = {
+            let mut book = self.book();
+            book.lost = true;
+            std::mem::take(&mut book.slots)
+        };
+        for waiting in waiting.into_values() {
+            waiting.ended.send_replace(Some(Ended { status: STATUS_KILLED, ..Ended::default() }));
+        }
+    }
+
+    fn hear(&self, say: Say, fds: Vec<OwnedFd>, say_started: &watch::Sender<StartedState>) {
+        let mut book = self.book();
+        match say {
+            Say::Started(started) => {
+                say_started.send_replace(Some(Ok(started)));
+            }
+            Say::StartFailed { reason } => {
+                say_started.send_replace(Some(Err(reason)));
+            }
+            Say::Prepared { slot } => {
+                let streams = Streams::try_from(fds).map_err(|_| "the launcher gave no streams".to_owned());
+                book.answer(slot, streams);
+            }
+            Say::PrepareFailed { slot, reason } => {
+                book.answer(slot, Err(reason));
+                book.slots.remove(&slot);
+            }
+            Say::BindFailed { slot, reason } => {
+                if let Some(waiting) = book.slots.get(&slot) {
+                    let failure = Some(reason);
+                    waiting.ended.send_replace(Some(Ended { status: STATUS_KILLED, failure, ..Ended::default() }));
+                }
+            }
+            Say::Counted { slot, counters } => {
+                for counted in book.slots.get_mut(&slot).map(|waiting| std::mem::take(&mut waiting.counted)).into_iter().flatten() {
+                    // Whoever asked may have gone.
+                    let _ = counted.send(counters);
+                }
+            }
+            Say::Exited { slot, status, counters } => {
+                if let Some(waiting) = book.slots.remove(&slot) {
+                    waiting.ended.send_if_modified(|ended| {
+                        let first = ended.is_none();
+                        if first {
+                            *ended = Some(Ended { status, counters, failure: None });
+                        }
+                        first
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lets the launcher end, and with it everything it made.
+    pub(super) fn hang_up(&self) {
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
+    /// Returns when the launcher is gone and nothing of it is left.
+    pub(super) async fn gone(&self) {
+        // An error means that the reader is gone, as at the end of the runtime.
+        let _ = self.gone.clone().wait_for(|gone| *gone).await;
+    }
+
+    /// Waits for the launcher's process; kills it if it does not end.
+    async fn reap(&self, patience: Duration) {
+        let deadline = tokio::time::Instant::now() + patience;
+        let mut pause = Duration::from_millis(1);
+        while !self.has_ended(tokio::time::Instant::now() >= deadline) {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether its process is gone; if it must be, it is killed.
+    fn has_ended(&self, must: bool) -> bool {
+        let mut launcher = self.launcher.lock().unwrap_or_else(PoisonError::into_inner);
+        match launcher.try_wait() {
+            Ok(None) if must => {
+                tracing::warn!(pid = self.launcher_pid, "the launcher does not end and is killed");
+                let _ = launcher.kill();
+                let _ = launcher.wait();
+                true
+            }
+            Ok(None) => false,
+            _ => true,
+        }
+    }
+
+    /// Waits for the launcher and removes what it left if it was killed: the kernel has ended its zygote and all
+    /// sandboxes with it.
+    async fn clean_up(&self) {
+        self.reap(LAUNCHER_ENDS_WITHIN).await;
+        let dir = self.instance.dir.clone();
+        if dir.exists() {
+            // If the runtime is going down there is nobody left to do it; the next start will.
+            let _ = tokio::task::spawn_blocking(move || Instance::remove(&dir)).await;
+        }
+    }
+}
+
+impl Book {
+    fn answer(&mut self, slot: Slot, streams: Result<Streams, String>) {
+        if let Some(prepared) = self.slots.get_mut(&slot).and_then(|waiting| waiting.prepared.take()) {
+            // Dropped by whoever asked: so are the streams, and the pool's own drop kills the sandbox.
+            let _ = prepared.send(streams);
+        }
+    }
+}

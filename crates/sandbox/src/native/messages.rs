@@ -1,0 +1,175 @@
+//! What the server and the launcher say to each other, and how: one JSON message with descriptors beside it, over a
+//! sequenced-packet socket.
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
+    sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+/// A sandbox that is being prepared or used; never used twice.
+pub(crate) type Slot = u64;
+
+/// Resource limits that are set when a workspace is bound, in this order, from [`Bind::rlimits`].
+pub(crate) const RLIMITS: [libc::__rlimit_resource_t; 4] =
+    [libc::RLIMIT_DATA, libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE];
+
+/// The first message: all that the launcher needs to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// Names the cgroups.
+    pub(crate) instance: String,
+    /// A folder of this instance alone.
+    pub(crate) run_dir: PathBuf,
+    /// The guest's files, mounted at `/coracle`.
+    pub(crate) guest_dir: PathBuf,
+    /// The interpreter, without symbolic links.
+    pub(crate) python: PathBuf,
+    /// Folders outside `/usr` that it needs.
+    pub(crate) python_folders: Vec<PathBuf>,
+    /// Import what a long-lived server wants to have imported.
+    pub(crate) preload: bool,
+    pub(crate) tmp_bytes: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) processes: u64,
+}
+
+/// What the server asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub(crate) enum Ask {
+    /// Make a sandbox that waits; answered by `prepared` or `prepare_failed`.
+    Prepare { slot: Slot, warm: bool },
+    /// Bind a workspace to it and let it run; answered only if it fails.
+    Bind(Bind),
+    /// Read the counters of its cgroup; answered by `counted`.
+    Count { slot: Slot },
+}
+
+/// A workspace and limits for a prepared sandbox.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Bind {
+    pub(crate) slot: Slot,
+    pub(crate) workspace: PathBuf,
+    /// What the server saw at that path: it must be the same folder.
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) processes: u64,
+    /// Values for [`RLIMITS`].
+    pub(crate) rlimits: [u64; RLIMITS.len()],
+}
+
+/// What the launcher says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "snake_case")]
+pub(crate) enum Say {
+    /// The zygote is up; what holds.
+    Started(Started),
+    /// No zygote could be had; the launcher ends.
+    StartFailed { reason: String },
+    /// With four descriptors: channel, stdout, stderr, pidfd.
+    Prepared { slot: Slot },
+    PrepareFailed { slot: Slot, reason: String },
+    BindFailed { slot: Slot, reason: String },
+    Counted { slot: Slot, counters: Counters },
+    /// The sandbox is gone, with this wait status.
+    Exited { slot: Slot, status: i32, counters: Counters },
+}
+
+/// What the launcher found out by trying.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Started {
+    pub(crate) python_version: [u32; 3],
+    /// `root` or `ordinary`.
+    pub(crate) privilege: String,
+    pub(crate) landlock_abi: u32,
+    /// `cgroup1`, `cgroup2` or the reason for none.
+    pub(crate) cgroup: Result<CgroupKind, String>,
+    /// Each sandbox has its own `/proc`.
+    pub(crate) own_proc: bool,
+    /// The host id that code runs as.
+    pub(crate) host_uid: u32,
+}
+
+/// Which cgroup interface holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CgroupKind {
+    Cgroup1,
+    Cgroup2,
+}
+
+/// What the kernel counted for one sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counters {
+    /// Processes killed for memory.
+    pub(crate) oom_kills: u64,
+    /// Forks refused.
+    pub(crate) forks_refused: u64,
+}
+
+/// No message is longer.
+const MAX_MESSAGE: usize = 16 << 10;
+/// No message carries more descriptors.
+const MAX_FDS: usize = 8;
+
+/// Sends one message.
+pub(crate) fn send<T: Serialize>(socket: BorrowedFd<'_>, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    send_bytes(socket, &serde_json::to_vec(message)?, fds)
+}
+
+/// Sends one message of bytes.
+pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::other("too many descriptors for one message"));
+    }
+    loop {
+        match sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+            Err(Errno::INTR) => {}
+            other => return other.map(drop).map_err(Into::into),
+        }
+    }
+}
+
+/// Receives one message; `None` at the end.
+pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let (bytes, fds) = receive_bytes(socket.as_fd())?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&bytes)?, fds)))
+}
+
+fn receive_bytes(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut bytes = vec![0; MAX_MESSAGE];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            other => break other?,
+        }
+    };
+    let fds = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if received.flags.contains(rustix::net::ReturnFlags::TRUNC) {
+        return Err(io::Error::other("message too long"));
+    }
+    bytes.truncate(received.bytes);
+    Ok((bytes, fds))
+}

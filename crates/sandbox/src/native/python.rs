@@ -1,0 +1,138 @@
+//! Which Python the sandboxes run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+/// No Python that can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PythonError {
+    /// None was found.
+    #[error("no python3 was found: looked for {looked_for}")]
+    Missing {
+        /// The places, in order.
+        looked_for: String,
+    },
+    /// One was found that is too old.
+    #[error("{path} is Python {version}: 3.10 or later is needed")]
+    TooOld {
+        /// Which one.
+        path: String,
+        /// Its version.
+        version: String,
+    },
+    /// One was found that does not start.
+    #[error("{path} does not start: {reason}")]
+    Broken {
+        /// Which one.
+        path: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// An interpreter and where its parts are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Python {
+    /// Without symbolic links.
+    pub(crate) path: PathBuf,
+    /// What it needs outside `/usr`.
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+const OLDEST_MINOR: u32 = 10;
+
+/// Tells where an interpreter lives. Runs on interpreters of any age.
+const PROBE: &str = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix); print(sys.base_exec_prefix); print(sys.prefix)";
+
+/// The one that was asked for, else the system's, else the first on `PATH` that works.
+pub(crate) fn find(wanted: Option<&Path>) -> Result<Python, PythonError> {
+    if let Some(path) = wanted {
+        let resolved = resolve(path).ok_or_else(|| PythonError::Missing { looked_for: path.display().to_string() })?;
+        return inspect(&resolved);
+    }
+    let system = ["/usr/bin/python3", "/usr/local/bin/python3"].map(PathBuf::from);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let on_path = env::split_paths(&path).map(|folder| folder.join("python3"));
+    let mut looked_for: Vec<PathBuf> = Vec::new();
+    let mut problem = None;
+    for candidate in system.into_iter().chain(on_path) {
+        if looked_for.contains(&candidate) {
+            continue;
+        }
+        if candidate.is_file() {
+            match inspect(&candidate) {
+                Ok(python) => return Ok(python),
+                Err(error) => problem = problem.or(Some(error)),
+            }
+        }
+        looked_for.push(candidate);
+    }
+    let names: Vec<String> = looked_for.iter().map(|path| path.display().to_string()).collect();
+    Err(problem.unwrap_or(PythonError::Missing { looked_for: names.join(", ") }))
+}
+
+/// A path as it is, or a name on `PATH`.
+fn resolve(wanted: &Path) -> Option<PathBuf> {
+    if wanted.components().count() > 1 {
+        return wanted.is_file().then(|| wanted.to_owned());
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(wanted)).find(|candidate| candidate.is_file())
+}
+
+fn inspect(candidate: &Path) -> Result<Python, PythonError> {
+    let name = || candidate.display().to_string();
+    let broken = |reason: String| PythonError::Broken { path: name(), reason };
+    let real = fs::canonicalize(candidate).map_err(|error| broken(error.to_string()))?;
+    // The usual case needs no trial start: the name tells the version and all of it is below /usr.
+    if let Some(minor) = real.to_str().and_then(|path| path.strip_prefix("/usr/bin/python3.")?.parse::<u32>().ok()) {
+        return if minor >= OLDEST_MINOR {
+            Ok(Python { path: real, folders: Vec::new() })
+        } else {
+            Err(PythonError::TooOld { path: name(), version: format!("3.{minor}") })
+        };
+    }
+    let output = Command::new(candidate)
+        .args(["-I", "-S", "-c", PROBE])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| broken(error.to_string()))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(broken(words.lines().last().unwrap_or("it ended without a word").to_owned()));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = text.lines();
+    let version = lines.next().unwrap_or_default().to_owned();
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    if (numbers.next(), numbers.next().unwrap_or(0)) < (Some(3), OLDEST_MINOR) {
+        return Err(PythonError::TooOld { path: name(), version });
+    }
+    let prefixes: Vec<PathBuf> = lines.map(PathBuf::from).collect();
+    // A shim is a script that finds the interpreter; what it found is below the prefix.
+    let path = match prefixes.first().map(|prefix| prefix.join("bin").join(format!("python{version}"))) {
+        Some(inside) if inside.is_file() && !starts_as_program(&real) => fs::canonicalize(&inside).unwrap_or(inside),
+        _ => candidate_in_environment(candidate, &real, &prefixes),
+    };
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for prefix in prefixes {
+        if !prefix.starts_with("/usr") && prefix != Path::new("/") && !folders.contains(&prefix) {
+            folders.push(prefix);
+        }
+    }
+    Ok(Python { path, folders })
+}
+
+/// The interpreter of a virtual environment is a link whose place matters: it must be started by that name.
+fn candidate_in_environment(candidate: &Path, real: &Path, prefixes: &[PathBuf]) -> PathBuf {
+    match prefixes.last() {
+        Some(prefix) if candidate.starts_with(prefix) && !real.starts_with(prefix) => candidate.to_owned(),
+        _ => real.to_owned(),
+    }
+}
+
+fn starts_as_program(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic)).is_ok() && magic == *b"\x7fELF"
+}

@@ -1,0 +1,119 @@
+//! A native sandbox in use: its life, its watchers, how it ended.
+
+use super::disk;
+use super::link::{Ended, Link};
+use super::messages::{Counters, Slot};
+use super::pool::Prepared;
+use super::watch::{Watched, watch};
+use crate::{Cause, Control, Exit, Sandbox};
+use async_trait::async_trait;
+use coracle_types::Enforced;
+use rustix::process::{Signal, pidfd_send_signal};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch as watch_channel;
+use tokio::task::JoinHandle;
+
+/// A killed sandbox is gone by then, or something is badly wrong with the machine.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
+
+/// The process of a sandbox and its folder: dropped, both go.
+#[derive(Debug)]
+pub(super) struct Life {
+    pub(super) pidfd: OwnedFd,
+    pub(super) artifacts: PathBuf,
+}
+
+impl Life {
+    /// The sandbox's first process is the init of its pid namespace: the kernel ends all others with it.
+    pub(super) fn kill(&self) {
+        // Fails only if it is gone already.
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.kill();
+        disk::remove_soon(&self.artifacts);
+    }
+}
+
+/// Joins the parts of a sandbox that a workspace has been bound to.
+pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enforced: Enforced, tier: &str) -> Sandbox {
+    let artifacts = prepared.life.artifacts.clone();
+    let life = Arc::new(prepared.life);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let watcher = tokio::spawn(watch(watched, Arc::clone(&life), Arc::clone(&seen)));
+    let (from_guest, to_guest) = prepared.channel.into_split();
+    Sandbox {
+        to_guest: Box::new(to_guest),
+        from_guest: Box::new(from_guest),
+        buffer: prepared.buffer,
+        stdout: Box::new(prepared.stdout),
+        stderr: Box::new(prepared.stderr),
+        artifacts,
+        enforced,
+        tier: tier.to_owned(),
+        control: Box::new(NativeControl { slot: prepared.slot, link: Arc::clone(link), ended: prepared.ended, seen, watcher, life }),
+    }
+}
+
+struct NativeControl {
+    slot: Slot,
+    link: Arc<Link>,
+    ended: watch_channel::Receiver<Option<Ended>>,
+    seen: Arc<Mutex<Vec<Cause>>>,
+    watcher: JoinHandle<()>,
+    life: Arc<Life>,
+}
+
+impl NativeControl {
+    fn causes_with(&self, counters: Counters) -> Vec<Cause> {
+        let mut causes = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if counters.oom_kills > 0 {
+            causes.push(Cause::Memory);
+        }
+        if counters.forks_refused > 0 {
+            causes.push(Cause::Processes);
+        }
+        causes
+    }
+}
+
+#[async_trait]
+impl Control for NativeControl {
+    fn kill(&self) {
+        self.life.kill();
+    }
+
+    async fn exit(&mut self) -> Exit {
+        let waited = async { self.ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone()) };
+        let ended = tokio::time::timeout(GONE_WITHIN, waited).await.ok().flatten();
+        // The launcher is gone or stuck: all that is known is that the sandbox was to be killed.
+        let ended = ended.unwrap_or(Ended { status: Signal::KILL.as_raw(), ..Ended::default() });
+        let mut causes = self.causes_with(ended.counters);
+        causes.extend(ended.failure.map(Cause::Setup));
+        Exit { status: shell_status(ended.status), causes }
+    }
+
+    async fn causes(&mut self) -> Vec<Cause> {
+        let counters = self.link.count(self.slot).await;
+        self.causes_with(counters)
+    }
+}
+
+impl Drop for NativeControl {
+    fn drop(&mut self) {
+        self.watcher.abort();
+        self.life.kill();
+    }
+}
+
+/// A wait status as shells show it.
+fn shell_status(status: i32) -> i32 {
+    let signal = status & 0x7f;
+    if signal == 0 { (status >> 8) & 0xff } else { 128 + signal }
+}

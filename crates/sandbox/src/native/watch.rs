@@ -1,0 +1,114 @@
+//! Watches over what the kernel does not limit here: the memory of a whole tree without a cgroup, and the size of the
+//! workspace and of the artifacts. Over a limit, the sandbox is killed. Soft: a sandbox can be over for a moment.
+
+use super::disk::Ledger;
+use super::sandbox::Life;
+use crate::Cause;
+use coracle_types::Limits;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often it looks; when nothing changes, more and more rarely.
+const QUICK: Duration = Duration::from_millis(40);
+const SLOW: Duration = Duration::from_millis(640);
+
+/// A tree of more processes than this is not added up further.
+const MAX_PROCESSES: usize = 4_096;
+
+/// What to watch.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) workspace: PathBuf,
+    pub(super) artifacts: PathBuf,
+    pub(super) limits: Limits,
+    /// Whether the memory of the tree must be watched.
+    pub(super) memory: bool,
+    pub(super) ledger: Arc<Ledger>,
+}
+
+/// Until a limit is passed, or for ever: whoever holds the task ends it.
+pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec<Cause>>>) {
+    let _forget = ForgetArtifacts(&watched);
+    let mut pause = QUICK;
+    let mut last = 0;
+    loop {
+        tokio::time::sleep(pause).await;
+        let resident = if watched.memory { resident_bytes(&life) } else { 0 };
+        pause = if resident == last { (pause * 2).min(SLOW) } else { QUICK };
+        last = resident;
+        if !watched.memory {
+            pause = QUICK * 2;
+        }
+        let cause = match memory(&watched, &life, resident) {
+            Some(cause) => Some(cause),
+            None => disk(&watched).await,
+        };
+        if let Some(cause) = cause {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(cause);
+            life.kill();
+            return;
+        }
+    }
+}
+
+struct ForgetArtifacts<'a>(&'a Watched);
+
+impl Drop for ForgetArtifacts<'_> {
+    fn drop(&mut self) {
+        self.0.ledger.forget(&self.0.artifacts);
+    }
+}
+
+async fn disk(watched: &Watched) -> Option<Cause> {
+    let Watched { workspace, artifacts, limits, ledger, .. } = watched;
+    let workspace = ledger.check(workspace, "the workspace", limits.workspace_mb, limits.workspace_files).await;
+    match workspace {
+        Some(cause) => Some(cause),
+        None => ledger.check(artifacts, "/artifacts", limits.artifacts_mb, limits.workspace_files).await,
+    }
+}
+
+/// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.
+fn memory(watched: &Watched, life: &Life, resident: u64) -> Option<Cause> {
+    let limit = watched.limits.memory_bytes();
+    if !watched.memory || resident <= limit {
+        return None;
+    }
+    let exact: u64 = tree(life).into_iter().map(proportional_bytes).sum();
+    (exact > limit).then_some(Cause::Memory)
+}
+
+fn resident_bytes(life: &Life) -> u64 {
+    let page = rustix::param::page_size() as u64;
+    tree(life).into_iter().map(|pid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+        text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * page
+    }).sum()
+}
+
+fn proportional_bytes(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// The sandbox's processes: orphans are adopted by its first, so its descendants are all.
+fn tree(life: &Life) -> Vec<u32> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", life.pidfd.as_raw_fd())).unwrap_or_default();
+    let Some(first) = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<u32>().ok()) else {
+        return Vec::new();
+    };
+    let mut all = vec![first];
+    let mut next = 0;
+    while let Some(pid) = all.get(next).copied().filter(|_| all.len() < MAX_PROCESSES) {
+        next += 1;
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    all
+}

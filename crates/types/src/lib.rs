@@ -1,0 +1,18 @@
+//! Plain data that every crate of Coracle shares: ids, limits, results, events and error codes.
+//!
+//! Start at [`Execution`], what every face of Coracle gives back for one piece of code that was run.
+//! Invariant: serde and nothing else, no I/O, no knowledge of any other crate.
+
+mod error_code;
+mod event;
+mod execution;
+mod id;
+mod language;
+mod limits;
+
+pub use error_code::ErrorCode;
+pub use event::{Event, OutputStream};
+pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, ToolCall};
+pub use id::{ExecutionId, IdError, SessionId, UserId};
+pub use language::{Language, UnknownLanguage};
+pub use limits::{Enforced, LimitError, Limits, Mechanism};

@@ -1,0 +1,113 @@
+//! The commands, one module each.
+
+mod check;
+mod soak;
+mod test;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::generated;
+use crate::steps::Steps;
+
+struct Task {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&mut Steps, &[String]) -> Result<()>,
+}
+
+const TASKS: &[Task] = &[
+    Task {
+        name: "test",
+        about: "install what the tests need, then format, clippy, tests, README examples, docs",
+        run: |steps, arguments| nothing(arguments).and_then(|()| test::run(steps)),
+    },
+    Task {
+        name: "check",
+        about: "format, clippy, docs, and the rules of the repository, without running tests",
+        run: |steps, arguments| nothing(arguments).and_then(|()| check::run(steps)),
+    },
+    Task {
+        name: "soak",
+        about: "the tests in their full length, release profile [FILTER…: only tests with this in their name]",
+        run: soak::run,
+    },
+    Task {
+        name: "generate",
+        about: "write the files that are generated and checked in",
+        run: |steps, arguments| {
+            nothing(arguments)?;
+            steps.step("generate", "files that are generated", generated::write_all)
+        },
+    },
+];
+
+/// Wrong usage, in the convention of shells.
+const USAGE: u8 = 2;
+
+/// Runs the command that `arguments` name.
+pub fn run(arguments: &[String]) -> ExitCode {
+    let (name, rest) = match arguments.split_first() {
+        None => ("help", arguments),
+        Some((name, rest)) => (name.as_str(), rest),
+    };
+    if matches!(name, "help" | "--help" | "-h") {
+        print!("{}", usage());
+        return ExitCode::SUCCESS;
+    }
+    let Some(task) = TASKS.iter().find(|task| task.name == name) else {
+        eprint!("error: there is no command `{name}`\n\n{}", usage());
+        return ExitCode::from(USAGE);
+    };
+    let mut steps = Steps::default();
+    let result = (task.run)(&mut steps, rest);
+    match result {
+        Ok(()) => {
+            eprint!("\n{}", steps.summary());
+            ExitCode::SUCCESS
+        }
+        Err(error) if error.is::<WrongUsage>() => {
+            eprint!("error: {error}\n\n{}", usage());
+            ExitCode::from(USAGE)
+        }
+        Err(error) => {
+            eprint!("\nerror: {error:#}\n\n{}", steps.summary());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The names that `cargo xtask` understands.
+pub(crate) fn names() -> Vec<&'static str> {
+    TASKS.iter().map(|task| task.name).chain(["help"]).collect()
+}
+
+/// The arguments do not fit the command.
+#[derive(Debug)]
+struct WrongUsage(String);
+
+impl std::fmt::Display for WrongUsage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
+fn nothing(arguments: &[String]) -> Result<()> {
+    match arguments.first() {
+        None => Ok(()),
+        Some(argument) => bail!(WrongUsage(format!("`{argument}` comes unexpectedly"))),
+    }
+}
+
+fn usage() -> String {
+    let lines: Vec<String> = TASKS
+        .iter()
+        .map(|task| (task.name, task.about))
+        .chain([("help", "this text")])
+        .map(|(name, about)| format!("  {name:<10} {about}\n"))
+        .collect();
+    format!("usage: cargo xtask COMMAND\n\n{}", lines.concat())
+}

@@ -1,0 +1,46 @@
+//! `cargo xtask check`: the one door for developers before they commit.
+
+use anyhow::Result;
+
+use crate::directions::direction_violations;
+use crate::generated;
+use crate::licences::licence_violations;
+use crate::metadata::{Metadata, Resolve, cargo, repository};
+use crate::readme::readme_violations;
+use crate::steps::Steps;
+use crate::tidy::tidy_report;
+
+pub(super) fn run(steps: &mut Steps) -> Result<()> {
+    format(steps)?;
+    steps.check("directions", "which crate knows which", || {
+        Ok(direction_violations(&Metadata::load(Resolve::Members)?))
+    })?;
+    steps.check("licences", "of every dependency", || Ok(licence_violations(&Metadata::load(Resolve::Everything)?)))?;
+    steps.check("tidy", "rules of the house", || {
+        let report = tidy_report(&repository())?;
+        for warning in report.warnings {
+            eprintln!("warning: {warning}");
+        }
+        Ok(report.violations)
+    })?;
+    steps.check("readme", "commands and links in README.md", || readme_violations(&repository()))?;
+    clippy(steps)?;
+    docs(steps)?;
+    steps.check("generated", "files that are generated", generated::violations)
+}
+
+pub(super) fn format(steps: &mut Steps) -> Result<()> {
+    steps.command("format", cargo().args(["fmt", "--all", "--check"]))
+}
+
+pub(super) fn clippy(steps: &mut Steps) -> Result<()> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    steps.command("clippy", cargo().args(arguments))
+}
+
+pub(super) fn docs(steps: &mut Steps) -> Result<()> {
+    steps.command(
+        "docs",
+        cargo().args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}

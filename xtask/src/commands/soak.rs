@@ -1,0 +1,26 @@
+//! `cargo xtask soak`: the tests in their full length.
+//!
+//! `CORACLE_SOAK=1` makes a test that has a short seeded version run long; tests that exist only in the long form are
+//! `#[ignore]`d, and their names begin with `soak_`.
+
+use anyhow::Result;
+
+use crate::metadata::cargo;
+use crate::needs;
+use crate::steps::Steps;
+
+pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
+    // Without doc tests: `--include-ignored` would also compile the examples that are marked as not to be compiled.
+    let tests = ["test", "--workspace", "--release", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"];
+    steps.step("needs", "what the tests need on this machine", needs::install)?;
+    steps.command("build", cargo().args(tests).arg("--no-run"))?;
+    // One test at a time: each puts the whole machine under load and should meet only its own.
+    steps.command(
+        "soak",
+        cargo()
+            .args(tests)
+            .args(["--", "--include-ignored", "--nocapture", "--test-threads=1"])
+            .args(filters)
+            .env("CORACLE_SOAK", "1"),
+    )
+}

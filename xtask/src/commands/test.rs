@@ -1,0 +1,22 @@
+//! `cargo xtask test`: all that has to pass before a change is merged.
+
+use anyhow::Result;
+
+use super::check;
+use crate::metadata::{Metadata, Resolve, cargo, repository};
+use crate::steps::Steps;
+use crate::{needs, readme};
+
+pub(super) fn run(steps: &mut Steps) -> Result<()> {
+    steps.step("needs", "what the tests need on this machine", needs::install)?;
+    check::format(steps)?;
+    check::clippy(steps)?;
+    // All targets at once, so that binaries and tests share one resolution of features and nothing is built twice.
+    steps.command("build", cargo().args(["build", "--workspace", "--all-targets", "--locked"]))?;
+    steps.command("test", cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
+    steps.step("readme", "the examples in README.md", || {
+        let target = Metadata::load(Resolve::Members)?.target_directory;
+        readme::run_examples(&repository(), &target.join("debug"), &target.join("readme"))
+    })?;
+    check::docs(steps)
+}

@@ -1,0 +1,166 @@
+//! Which crate may know which: the arrows of `ARCHITECTURE.md`, as a table.
+
+use crate::metadata::{DependencyKind, Metadata, Package};
+
+/// The crates of this repository that a crate may depend on.
+#[derive(Clone, Copy)]
+enum Ours {
+    /// Wiring: everything, except what nobody may depend on.
+    Any,
+    These(&'static [&'static str]),
+}
+
+/// The crates of other people that a crate may depend on.
+#[derive(Clone, Copy)]
+enum Theirs {
+    Any,
+    /// Anything but these and their families: `hyper` also rules out `hyper-util`.
+    Without(&'static [&'static str]),
+    Only(&'static [&'static str]),
+}
+
+struct Row {
+    name: &'static str,
+    ours: Ours,
+    theirs: Theirs,
+}
+
+const BELOW_ENGINE: &[&str] = &[
+    "coracle-sandbox",
+    "coracle-upstream",
+    "coracle-catalog",
+    "coracle-privacy",
+    "coracle-policy",
+    "coracle-store",
+    "coracle-protocol",
+    "coracle-types",
+];
+
+const ENGINE_AND_BELOW: &[&str] = &[
+    "coracle-engine",
+    "coracle-sandbox",
+    "coracle-upstream",
+    "coracle-catalog",
+    "coracle-privacy",
+    "coracle-policy",
+    "coracle-store",
+    "coracle-protocol",
+    "coracle-types",
+];
+
+const STORE_AND_TYPES: &[&str] = &["coracle-store", "coracle-types"];
+
+/// Every crate of the workspace, from the top of the drawing to its bottom.
+const TABLE: &[Row] = &[
+    Row { name: "coracle-cli", ours: Ours::Any, theirs: Theirs::Any },
+    Row {
+        name: "coracle-server",
+        ours: Ours::These(&[
+            "coracle-agent",
+            "coracle-workflow",
+            "coracle-config",
+            "coracle-engine",
+            "coracle-sandbox",
+            "coracle-upstream",
+            "coracle-catalog",
+            "coracle-privacy",
+            "coracle-policy",
+            "coracle-store",
+            "coracle-protocol",
+            "coracle-types",
+        ]),
+        theirs: Theirs::Any,
+    },
+    Row { name: "coracle-config", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
+    Row { name: "coracle-agent", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },
+    Row { name: "coracle-workflow", ours: Ours::These(ENGINE_AND_BELOW), theirs: Theirs::Any },
+    Row {
+        name: "coracle-engine",
+        ours: Ours::These(BELOW_ENGINE),
+        theirs: Theirs::Without(&["axum", "hyper", "reqwest"]),
+    },
+    Row {
+        name: "coracle-sandbox",
+        ours: Ours::These(&[
+            // It carries the guest's files and mounts them.
+            "coracle-guest",
+            "coracle-protocol",
+            "coracle-store",
+            "coracle-types",
+        ]),
+        theirs: Theirs::Without(&["rmcp"]),
+    },
+    Row { name: "coracle-upstream", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
+    Row { name: "coracle-catalog", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
+    Row { name: "coracle-privacy", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
+    Row { name: "coracle-policy", ours: Ours::These(STORE_AND_TYPES), theirs: Theirs::Any },
+    Row { name: "coracle-guest", ours: Ours::These(&["coracle-protocol", "coracle-types"]), theirs: Theirs::Any },
+    Row { name: "coracle-protocol", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
+    Row { name: "coracle-store", ours: Ours::These(&["coracle-types"]), theirs: Theirs::Any },
+    Row { name: "coracle-types", ours: Ours::These(&[]), theirs: Theirs::Only(&["serde", "serde_json", "thiserror"]) },
+    Row { name: "xtask", ours: Ours::These(&[]), theirs: Theirs::Any },
+];
+
+/// Crates that nothing depends on, whatever its row says.
+const NOBODY_KNOWS: &[&str] = &["coracle-cli", "xtask"];
+
+/// One sentence for each dependency that runs against the drawing. Dev-dependencies are free.
+pub fn direction_violations(metadata: &Metadata) -> Vec<String> {
+    let members: Vec<&str> = metadata.members().map(|package| package.name.as_str()).collect();
+    let mut violations = Vec::new();
+    for package in metadata.members() {
+        match TABLE.iter().find(|row| row.name == package.name) {
+            Some(row) => violations.extend(package_violations(row, package, &members)),
+            None => violations.push(format!(
+                "`{}` is not in the table of xtask/src/directions.rs: add a row that says what it may know",
+                package.name
+            )),
+        }
+    }
+    violations
+}
+
+fn package_violations(row: &Row, package: &Package, members: &[&str]) -> Vec<String> {
+    let mut violations = Vec::new();
+    let counted = package.dependencies.iter().filter(|dependency| dependency.kind != Some(DependencyKind::Dev));
+    for dependency in counted {
+        let name = dependency.name.as_str();
+        let is_ours = members.contains(&name) || TABLE.iter().any(|row| row.name == name);
+        let reason = if is_ours { our_reason(row.ours, name) } else { their_reason(row.theirs, name) };
+        if let Some(reason) = reason {
+            violations.push(format!("`{}` must not depend on `{name}`: {reason}", row.name));
+        }
+    }
+    violations
+}
+
+fn our_reason(ours: Ours, name: &str) -> Option<String> {
+    if NOBODY_KNOWS.contains(&name) {
+        return Some("nothing may depend on it".to_owned());
+    }
+    match ours {
+        Ours::Any => None,
+        Ours::These(allowed) if allowed.contains(&name) => None,
+        Ours::These([]) => Some("it may know no crate of ours".to_owned()),
+        Ours::These(allowed) => Some(format!("of ours it may know only {}", allowed.join(", "))),
+    }
+}
+
+fn their_reason(theirs: Theirs, name: &str) -> Option<String> {
+    match theirs {
+        Theirs::Any => None,
+        Theirs::Only(allowed) if allowed.contains(&name) => None,
+        Theirs::Only(allowed) => Some(format!("it may use only {}", allowed.join(", "))),
+        Theirs::Without(families) => families
+            .iter()
+            .find(|family| is_of_family(name, family))
+            .map(|family| format!("it must know nothing of {family}")),
+    }
+}
+
+fn is_of_family(name: &str, family: &str) -> bool {
+    name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+use super::*;
+use crate::metadata::Dependency;
+
+fn package(name: &str, dependencies: &[(&str, Option<DependencyKind>)]) -> Package {
+    Package {
+        id: format!("path+{name}"),
+        name: name.to_owned(),
+        version: "0.1.0".to_owned(),
+        license: None,
+        dependencies: dependencies
+            .iter()
+            .map(|(name, kind)| Dependency { name: (*name).to_owned(), kind: *kind })
+            .collect(),
+    }
+}
+
+fn violations(name: &str, dependencies: &[(&str, Option<DependencyKind>)]) -> Vec<String> {
+    let packages = vec![package(name, dependencies)];
+    direction_violations(&Metadata {
+        workspace_members: packages.iter().map(|package| package.id.clone()).collect(),
+        packages,
+        target_directory: "target".into(),
+    })
+}
+
+#[track_caller]
+fn denied(from: &str, to: &str) {
+    let found = violations(from, &[(to, None)]);
+    assert_eq!(found.len(), 1, "{from} -> {to}: {found:?}");
+    assert!(found[0].starts_with(&format!("`{from}` must not depend on `{to}`: ")), "{found:?}");
+}
+
+#[track_caller]
+fn allowed(from: &str, to: &str) {
+    assert_eq!(violations(from, &[(to, None)]), Vec::<String>::new(), "{from} -> {to}");
+}
+
+const BRACES: [&str; 5] =
+    ["coracle-sandbox", "coracle-upstream", "coracle-catalog", "coracle-privacy", "coracle-policy"];
+
+#[test]
+fn a_crate_that_is_not_in_the_table_is_told_to_get_a_row() {
+    assert_eq!(
+        violations("coracle-novelty", &[]),
+        ["`coracle-novelty` is not in the table of xtask/src/directions.rs: add a row that says what it may know"]
+    );
+}
+
+#[test]
+fn a_package_that_is_not_a_member_is_left_alone() {
+    let stranger = package("stranger", &[("coracle-cli", None)]);
+    let metadata =
+        Metadata { packages: vec![stranger], workspace_members: Vec::new(), target_directory: "target".into() };
+    assert_eq!(direction_violations(&metadata), Vec::<String>::new());
+}
+
+#[test]
+fn the_crates_in_braces_never_see_each_other() {
+    for from in BRACES {
+        for to in BRACES {
+            denied(from, to);
+        }
+        allowed(from, "coracle-store");
+        allowed(from, "coracle-types");
+        allowed("coracle-engine", from);
+        denied(from, "coracle-engine");
+    }
+}
+
+#[test]
+fn only_cli_and_server_know_config() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" | "coracle-server" => allowed(row.name, "coracle-config"),
+            name => denied(name, "coracle-config"),
+        }
+    }
+}
+
+#[test]
+fn nothing_knows_the_cli_or_xtask() {
+    for row in TABLE {
+        denied(row.name, "coracle-cli");
+        denied(row.name, "xtask");
+    }
+    allowed("coracle-cli", "coracle-sandbox");
+}
+
+#[test]
+fn only_the_cli_knows_the_server() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" => allowed(row.name, "coracle-server"),
+            name => denied(name, "coracle-server"),
+        }
+    }
+}
+
+#[test]
+fn agent_and_workflow_stand_on_the_engine_and_not_on_each_other() {
+    denied("coracle-agent", "coracle-workflow");
+    denied("coracle-workflow", "coracle-agent");
+    for name in ["coracle-agent", "coracle-workflow", "coracle-server"] {
+        for below in ENGINE_AND_BELOW {
+            allowed(name, below);
+        }
+        denied("coracle-engine", name);
+    }
+}
+
+#[test]
+fn only_the_sandbox_and_the_cli_know_the_guest() {
+    for row in TABLE {
+        match row.name {
+            "coracle-cli" | "coracle-sandbox" => allowed(row.name, "coracle-guest"),
+            name => denied(name, "coracle-guest"),
+        }
+    }
+}
+
+#[test]
+fn guest_protocol_and_store_look_down_only() {
+    allowed("coracle-guest", "coracle-protocol");
+    allowed("coracle-guest", "coracle-types");
+    denied("coracle-guest", "coracle-sandbox");
+    denied("coracle-guest", "coracle-store");
+    allowed("coracle-protocol", "coracle-types");
+    allowed("coracle-protocol", "tokio");
+    denied("coracle-protocol", "coracle-store");
+    allowed("coracle-store", "coracle-types");
+    denied("coracle-store", "coracle-protocol");
+}
+
+#[test]
+fn types_are_plain_data() {
+    for plain in ["serde", "serde_json", "thiserror"] {
+        allowed("coracle-types", plain);
+    }
+    denied("coracle-types", "tokio");
+    denied("coracle-types", "serde_yaml");
+    denied("coracle-types", "coracle-protocol");
+}
+
+#[test]
+fn the_sandbox_knows_no_tools() {
+    denied("coracle-sandbox", "rmcp");
+    denied("coracle-sandbox", "rmcp-macros");
+    allowed("coracle-sandbox", "tokio");
+    allowed("coracle-upstream", "rmcp");
+}
+
+#[test]
+fn the_engine_knows_no_http() {
+    for http in ["axum", "axum-extra", "hyper", "hyper-util", "reqwest"] {
+        denied("coracle-engine", http);
+        allowed("coracle-server", http);
+    }
+    allowed("coracle-engine", "hyperloglog");
+}
+
+#[test]
+fn dev_dependencies_are_free_and_build_dependencies_are_not() {
+    let dev = [("coracle-engine", Some(DependencyKind::Dev)), ("tokio", Some(DependencyKind::Dev))];
+    assert_eq!(violations("coracle-types", &dev), Vec::<String>::new());
+    let build = [("coracle-engine", Some(DependencyKind::Build)), ("tokio", Some(DependencyKind::Build))];
+    assert_eq!(violations("coracle-types", &build).len(), 2);
+}
+
+#[test]
+fn every_name_that_a_row_allows_has_a_row() {
+    for row in TABLE {
+        if let Ours::These(names) = row.ours {
+            for name in names {
+                assert!(TABLE.iter().any(|row| row.name == *name), "{name} in the row of {}", row.name);
+            }
+        }
+    }
+}

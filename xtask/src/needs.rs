@@ -1,0 +1,137 @@
+//! What the tests need on the machine, and how it gets there.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+/// A program, the Debian package that has it, and what goes untested without it.
+struct Need {
+    program: &'static str,
+    package: &'static str,
+    without: &'static str,
+    is_good: fn(&Path) -> bool,
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        program: "python3",
+        package: "python3",
+        without: "everything that runs Python in a sandbox",
+        is_good: is_python_3_10,
+    },
+    Need {
+        program: "setpriv",
+        package: "util-linux",
+        without: "the tests that drop from root to an ordinary user",
+        is_good: |_| true,
+    },
+    Need { program: "bwrap", package: "bubblewrap", without: "the comparison with bubblewrap", is_good: |_| true },
+];
+
+/// Installs what is missing, if that is possible here. What stays missing is an error where `CI` is set to `true`, and
+/// otherwise said aloud.
+pub(crate) fn install() -> Result<()> {
+    let mut missing = missing();
+    if !missing.is_empty() && may_install() {
+        let packages: Vec<_> = missing.iter().map(|need| need.package).collect();
+        eprintln!("installing {}", packages.join(", "));
+        if let Err(error) = apt_get(&["update"])
+            .and_then(|()| apt_get(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat()))
+        {
+            eprintln!("{error:#}");
+        }
+        missing = self::missing();
+    }
+    if missing.is_empty() {
+        eprintln!("everything is here");
+        return Ok(());
+    }
+    for need in &missing {
+        eprintln!(
+            "`{}` is missing (Debian package `{}`); skipped without it: {}",
+            need.program, need.package, need.without
+        );
+    }
+    if std::env::var_os("CI").is_some_and(|value| value == "true") {
+        bail!("with CI=true nothing may be skipped");
+    }
+    Ok(())
+}
+
+fn missing() -> Vec<&'static Need> {
+    NEEDS.iter().filter(|need| !is_met(need)).collect()
+}
+
+fn is_met(need: &Need) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/bin".into(), "/usr/sbin".into()])
+        .map(|folder| folder.join(need.program))
+        .any(|program| is_for_everyone(&program) && (need.is_good)(&program))
+}
+
+/// Whether an ordinary user can run `program`. Tests that are started as root drop to one, so a program below root's
+/// own home is as good as missing.
+fn is_for_everyone(program: &Path) -> bool {
+    let Ok(program) = program.canonicalize() else {
+        return false;
+    };
+    let may_enter = |path: &Path| path.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0);
+    program.is_file() && program.ancestors().all(|part| may_enter(part) || !is_root())
+}
+
+fn is_python_3_10(program: &Path) -> bool {
+    Command::new(program)
+        .args(["-I", "-c", "import sys; sys.exit(sys.version_info < (3, 10))"])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn may_install() -> bool {
+    is_root() && apt_get_path().is_some()
+}
+
+fn is_root() -> bool {
+    // A process owns its own entry in /proc by its effective user id.
+    Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
+}
+
+fn apt_get_path() -> Option<PathBuf> {
+    Some(PathBuf::from("/usr/bin/apt-get")).filter(|path| path.exists())
+}
+
+fn apt_get(arguments: &[&str]) -> Result<()> {
+    let status = Command::new("apt-get")
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .status()
+        .context("cannot start apt-get")?;
+    if !status.success() {
+        bail!("`apt-get {}` failed: {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn need(program: &'static str, is_good: fn(&Path) -> bool) -> Need {
+        Need { program, package: "any", without: "nothing", is_good }
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_name() {
+        assert!(is_met(&need("sh", |_| true)));
+        assert!(!is_met(&need("no-such-program", |_| true)));
+        assert!(!is_met(&need("sh", |_| false)));
+    }
+
+    #[test]
+    fn a_folder_is_not_a_program() {
+        assert!(is_for_everyone(Path::new("/bin/sh")));
+        assert!(!is_for_everyone(Path::new("/bin")));
+    }
+}

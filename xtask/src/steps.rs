@@ -1,0 +1,111 @@
+//! Runs one step after another, each with a heading and its duration, and prints the table at the end.
+
+use std::fmt::Write as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The steps that have been run.
+#[derive(Default)]
+pub(crate) struct Steps {
+    done: Vec<Step>,
+}
+
+struct Step {
+    name: &'static str,
+    duration: Duration,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+}
+
+impl Steps {
+    /// Runs a command with its output going where ours goes; anything but success is an error.
+    pub(crate) fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
+        let shown = shown(command);
+        self.step(name, &shown, || {
+            let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+            if !status.success() {
+                bail!("`{shown}` failed: {status}");
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs a check that answers with one sentence for each violation.
+    pub(crate) fn check(
+        &mut self,
+        name: &'static str,
+        subject: &str,
+        check: impl FnOnce() -> Result<Vec<String>>,
+    ) -> Result<()> {
+        self.step(name, subject, || match check()? {
+            violations if violations.is_empty() => Ok(()),
+            violations => bail!("{}", violations.join("\n")),
+        })
+    }
+
+    /// Runs anything.
+    pub(crate) fn step(&mut self, name: &'static str, subject: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
+        eprintln!("\n==> {name}: {subject}");
+        let start = Instant::now();
+        let result = run();
+        let outcome = if result.is_ok() { Outcome::Passed } else { Outcome::Failed };
+        self.done.push(Step { name, duration: start.elapsed(), outcome });
+        result.with_context(|| format!("{name} failed"))
+    }
+
+    /// One line for each step, and the sum.
+    pub(crate) fn summary(&self) -> String {
+        let mut table = format!("{:<12} {:>9}\n", "step", "seconds");
+        for Step { name, duration, outcome } in &self.done {
+            let mark = match outcome {
+                Outcome::Passed => "",
+                Outcome::Failed => "  failed",
+            };
+            // Writing to a `String` cannot fail.
+            let _ = writeln!(table, "{name:<12} {:>9.1}{mark}", duration.as_secs_f64());
+        }
+        let total: Duration = self.done.iter().map(|step| step.duration).sum();
+        let _ = writeln!(table, "{:<12} {:>9.1}", "total", total.as_secs_f64());
+        table
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let program = std::path::Path::new(command.get_program()).file_stem().unwrap_or_default();
+    std::iter::once(program).chain(command.get_args()).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_an_error_and_has_its_line_in_the_table() {
+        let mut steps = Steps::default();
+        steps.command("good", Command::new("/bin/sh").args(["-c", "exit 0"])).unwrap();
+        let error = steps.command("bad", Command::new("/bin/sh").args(["-c", "exit 3"])).unwrap_err();
+        assert_eq!(format!("{error:#}"), "bad failed: `sh -c exit 3` failed: exit status: 3");
+
+        let table = steps.summary();
+        let first_words: Vec<_> = table.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(first_words, ["step", "good", "bad", "total"]);
+        let failed: Vec<_> = table.lines().filter(|line| line.ends_with("  failed")).collect();
+        assert_eq!(failed.len(), 1);
+        assert!(failed[0].starts_with("bad"));
+    }
+
+    #[test]
+    fn a_check_with_violations_is_an_error_that_lists_them() {
+        let mut steps = Steps::default();
+        steps.check("quiet", "nothing", || Ok(Vec::new())).unwrap();
+        let error = steps.check("loud", "two", || Ok(vec!["one".to_owned(), "two".to_owned()])).unwrap_err();
+        assert_eq!(format!("{error:#}"), "loud failed: one\ntwo");
+    }
+}
