@@ -1,0 +1,119 @@
+//! Runs the real program as root and as an ordinary user, and gives back what it says.
+
+use serde_json::Value;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// An ordinary user that need not exist in any list.
+const ORDINARY: u32 = 54_321;
+
+/// As whom the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// Whoever runs the tests, if that is root.
+    Root,
+    /// Somebody without rights.
+    Ordinary,
+}
+
+/// Everybody that these tests can be: as root both, else oneself.
+pub fn everybody() -> &'static [As] {
+    if rustix::process::geteuid().is_root() {
+        &[As::Root, As::Ordinary]
+    } else {
+        println!("SKIPPED as root: the tests do not run as root");
+        &[As::Ordinary]
+    }
+}
+
+/// The program with a data folder and a workspace of its own.
+pub struct Coracle {
+    pub who: As,
+    folder: TempDir,
+}
+
+/// The program where an ordinary user can reach it, whoever owns the build folder.
+fn program() -> &'static Path {
+    static COPY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = COPY.get_or_init(|| {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().join("coracle");
+        fs::copy(env!("CARGO_BIN_EXE_coracle"), &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        (folder, path)
+    });
+    path
+}
+
+impl Coracle {
+    pub fn new(who: As) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let coracle = Self { who, folder };
+        for name in ["home", "workspace"] {
+            let path = coracle.folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            coracle.own(&path);
+        }
+        coracle
+    }
+
+    /// Gives a file or folder to whom the program runs as.
+    pub fn own(&self, path: &Path) {
+        if self.who == As::Ordinary && rustix::process::geteuid().is_root() {
+            chown(path, Some(ORDINARY), Some(ORDINARY)).unwrap();
+        }
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// The program, ready for arguments; `CORACLE_HOME` is its own.
+    pub fn command(&self) -> Command {
+        let mut command = if self.who == As::Ordinary && rustix::process::geteuid().is_root() {
+            let mut command = Command::new("setpriv");
+            let id = ORDINARY.to_string();
+            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--"]).arg(program());
+            command
+        } else {
+            Command::new(program())
+        };
+        command.env("CORACLE_HOME", self.home()).current_dir("/").stdin(Stdio::null());
+        command
+    }
+
+    /// `coracle exec` with these arguments.
+    pub fn exec(&self, arguments: &[&str]) -> Output {
+        self.command().arg("exec").args(arguments).output().unwrap()
+    }
+
+    /// `coracle exec --json` in the workspace, with the code on standard input.
+    pub fn run(&self, language: &str, code: &str, more: &[&str]) -> Value {
+        let mut command = self.command();
+        command.args(["exec", "--json", "--lang", language, "--workspace"]).arg(self.workspace()).args(more);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("no JSON ({error}): {output:?}");
+        })
+    }
+
+    /// Python code that must succeed; its result.
+    pub fn python(&self, code: &str) -> Value {
+        let execution = self.run("python", code, &[]);
+        assert_eq!(execution["success"], true, "as {:?}: {execution:#}", self.who);
+        execution["result"].clone()
+    }
+}
