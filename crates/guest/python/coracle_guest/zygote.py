@@ -36,10 +36,8 @@ _MESSAGE = 1 << 20
 
 def main() -> None:
     """Serves the launcher until it goes away."""
-    import json
-
     control = _socket.socket(fileno=CONTROL)
-    config = json.loads(control.recv(_MESSAGE))
+    config = channel.loads(control.recv(_MESSAGE).decode())
     sys.path[:] = _path()
     if config["preload"]:
         _preload()
@@ -53,7 +51,7 @@ def main() -> None:
     # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
     gc.collect()
     gc.freeze()
-    control.send(json.dumps({"op": "hello", "version": sys.version_info[:3]}).encode())
+    control.send(b'{"op":"hello","version":[%d,%d,%d]}' % sys.version_info[:3])
 
     poller = select.epoll()
     poller.register(CONTROL, select.EPOLLIN)
@@ -72,7 +70,7 @@ def main() -> None:
             message, fds = _receive(control)
             if not message:
                 os._exit(0)
-            request = json.loads(message)
+            request = channel.loads(message.decode())
             slot = request["slot"]
             pid = confine.syscall(clone, clone_flags, 0, pidfd_address)
             if pid == 0:
