@@ -49,30 +49,38 @@ values
 
 def serve(fd: int) -> NoReturn:
     """Serve the host over the connected stream socket `fd`; the process ends with the stream."""
-    try:
+    Agent(fd).serve()
+
+
+class Agent:
+    """What lives as long as the process: the channel, the streams, a reserve, and the user's interpreter.
+
+    Made before the process is asked for anything, so that a request finds it ready.
+    """
+
+    def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
-        link = calls.attach(fd)
-        agent = _Agent()
-        while True:
-            request = link.next_request()
-            answer = agent.run(request)
-            link.send({"type": "done", "id": request["id"], **answer})
-            agent.tidy()
-    except BrokenPipeError:
-        # The host is gone; nobody is left to tell.
-        os._exit(0)
-    except BaseException:
-        os._exit(calls.PROTOCOL_STATUS)
-
-
-class _Agent:
-    """What lives as long as the process: the streams, a reserve, and the user's interpreter."""
-
-    def __init__(self) -> None:
+        self._link = calls.attach(fd)
         self._streams = streams.Streams()
         self._reserve = reserve.Reserve()
         self._python = interpreter.Interpreter(self._streams, self._reserve)
         self._python.install()
+        self._streams.prepare()
+        self._reserve.take()
+
+    def serve(self) -> NoReturn:
+        """Carry out runs until the host goes away."""
+        try:
+            while True:
+                request = self._link.next_request()
+                answer = self.run(request)
+                self._link.send({"type": "done", "id": request["id"], **answer})
+                self.tidy()
+        except BrokenPipeError:
+            # The host is gone; nobody is left to tell.
+            os._exit(0)
+        except BaseException:
+            os._exit(calls.PROTOCOL_STATUS)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one run; a request that makes no sense ends the process."""

@@ -25,19 +25,21 @@ PROTOCOL = 1
 CONTROL = 3
 CHANNEL = 3
 BINDING = 4
-FIRST_UNUSED = 5
+ARTIFACTS = 5
+FIRST_UNUSED = 6
 
 EXIT_BROKEN = 70
 
 _CLONE_PIDFD = 0x1000
 _SIGCHLD = 17
-_MESSAGE = 1 << 20
+_CONFIG_BYTES = 1 << 20
+_MESSAGE_BYTES = 4096
 
 
 def main() -> None:
     """Serves the launcher until it goes away."""
     control = _socket.socket(fileno=CONTROL)
-    config = channel.loads(control.recv(_MESSAGE).decode())
+    config = channel.loads(control.recv(_CONFIG_BYTES).decode())
     sys.path[:] = _path()
     if config["preload"]:
         _preload()
@@ -113,7 +115,7 @@ def _preload() -> None:
 
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     """One message and the descriptors that came with it."""
-    message, ancillary, _, _ = socket.recvmsg(_MESSAGE, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
+    message, ancillary, _, _ = socket.recvmsg(_MESSAGE_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, data in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
@@ -129,19 +131,17 @@ def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Pla
     status = EXIT_BROKEN
     try:
         channel_fd, stdout, stderr, binding, artifacts = fds
-        # The mount of the artifacts is out of the way of the fixed numbers: all came after descriptors in use.
+        # Copied out of the way first: what came may stand where something else is to go.
+        high = [os.dup(fd) for fd in (channel_fd, binding, artifacts)]
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
-        keep = os.dup(artifacts)
-        moved = [os.dup(channel_fd), os.dup(binding)]
-        os.dup2(moved[0], CHANNEL, inheritable=False)
-        os.dup2(moved[1], BINDING, inheritable=False)
-        os.dup2(keep, FIRST_UNUSED, inheritable=False)
-        confine.syscall(close_range, FIRST_UNUSED + 1, 0xFFFFFFFF, 0)
+        for source, target in zip(high, (CHANNEL, BINDING, ARTIFACTS)):
+            os.dup2(source, target, inheritable=False)
+        confine.syscall(close_range, FIRST_UNUSED, 0xFFFFFFFF, 0)
         try:
-            enter.run((FIRST_UNUSED,))
-            os.close(FIRST_UNUSED)
+            enter.run((ARTIFACTS,))
             _reseed()
+            prepared = agent.Agent(CHANNEL)
             if request["warm"]:
                 agent.warm()
             channel.send(CHANNEL, {"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
@@ -155,7 +155,7 @@ def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Pla
             channel.send(CHANNEL, {"type": "failed", "step": failure.step, "errno": failure.errno})
             os._exit(EXIT_BROKEN)
         gc.enable()
-        agent.serve(CHANNEL)
+        prepared.serve()
     except BaseException as error:  # noqa: B902  whatever it is, this process must not go back to the zygote's loop
         try:
             os.write(2, f"coracle: the guest broke: {error!r}\n".encode())

@@ -57,6 +57,11 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     let tmp = format!("size={},nr_inodes={},mode=0700", settings.tmp_bytes, settings.tmp_inodes);
     mount(&mut plan, "tmpfs", "/tmp", plain, &tmp);
     bind(&mut plan, Parameter(0), "/artifacts");
+    plan.call("close the mount of the artifacts", libc::SYS_close, &[Parameter(0)]);
+    for resource in [libc::RLIMIT_CORE, libc::RLIMIT_MSGQUEUE, libc::RLIMIT_MEMLOCK] {
+        let none = plan.bytes(&[0; 16]);
+        set_rlimit(&mut plan, resource, none);
+    }
     for capability in 0..=LAST_CAPABILITY {
         // Numbers that this kernel does not know are refused.
         let args = [Value(libc::PR_CAPBSET_DROP as u64), Value(capability)];
@@ -64,6 +69,9 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     }
     plan.call("setsid", libc::SYS_setsid, &[]);
     plan.call("umask", libc::SYS_umask, &[Value(0o022)]);
+    if settings.landlock_abi > 0 {
+        landlock::begin(&mut plan, settings.landlock_abi, &settings.readable);
+    }
     plan
 }
 
@@ -81,18 +89,12 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
         plan.fill(value.plus(8), index + 1);
         set_rlimit(&mut plan, *resource, value);
     }
-    for resource in [libc::RLIMIT_CORE, libc::RLIMIT_MSGQUEUE, libc::RLIMIT_MEMLOCK] {
-        let none = plan.bytes(&[0; 16]);
-        set_rlimit(&mut plan, resource, none);
-    }
-    let ruleset = (settings.landlock_abi > 0).then(|| landlock::ruleset(&mut plan, settings.landlock_abi, &settings.readable));
     // _LINUX_CAPABILITY_VERSION_3 for this process, and three empty sets of two words each.
     let header = plan.bytes(&[0x2008_0522_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat());
     let none = plan.bytes(&[0; 24]);
     plan.call("drop capabilities", libc::SYS_capset, &[Bytes(header), Bytes(none)]);
-    if let Some(ruleset) = ruleset {
-        plan.call("landlock", libc::SYS_landlock_restrict_self, &[Kept(ruleset), Value(0)]);
-        plan.call("close the ruleset", libc::SYS_close, &[Kept(ruleset)]);
+    if settings.landlock_abi > 0 {
+        landlock::complete(&mut plan, settings.landlock_abi);
     }
     let filter = seccomp::of_seal()?;
     let program = plan.bytes(&seccomp::to_bytes(&filter));
