@@ -49,7 +49,10 @@ def main() -> None:
     clone = config["syscalls"]["clone"]
     close_range = config["syscalls"]["close_range"]
     runtime = "python {}.{}.{}".format(*sys.version_info[:3])
-    agent.warm()
+    # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
+    os.dup2(2, 1)
+    prepared = agent.Agent(CHANNEL)
+    prepared.rehearse()
     # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
     gc.collect()
     gc.freeze()
@@ -76,7 +79,7 @@ def main() -> None:
             slot = request["slot"]
             pid = confine.syscall(clone, clone_flags, 0, pidfd_address)
             if pid == 0:
-                _child(request, fds, enter, seal, close_range, runtime)
+                _child(request, fds, prepared, enter, seal, close_range, runtime)
             for fd in fds:
                 os.close(fd)
             if pid < 0:
@@ -123,7 +126,15 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     return message, fds
 
 
-def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Plan, close_range: int, runtime: str) -> None:
+def _child(
+    request: dict,
+    fds: list[int],
+    prepared: agent.Agent,
+    enter: confine.Plan,
+    seal: confine.Plan,
+    close_range: int,
+    runtime: str,
+) -> None:
     """From the fork to the end of the sandbox; never returns.
 
     Before `seal` nothing foreign is read; after it nothing of the confinement can be undone.
@@ -141,9 +152,9 @@ def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Pla
         try:
             enter.run((ARTIFACTS,))
             _reseed()
-            prepared = agent.Agent(CHANNEL)
+            prepared.adopt()
             if request["warm"]:
-                agent.warm()
+                prepared.rehearse()
             channel.send(CHANNEL, {"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
             socket = _socket.socket(fileno=BINDING)
             message, trees = _receive(socket)
@@ -168,7 +179,7 @@ def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Pla
 def _reseed() -> None:
     """Children share the zygote's memory, so each gets generators of its own."""
     if "random" in sys.modules:
-        sys.modules["random"].seed()
+        sys.modules["random"].seed(int.from_bytes(os.urandom(32), "little"))
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

@@ -33,6 +33,8 @@ pub(super) struct Settings {
     pub(super) tmp_bytes: u64,
     pub(super) tmp_inodes: u64,
     pub(super) proc: Proc,
+    /// The highest capability that this kernel knows.
+    pub(super) last_capability: u64,
     /// Folders beside the fixed ones that may be read: a Python outside /usr, a /bin that is no link.
     pub(super) readable: Vec<String>,
     /// Zero: the kernel has no Landlock.
@@ -41,7 +43,6 @@ pub(super) struct Settings {
 
 const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
-const LAST_CAPABILITY: u64 = 63;
 
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
@@ -62,10 +63,9 @@ pub(super) fn entering(settings: &Settings) -> Plan {
         let none = plan.bytes(&[0; 16]);
         set_rlimit(&mut plan, resource, none);
     }
-    for capability in 0..=LAST_CAPABILITY {
-        // Numbers that this kernel does not know are refused.
+    for capability in 0..=settings.last_capability {
         let args = [Value(libc::PR_CAPBSET_DROP as u64), Value(capability)];
-        plan.try_call("drop capability from the bounding set", libc::SYS_prctl, &args);
+        plan.call("drop a capability from the bounding set", libc::SYS_prctl, &args);
     }
     plan.call("setsid", libc::SYS_setsid, &[]);
     plan.call("umask", libc::SYS_umask, &[Value(0o022)]);

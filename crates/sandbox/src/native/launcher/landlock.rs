@@ -43,11 +43,7 @@ const RULES: &[(&str, u64)] = &[
     ("/coracle", READ),
     ("/artifacts", WRITE),
     ("/tmp", WRITE),
-    ("/dev/null", DEVICE),
-    ("/dev/zero", DEVICE),
-    ("/dev/full", DEVICE),
-    ("/dev/random", DEVICE),
-    ("/dev/urandom", DEVICE),
+    ("/dev", DEVICE),
 ];
 
 const BIND_AND_CONNECT_TCP: u64 = 0b11;

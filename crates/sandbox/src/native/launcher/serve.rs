@@ -18,6 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// The oldest Python whose zygote works.
 const OLDEST_PYTHON: [u32; 3] = [3, 10, 0];
 
+/// CAP_AUDIT_READ: there on every kernel that can run this.
+const OLDEST_LAST_CAPABILITY: u64 = 37;
+
 /// Files in `/tmp`: as many as a sandbox may have in its workspace is far more than a scratch folder needs.
 const TMP_INODES: u64 = 65_536;
 
@@ -70,6 +73,7 @@ impl<'a> Launcher<'a> {
             tmp_bytes: start.tmp_bytes,
             tmp_inodes: TMP_INODES,
             proc: Proc::Own,
+            last_capability: read("/proc/sys/kernel/cap_last_cap").trim().parse().unwrap_or(OLDEST_LAST_CAPABILITY),
             readable: root::readable(&start.python_folders),
             landlock_abi: kernel::landlock_abi(),
         };
