@@ -17,7 +17,7 @@ import sys
 
 import _socket
 
-from coracle_guest import agent, channel, confine
+from coracle_guest import agent, channel, confine, text_pages
 
 PROTOCOL = 1
 
@@ -54,6 +54,7 @@ def main() -> None:
     prepared = agent.Agent(CHANNEL)
     prepared.rehearse()
     # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
+    text_pages.keep_mapped()
     gc.collect()
     gc.freeze()
     control.send(b'{"op":"hello","version":[%d,%d,%d]}' % sys.version_info[:3])
