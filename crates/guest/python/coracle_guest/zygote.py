@@ -17,7 +17,7 @@ import sys
 
 import _socket
 
-from coracle_guest import agent, channel, confine, text_pages
+from coracle_guest import agent, channel, confine, hot_pages, text_pages
 
 PROTOCOL = 1
 
@@ -54,7 +54,10 @@ def main() -> None:
     prepared = agent.Agent(CHANNEL)
     prepared.rehearse()
     # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
-    text_pages.keep_mapped()
+    hot: list[tuple[int, int]] = []
+    if config["preload"]:
+        text_pages.keep_mapped()
+        hot = hot_pages.learn(clone, lambda: _rehearse(prepared))
     gc.collect()
     gc.freeze()
     control.send(b'{"op":"hello","version":[%d,%d,%d]}' % sys.version_info[:3])
@@ -80,7 +83,7 @@ def main() -> None:
             slot = request["slot"]
             pid = confine.syscall(clone, clone_flags, 0, pidfd_address)
             if pid == 0:
-                _child(request, fds, prepared, enter, seal, close_range, runtime)
+                _child(request, fds, prepared, hot, enter, seal, close_range, runtime)
             for fd in fds:
                 os.close(fd)
             if pid < 0:
@@ -91,6 +94,13 @@ def main() -> None:
             poller.register(own, select.EPOLLIN)
             rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", own))]
             control.sendmsg([b'{"op":"forked","slot":%d}' % slot], rights)
+
+
+def _rehearse(prepared: agent.Agent) -> None:
+    """What a child does, as far as it can be done without becoming one."""
+    _reseed()
+    prepared.adopt()
+    prepared.rehearse()
 
 
 def _path() -> list[str]:
@@ -131,6 +141,7 @@ def _child(
     request: dict,
     fds: list[int],
     prepared: agent.Agent,
+    hot: list[tuple[int, int]],
     enter: confine.Plan,
     seal: confine.Plan,
     close_range: int,
@@ -142,6 +153,8 @@ def _child(
     """
     status = EXIT_BROKEN
     try:
+        if request["warmth"] != "cold":
+            hot_pages.copy(hot)
         channel_fd, stdout, stderr, binding, artifacts = fds
         # Copied out of the way first: what came may stand where something else is to go.
         high = [os.dup(fd) for fd in (channel_fd, binding, artifacts)]
@@ -154,7 +167,7 @@ def _child(
             enter.run((ARTIFACTS,))
             _reseed()
             prepared.adopt()
-            if request["warm"]:
+            if request["warmth"] == "rehearsed":
                 prepared.rehearse()
             channel.send(CHANNEL, {"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
             socket = _socket.socket(fileno=BINDING)
