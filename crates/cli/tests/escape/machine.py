@@ -1,0 +1,46 @@
+"""Calls that rule the whole machine, with arguments that do nothing. Only root with all rights gets past the first
+check, so only there outside is a control."""
+
+for name, args, outside in (
+    ("init_module", (0, 0, 0), ("EFAULT", "ENOEXEC", "EINVAL")),
+    ("finit_module", (-1, 0, 0), ("EBADF", "EFAULT")),
+    ("delete_module", (b"coracle_probe_no_such_module", 0o4000), ("ENOENT",)),
+    ("kexec_load", (0, 1 << 20, 0, 0), ("EINVAL",)),
+    ("reboot", (0, 0, 0, 0), ("EINVAL",)),
+    ("swapon", (b"/nonexistent/probe", 0), ("ENOENT",)),
+    ("swapoff", (b"/nonexistent/probe",), ("ENOENT", "EINVAL")),
+    ("acct", (b"/nonexistent/probe",), ("ENOENT",)),
+    ("quotactl", (-1, 0, 0, 0), ("EINVAL", "ENODEV", "EFAULT")),
+    ("settimeofday", ((ctypes.c_int64 * 2)(0, -1), 0), ("EINVAL",)),
+    ("clock_settime", (99, (ctypes.c_int64 * 2)(0, -1)), ("EINVAL",)),
+    ("adjtimex", (0,), ("EFAULT",)),
+    ("syslog", (99, 0, 0), ("EINVAL",)),
+    ("bpf", (9999, 0, 0), ("EINVAL", "EFAULT")),
+    ("open_by_handle_at", (-100, 0, 0), ("EFAULT",)),
+    ("setgroups", (0, 0), ("done",)),
+):
+    probe(name, lambda: call(name, *args), "EPERM", root=outside)
+for name, args in (("iopl", (0,)), ("ioperm", (0, 1, 0))) if X86_64 else ():
+    probe(name, lambda: call(name, *args), "ENOSYS", root=("done", "ENOSYS"))
+
+import resource
+
+for name, act, inside, root in (
+    ("take a better priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -5), ("EACCES", "EPERM"), "done"),
+    ("take a worse priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, 5), "done", "done"),
+    ("lock all memory", lambda: call("mlockall", 1), ("EPERM", "ENOMEM"), "done"),
+    ("real-time scheduling", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)), ("ENOSYS", "EPERM"), "done"),
+    ("become root", lambda: os.setuid(0), ("EINVAL", "EPERM"), "done"),
+    ("become root's group", lambda: os.setresgid(0, 0, 0), ("EINVAL", "EPERM"), "done"),
+    ("become another user", lambda: os.setresuid(54322, 54322, 54322), ("EINVAL", "EPERM"), "done"),
+    ("stay who one is", lambda: os.setresuid(os.getuid(), os.getuid(), os.getuid()), "done", "done"),
+):
+    probe(name, act, inside, root=root)
+for name in ("NOFILE", "NPROC", "FSIZE", "CORE", "MEMLOCK", "RTPRIO", "NICE"):
+    which = getattr(resource, f"RLIMIT_{name}")
+    soft, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY and hard < 1 << 30:
+        probe(f"raise the hard limit {name}", lambda: resource.setrlimit(which, (soft, hard + 1)), ("ValueError: not allowed to raise maximum limit", "EPERM"), root="done")
+    elif INSIDE and name in ("NOFILE", "NPROC", "CORE", "MEMLOCK"):
+        check(f"there is a hard limit {name}", False, hard)
+probe("lower a limit", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)), "done", "done")
