@@ -92,12 +92,15 @@ fn files_of_the_host_are_neither_read_nor_written() {
 #[test]
 fn processes_and_numbers_of_the_host_are_out_of_reach() {
     let probes = include_str!("escape/proc.py");
+    let own_nice = rustix::process::getpriority_process(None).unwrap();
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut bystander = Bystander::start(&coracle);
         let told = format!("HOST_PID = {}", bystander.0.id());
         inside(&coracle, &told, probes).demand(60, &format!("{who:?} inside"));
         assert!(bystander.is_alive(), "{who:?}: a process of the host was ended");
+        let nice = rustix::process::getpriority_process(Some(rustix::process::Pid::from_child(&bystander.0))).unwrap();
+        assert_eq!(nice, own_nice, "{who:?}: a process of the host was slowed down");
         outside(&coracle, Outside::Host, &told, probes).demand(30, &format!("{who:?} outside"));
     }
 }
@@ -138,7 +141,8 @@ fn every_system_call_that_is_not_listed_is_refused() {
 
 #[test]
 fn code_inherits_nothing_and_what_is_planted_in_the_workspace_changes_nothing() {
-    const PLANTED: [&str; 8] = ["json", "site", "sitecustomize", "usercustomize", "os", "encodings", "asyncio", "coracle_guest"];
+    const PLANTED: [&str; 8] =
+        ["json", "site", "sitecustomize", "usercustomize", "os", "encodings", "asyncio", "coracle_guest"];
     let missing_by_nature = ["sitecustomize", "usercustomize"];
     for who in everybody() {
         let coracle = Coracle::new(*who);
@@ -204,14 +208,26 @@ fn the_host_follows_no_link_that_code_has_left() {
              print('x' * 2_000_000)\n"
         );
         let execution = coracle.run("python", &code, &[]);
-        let names: Vec<_> = execution["artifacts"].as_array().unwrap().iter().map(|artifact| artifact["name"].as_str().unwrap()).collect();
+        let names: Vec<_> = execution["artifacts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|artifact| artifact["name"].as_str().unwrap())
+            .collect();
         assert_eq!(names, ["own.txt"], "{who:?}: {execution:#}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "{who:?}: the whole output went out of the workspace");
-        let found = std::process::Command::new("grep").args(["-rl", "CANARY-OF-THE-HOST"]).arg(coracle.home().join("workspaces")).output().unwrap();
+        let found = std::process::Command::new("grep")
+            .args(["-rl", "CANARY-OF-THE-HOST"])
+            .arg(coracle.home().join("workspaces"))
+            .output()
+            .unwrap();
         assert!(found.stdout.is_empty(), "{who:?}: {found:?}");
 
         let control = Coracle::new(*who).run("python", "print('x' * 2_000_000)", &[]);
-        assert!(control["output_file"].is_string(), "{who:?}: the whole output is not kept where it may be: {control:#}");
+        assert!(
+            control["output_file"].is_string(),
+            "{who:?}: the whole output is not kept where it may be: {control:#}"
+        );
     }
 }
 
@@ -225,13 +241,19 @@ fn code_is_nobody_special_on_the_host() {
         command.args(["exec", "--lang", "bash", "-c", &code, "--workspace"]).arg(coracle.workspace());
         let mut running = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let statuses = tree_of(&mark, Duration::from_secs(10));
-        rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::TERM)
+            .unwrap();
         running.wait().unwrap();
         assert!(statuses.len() >= 2, "{who:?}: the process and its parent: {statuses:?}");
         let owner = fs::metadata(coracle.workspace()).unwrap();
         for status in &statuses {
-            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
-            let ids: Vec<u32> = [field("Uid:"), field("Gid:")].iter().flat_map(|ids| ids.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>()).collect();
+            let field = |name: &str| {
+                status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned()
+            };
+            let ids: Vec<u32> = [field("Uid:"), field("Gid:")]
+                .iter()
+                .flat_map(|ids| ids.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>())
+                .collect();
             assert!(ids.len() == 8 && ids.iter().all(|id| *id != 0), "{who:?}: {ids:?}");
             match who {
                 As::Root => assert!(ids.iter().all(|id| *id == ids[0] && *id > 1000), "{who:?}: {ids:?}"),
@@ -261,7 +283,8 @@ fn tree_of(mark: &str, within: Duration) -> Vec<String> {
                 continue;
             }
             let Ok(status) = fs::read_to_string(entry.path().join("status")) else { continue };
-            let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap_or_default().trim().to_owned();
+            let parent =
+                status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap_or_default().trim().to_owned();
             return [Ok(status), fs::read_to_string(format!("/proc/{parent}/status"))].into_iter().flatten().collect();
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -273,10 +296,20 @@ fn tree_of(mark: &str, within: Duration) -> Vec<String> {
 fn the_environment_and_the_domain_name_of_the_host_stay_outside() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        let mut code = String::from("import ctypes, os\nname = ctypes.create_string_buffer(65)\nctypes.CDLL(None).getdomainname(name, 65)\n");
-        writeln!(code, "print([text for text in (*os.environ.values(), *os.environ, name.value.decode()) if 'CANARY' in text])").unwrap();
+        let mut code = String::from(
+            "import ctypes, os\nname = ctypes.create_string_buffer(65)\nctypes.CDLL(None).getdomainname(name, 65)\n",
+        );
+        writeln!(
+            code,
+            "print([text for text in (*os.environ.values(), *os.environ, name.value.decode()) if 'CANARY' in text])"
+        )
+        .unwrap();
         let mut command = coracle.command();
-        command.env("CANARY_VARIABLE", "CANARY").env("LD_LIBRARY_PATH", "/CANARY").env("PYTHONPATH", "/CANARY").env("PYTHONSTARTUP", "/CANARY");
+        command
+            .env("CANARY_VARIABLE", "CANARY")
+            .env("LD_LIBRARY_PATH", "/CANARY")
+            .env("PYTHONPATH", "/CANARY")
+            .env("PYTHONSTARTUP", "/CANARY");
         let output = command.args(["exec", "-c", &code]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "[]\n", "{who:?}: {output:?}");
 
@@ -288,11 +321,18 @@ fn the_environment_and_the_domain_name_of_the_host_stay_outside() {
             println!("SKIPPED the domain name: only root can set it");
             continue;
         }
-        command.args(["--uts", "sh", "-c", setting, "sh"]).arg(inner.get_program()).args(inner.get_args()).args(["exec", "-c", &code]);
+        command
+            .args(["--uts", "sh", "-c", setting, "sh"])
+            .arg(inner.get_program())
+            .args(inner.get_args())
+            .args(["exec", "-c", &code]);
         command.env("CORACLE_HOME", coracle.home());
         let output = command.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "[]\n", "{who:?}: {output:?}");
-        let control = std::process::Command::new("unshare").args(["--uts", "sh", "-c", setting, "sh", "python3", "-I", "-c", &code]).output().unwrap();
+        let control = std::process::Command::new("unshare")
+            .args(["--uts", "sh", "-c", setting, "sh", "python3", "-I", "-c", &code])
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8_lossy(&control.stdout), "['CANARY-DOMAIN']\n", "{control:?}");
     }
 }

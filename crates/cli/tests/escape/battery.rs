@@ -72,7 +72,17 @@ pub(crate) fn outside(coracle: &Coracle, place: Outside, facts: &str, probes: &s
     match place {
         Outside::Host => command.arg("python3"),
         Outside::Namespaces => command.args([
-            "unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "--net", "--ipc", "--uts", "python3",
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--mount-proc",
+            "--net",
+            "--ipc",
+            "--uts",
+            "python3",
         ]),
     };
     let told = format!("{}{facts}", self::facts(&[("WORKSPACE", &workspace)]));
@@ -82,10 +92,12 @@ pub(crate) fn outside(coracle: &Coracle, place: Outside, facts: &str, probes: &s
     };
     let code = script(name, &told, &format!("{probes}\nimport json\nprint(json.dumps(report()))"));
     command.args(["-I", "-B", "-"]).current_dir(&workspace);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start python3");
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start python3");
     child.stdin.take().expect("a pipe").write_all(code.as_bytes()).expect("hand over the script");
     let output = child.wait_with_output().expect("wait");
-    let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no report ({error}): {output:?}"));
+    let report =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no report ({error}): {output:?}"));
     Outcome::of(&report)
 }
 
