@@ -140,6 +140,49 @@ fn every_system_call_that_is_not_listed_is_refused() {
 }
 
 #[test]
+fn the_list_of_system_calls_is_that_of_the_filter() {
+    // Some calls answer EPERM or ENOSYS of their own accord, so that trying them does not tell.
+    let source = include_str!("../../sandbox/src/native/launcher/seccomp.rs");
+    let named = |list: &str| -> Vec<String> {
+        let body = source.split_once(&format!("const {list}: &[i64] = &[")).unwrap().1.split_once("];").unwrap().0;
+        let words = body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter_map(|word| word.strip_prefix("SYS_")).map(str::to_lowercase).collect()
+    };
+    let mut filter = named("ALLOWED");
+    if cfg!(target_arch = "x86_64") {
+        filter.extend(named("ALLOWED_LEGACY"));
+    }
+    filter.sort();
+    filter.dedup();
+    assert_eq!(filter, syscalls::allowed().into_keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn descriptors_of_the_caller_stay_outside() {
+    let list = "import os\nfound = []\nfor fd in range(256):\n    try:\n        found.append(os.fstat(fd).st_ino)\n    except OSError:\n        pass\nprint(CANARY in found)";
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let (_, canary) = beside(&coracle);
+        let code = list.replace("CANARY", &fs::metadata(&canary).unwrap().ino().to_string());
+        let with_descriptor = |program: &std::process::Command, arguments: &[&str]| {
+            let mut command = std::process::Command::new("bash");
+            command.args(["-c", "exec 9<\"$0\" 63<\"$0\"; exec \"$@\""]).arg(&canary).arg(program.get_program());
+            command.env("PATH", "/usr/local/bin:/usr/bin:/bin");
+            let output =
+                command.args(program.get_args()).args(arguments).env("CORACLE_HOME", coracle.home()).output().unwrap();
+            assert!(output.status.success(), "{who:?}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        assert_eq!(with_descriptor(&coracle.command(), &["exec", "-c", &code]), "False\n", "{who:?}");
+        assert_eq!(
+            with_descriptor(&as_user(&coracle), &["python3", "-I", "-c", &code]),
+            "True\n",
+            "{who:?}: the control"
+        );
+    }
+}
+
+#[test]
 fn code_inherits_nothing_and_what_is_planted_in_the_workspace_changes_nothing() {
     const PLANTED: [&str; 8] =
         ["json", "site", "sitecustomize", "usercustomize", "os", "encodings", "asyncio", "coracle_guest"];

@@ -36,7 +36,10 @@ for top in ("/workspace", "/tmp", "/dev", "/artifacts", "/etc", "/coracle", "/sk
     walk(top)
 look("name in /", os.listdir("/"))
 for pid in [name for name in os.listdir("/proc") if name.isdigit()]:
-    for name in ("cmdline", "environ", "maps", "stat", "comm", "status", "mountinfo", "cwd/.", "root/.", "task", "fd", "fdinfo", "map_files", "ns"):
+    for name in (
+        "cmdline", "environ", "maps", "stat", "comm", "status", "mountinfo", "cwd/.", "root/.", "task", "fd",
+        "fdinfo", "map_files", "ns",
+    ):
         path = f"/proc/{pid}/{name}"
         try:
             if os.path.isdir(path):
@@ -60,13 +63,19 @@ for program in (["ps", "axuwww"], ["ps", "axuwwwe"], ["ipcs", "-a"], ["lsof"], [
 look("environment", dict(os.environ))
 look("thread", [thread.name for thread in threading.enumerate()])
 look("module", [repr(module) for module in list(sys.modules.values())])
-look("built-in", {name: value for name, value in vars(__builtins__).items()} if not isinstance(__builtins__, dict) else __builtins__)
+look(
+    "built-in",
+    {name: value for name, value in vars(__builtins__).items()} if not isinstance(__builtins__, dict) else __builtins__,
+)
 look("variable", {name: value for name, value in globals().items() if name not in ("wanted", "found")})
 
 # What tells how busy others are.
 timing = []
-for name in ("stat", "loadavg", "uptime", "meminfo", "vmstat", "schedstat", "interrupts", "softirqs", "diskstats", "locks", "pressure/cpu",
-             "pressure/memory", "pressure/io", "self/stat", "self/sched", "self/schedstat", "self/status", "self/cgroup"):
+for name in (
+    "stat", "loadavg", "uptime", "meminfo", "vmstat", "schedstat", "interrupts", "softirqs", "diskstats", "locks",
+    "pressure/cpu", "pressure/memory", "pressure/io", "self/stat", "self/sched", "self/schedstat", "self/status",
+    "self/cgroup",
+):
     try:
         with open(f"/proc/{name}") as file:
             timing.append((name, file.read(100)))

@@ -19,18 +19,35 @@ def a_file():
 
 null = os.makedev(1, 3)
 for folder in (WORKSPACE, "/tmp"):
-    probe(f"a character device in {folder}", lambda: os.mknod(fresh(folder), stat.S_IFCHR | 0o666, null), ("EPERM", "EACCES"), root="done")
-    probe(f"a block device in {folder}", lambda: os.mknod(fresh(folder), stat.S_IFBLK | 0o666, os.makedev(8, 0)), ("EPERM", "EACCES"), root="done")
+    probe(
+        f"a character device in {folder}",
+        lambda: os.mknod(fresh(folder), stat.S_IFCHR | 0o666, null),
+        ("EPERM", "EACCES"),
+        root="done",
+    )
+    probe(
+        f"a block device in {folder}",
+        lambda: os.mknod(fresh(folder), stat.S_IFBLK | 0o666, os.makedev(8, 0)),
+        ("EPERM", "EACCES"),
+        root="done",
+    )
     probe(f"a fifo in {folder}", lambda: os.mknod(fresh(folder), stat.S_IFIFO | 0o666), "done", "done")
     probe(f"a plain node in {folder}", lambda: os.mknod(fresh(folder), stat.S_IFREG | 0o666), "done", "done")
-for name in ("mem", "kmem", "kmsg", "port", "tty", "ptmx", "pts/0", "console", "tty0", "fuse", "kvm", "net/tun", "sda", "vda", "loop0",
-             "loop-control", "userfaultfd", "mapper/control", "hpet", "cpu/0/msr", "nvram", "vhost-net", "vsock", "uinput", "input/event0"):
+for name in (
+    "mem", "kmem", "kmsg", "port", "tty", "ptmx", "pts/0", "console", "tty0", "fuse", "kvm", "net/tun", "sda", "vda",
+    "loop0", "loop-control", "userfaultfd", "mapper/control", "hpet", "cpu/0/msr", "nvram", "vhost-net", "vsock",
+    "uinput", "input/event0",
+):
     probe(f"open /dev/{name}", lambda: os.close(os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK)), "ENOENT")
 for name in ("null", "zero", "full", "urandom", "random"):
     probe(f"open /dev/{name}", lambda: os.close(os.open(f"/dev/{name}", os.O_RDWR)), "done", "done")
 if INSIDE:
     listed = set(os.listdir("/dev"))
-    check("nothing else is in /dev", listed == {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm"}, listed)
+    check(
+        "nothing else is in /dev",
+        listed == {"null", "zero", "full", "random", "urandom", "fd", "stdin", "stdout", "stderr", "shm"},
+        listed,
+    )
 
 
 def made_by(path, mode, way):
@@ -55,10 +72,20 @@ for bit, name in ((0o4000, "setuid"), (0o2000, "setgid"), (0o6000, "setuid and s
         ("fchmodat2", lambda path, mode: call(452, -100, path.encode(), mode, 0)),
     ):
         probe(f"{name} by {way}", lambda: act(a_file(), mode), "EPERM", None if way == "fchmodat2" else "done")
-        probe(f"no {name} by {way}", lambda: act(a_file(), 0o755), ("done", "ENOSYS") if way == "fchmodat2" else "done", None if way == "fchmodat2" else "done")
+        probe(
+            f"no {name} by {way}",
+            lambda: act(a_file(), 0o755),
+            ("done", "ENOSYS") if way == "fchmodat2" else "done",
+            None if way == "fchmodat2" else "done",
+        )
     for way in ("open", "creat", "mknod", "unnamed"):
         probe(f"{name} by {way}", lambda: made_by(fresh(), mode, way), "EPERM", None if way == "unnamed" else "done")
-        probe(f"no {name} by {way}", lambda: made_by(fresh(), 0o755, way), ("done", "EOPNOTSUPP") if way == "unnamed" else "done", None if way == "unnamed" else "done")
+        probe(
+            f"no {name} by {way}",
+            lambda: made_by(fresh(), 0o755, way),
+            ("done", "EOPNOTSUPP") if way == "unnamed" else "done",
+            None if way == "unnamed" else "done",
+        )
     probe(f"{name} folder", lambda: os.chmod(WORKSPACE, mode), "EPERM")
 
 
@@ -69,7 +96,12 @@ def folder_with_bits():
 
 
 probe("a folder that is made with the bits", folder_with_bits, "done")
-probe("file capabilities", lambda: os.setxattr(a_file(), "security.capability", b"\1\0\0\2\0\4\0\0" + bytes(12)), ("EPERM", "EOPNOTSUPP"), root="done")
+probe(
+    "file capabilities",
+    lambda: os.setxattr(a_file(), "security.capability", b"\1\0\0\2\0\4\0\0" + bytes(12)),
+    ("EPERM", "EOPNOTSUPP"),
+    root="done",
+)
 probe("trusted attributes", lambda: os.setxattr(a_file(), "trusted.probe", b"x"), ("EPERM", "EOPNOTSUPP"), root="done")
 probe("give a file away", lambda: os.chown(a_file(), 0, 0), ("EPERM", "EINVAL"), root="done")
 probe("give a file to oneself", lambda: os.chown(a_file(), os.getuid(), os.getgid()), "done", "done")
@@ -81,9 +113,26 @@ for name, number in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C), ("TIOCSCTTY", 0
     probe(f"{name} with more bits", lambda: call("ioctl", reader, number | 1 << 32, b"x   "), "EPERM", "ENOTTY")
 probe("FIONREAD", lambda: fcntl.ioctl(reader, 0x541B, b"    "), "done", "done")
 
+
+
+def notice():
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
+    fcntl.fcntl(os.open("/usr/bin", os.O_RDONLY), fcntl.F_NOTIFY, 0x80000001)
+
+
 leases = a_file()
-probe("hold up the host with a lease", lambda: fcntl.fcntl(os.open(leases, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK), "EPERM", "done")
-probe("be told what others do in a folder", lambda: (signal.signal(signal.SIGIO, signal.SIG_IGN), fcntl.fcntl(os.open("/usr/bin", os.O_RDONLY), fcntl.F_NOTIFY, 0x80000001)), "EPERM", "done")
+probe(
+    "hold up the host with a lease",
+    lambda: fcntl.fcntl(os.open(leases, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK),
+    "EPERM",
+    "done",
+)
+probe(
+    "be told what others do in a folder",
+    notice,
+    "EPERM",
+    "done",
+)
 probe("lock a file", lambda: fcntl.lockf(os.open(leases, os.O_RDWR), fcntl.LOCK_EX), "done", "done")
 
 

@@ -33,11 +33,15 @@ probe("stat a host file", lambda: os.stat(CANARY), "ENOENT", "done")
 probe("write by an absolute path", lambda: write(f"{OUTSIDE}/absolute"), "ENOENT", "done")
 probe("write by ..", lambda: write(at("../" * 20 + f"{OUTSIDE}/dots")), "ENOENT", "done")
 probe("write above the workspace", lambda: write(at("../above")), GONE, "done")
-for path in ("/etc/shadow", "/root", "/home", "/var", "/sys", "/run", "/boot", "/etc/ssl", "/etc/ssh", "/sys/fs/cgroup"):
+for path in (
+    "/etc/shadow", "/root", "/home", "/var", "/sys", "/run", "/boot", "/etc/ssl", "/etc/ssh", "/sys/fs/cgroup",
+):
     if INSIDE or os.path.lexists(path):
         probe(f"find {path}", lambda: os.lstat(path), "ENOENT", "done")
-for folder in ("/", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/etc", "/coracle", "/coracle/coracle_guest", "/proc", "/dev",
-               "/skills", "/tools", "/proc/self", "/home", "/root", "/var/tmp", "/run", "/sys"):
+for folder in (
+    "/", "/usr", "/usr/bin", "/usr/lib", "/usr/local", "/etc", "/coracle", "/coracle/coracle_guest", "/proc", "/dev",
+    "/skills", "/tools", "/proc/self", "/home", "/root", "/var/tmp", "/run", "/sys",
+):
     probe(f"write in {folder}", lambda: write(f"{folder}/probe"), GONE)
     probe(f"make a folder in {folder}", lambda: os.mkdir(f"{folder}/probe"), GONE)
 for path in ("/etc/passwd", "/usr/bin/env", "/coracle/coracle_guest/zygote.py", "/etc/ld.so.cache"):
@@ -69,7 +73,9 @@ here = os.open(WORKSPACE, os.O_RDONLY)
 probe("write by /proc/self/root", lambda: write(f"/proc/self/root{OUTSIDE}/root"), "ENOENT", "done")
 probe("write by /proc/1/root", lambda: write(f"/proc/1/root{OUTSIDE}/root-of-1"), "ENOENT", root="done")
 probe("write by /proc/self/cwd", lambda: write(f"/proc/self/cwd/../../../../../../..{OUTSIDE}/cwd"), "ENOENT", "done")
-probe("write by /proc/self/fd", lambda: write(f"/proc/self/fd/{here}/../../../../../../..{OUTSIDE}/fd"), "ENOENT", "done")
+probe(
+    "write by /proc/self/fd", lambda: write(f"/proc/self/fd/{here}/../../../../../../..{OUTSIDE}/fd"), "ENOENT", "done"
+)
 probe("read by /proc/self/fd", lambda: read(f"/proc/self/fd/{here}/mine"), "done", "done")
 
 

@@ -57,7 +57,12 @@ if X86_64:
     # mov eax, 39; syscall; ret: the same machinery with a call that is allowed.
     probe("getpid as x86_64", lambda: machine_code(b"\xb8\x27\0\0\0\x0f\x05\xc3"), "done", "done")
     # mov eax, 20; int 0x80; ret
-    probe("getpid as i386", lambda: machine_code(b"\xb8\x14\0\0\0\xcd\x80\xc3"), ("SIGSYS", "SIGSEGV"), ("done", "SIGSEGV"))
+    probe(
+        "getpid as i386",
+        lambda: machine_code(b"\xb8\x14\0\0\0\xcd\x80\xc3"),
+        ("SIGSYS", "SIGSEGV"),
+        ("done", "SIGSEGV"),
+    )
     # mov eax, 310; int 0x80; ret: unshare by its other number
     probe("unshare as i386", lambda: machine_code(b"\xbb\0\0\0\x10\xb8\x36\x01\0\0\xcd\x80\xc3"), ("SIGSYS", "SIGSEGV"))
     for number in (0, 1, 39, 59, 101, 165, 272, 514, 517, 521):

@@ -1,6 +1,8 @@
 """Calls that rule the whole machine, with arguments that do nothing. Only root with all rights gets past the first
 check, so only there outside is a control."""
 
+import resource
+
 for name, args, outside in (
     ("init_module", (0, 0, 0), ("EFAULT", "ENOEXEC", "EINVAL")),
     ("finit_module", (-1, 0, 0), ("EBADF", "EFAULT")),
@@ -23,13 +25,17 @@ for name, args, outside in (
 for name, args in (("iopl", (0,)), ("ioperm", (0, 1, 0))) if X86_64 else ():
     probe(name, lambda: call(name, *args), "ENOSYS", root=("done", "ENOSYS"))
 
-import resource
+
+
+def real_time():
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
 
 for name, act, inside, root in (
     ("take a better priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -5), ("EACCES", "EPERM"), "done"),
     ("take a worse priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, 5), "done", "done"),
     ("lock all memory", lambda: call("mlockall", 1), ("EPERM", "ENOMEM"), "done"),
-    ("real-time scheduling", lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)), ("ENOSYS", "EPERM"), "done"),
+    ("real-time scheduling", real_time, ("ENOSYS", "EPERM"), "done"),
     ("become root", lambda: os.setuid(0), ("EINVAL", "EPERM"), "done"),
     ("become root's group", lambda: os.setresgid(0, 0, 0), ("EINVAL", "EPERM"), "done"),
     ("become another user", lambda: os.setresuid(54322, 54322, 54322), ("EINVAL", "EPERM"), "done"),
@@ -40,7 +46,12 @@ for name in ("NOFILE", "NPROC", "FSIZE", "CORE", "MEMLOCK", "RTPRIO", "NICE"):
     which = getattr(resource, f"RLIMIT_{name}")
     soft, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY and hard < 1 << 30:
-        probe(f"raise the hard limit {name}", lambda: resource.setrlimit(which, (soft, hard + 1)), ("ValueError: not allowed to raise maximum limit", "EPERM"), root="done")
+        probe(
+            f"raise the hard limit {name}",
+            lambda: resource.setrlimit(which, (soft, hard + 1)),
+            ("ValueError: not allowed to raise maximum limit", "EPERM"),
+            root="done",
+        )
     elif INSIDE and name in ("NOFILE", "NPROC", "CORE", "MEMLOCK"):
         check(f"there is a hard limit {name}", False, hard)
 probe("lower a limit", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)), "done", "done")

@@ -43,7 +43,12 @@ probe("open another mount namespace", lambda: of_namespace("mnt", 0x8010B70B), (
 probe("unmount the workspace", lambda: call("umount2", WORKSPACE.encode(), 2), "EPERM", "EINVAL")
 probe("mount a tmpfs", lambda: call("mount", b"x", TMP, b"tmpfs", 0, 0), "EPERM", "done")
 for kind in (b"cgroup", b"cgroup2", b"sysfs", b"devpts", b"mqueue", b"debugfs", b"ext4", b"overlay", b"fuse"):
-    probe(f"mount {kind.decode()}", lambda: call("mount", b"none", TMP, kind, 0, 0), "EPERM", "done" if kind in (b"mqueue", b"devpts") else None)
+    probe(
+        f"mount {kind.decode()}",
+        lambda: call("mount", b"none", TMP, kind, 0, 0),
+        "EPERM",
+        "done" if kind in (b"mqueue", b"devpts") else None,
+    )
 probe("mount proc", lambda: call("mount", b"proc", b"/proc", b"proc", 0, 0), "EPERM", "done")
 probe("bind /usr", lambda: call("mount", b"/usr", TMP, 0, MS_BIND | 0x4000, 0), "EPERM", "done")
 probe("make /proc writable", lambda: call("mount", 0, b"/proc", 0, MS_REMOUNT_BIND | 0xE, 0), "EPERM", "done")

@@ -76,7 +76,7 @@ def judge(name, got, expected):
 
 
 def probe(name, act, inside, outside=None, root=None):
-    """`inside`, `outside` and (where this is root with all rights) `root` are what must come out; None: not tried there."""
+    """What must come out `inside`, `outside`, and outside as `root` with all rights. None: it is not tried there."""
     expected = inside if INSIDE else root if FULL_ROOT and root is not None else outside
     if expected is not None:
         judge(name, outcome(act), expected)

@@ -12,20 +12,36 @@ def write(path):
     os.close(os.open(path, os.O_WRONLY))
 
 
-for name in ("stat", "loadavg", "uptime", "meminfo", "cpuinfo", "interrupts", "softirqs", "vmstat", "diskstats", "partitions", "modules",
-             "mounts", "version", "cmdline", "locks", "net/dev", "sys/kernel/random/boot_id", "sys/kernel/hostname", "sys/kernel/core_pattern",
-             "self/mountinfo", "self/mounts", "self/cgroup", "self/status", "self/maps", "self/smaps", "self/environ", "self/cmdline",
-             "self/stat", "self/auxv", "self/limits", "self/sched", "self/schedstat"):
+for name in (
+    "stat", "loadavg", "uptime", "meminfo", "cpuinfo", "interrupts", "softirqs", "vmstat", "diskstats", "partitions",
+    "modules", "mounts", "version", "cmdline", "locks", "net/dev", "sys/kernel/random/boot_id", "sys/kernel/hostname",
+    "sys/kernel/core_pattern", "self/mountinfo", "self/mounts", "self/cgroup", "self/status", "self/maps",
+    "self/smaps", "self/environ", "self/cmdline", "self/stat", "self/auxv", "self/limits", "self/sched",
+    "self/schedstat",
+):
     control = "done" if os.path.exists(f"/proc/{name}") else None
     probe(f"read /proc/{name}", lambda: read(f"/proc/{name}"), CLOSED, control)
-for name in ("schedstat", "pressure/cpu", "pressure/memory", "pressure/io", "timer_list", "sched_debug", "keys", "key-users", "slabinfo"):
+for name in (
+    "schedstat", "pressure/cpu", "pressure/memory", "pressure/io", "timer_list", "sched_debug", "keys", "key-users",
+    "slabinfo",
+):
     probe(f"read /proc/{name}", lambda: read(f"/proc/{name}"), CLOSED)
 for name in ("kcore", "kmsg", "kallsyms", "kpagecount", "1/environ", "1/maps", "1/mem", "1/root/etc/shadow"):
     control = "done" if os.path.exists(f"/proc/{name}") else None
-    probe(f"open /proc/{name}", lambda: os.close(os.open(f"/proc/{name}", os.O_RDONLY | os.O_NONBLOCK)), CLOSED, root=control)
-for name in ("sysrq-trigger", "sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/vm/drop_caches", "sys/kernel/hostname"):
+    probe(
+        f"open /proc/{name}",
+        lambda: os.close(os.open(f"/proc/{name}", os.O_RDONLY | os.O_NONBLOCK)),
+        CLOSED,
+        root=control,
+    )
+for name in (
+    "sysrq-trigger", "sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/vm/drop_caches", "sys/kernel/hostname",
+):
     probe(f"open /proc/{name} for writing", lambda: write(f"/proc/{name}"), CLOSED, root="done")
-for name in ("mem", "uid_map", "setgroups", "oom_score_adj", "coredump_filter", "clear_refs", "comm", "attr/current", "timerslack_ns"):
+for name in (
+    "mem", "uid_map", "setgroups", "oom_score_adj", "coredump_filter", "clear_refs", "comm", "attr/current",
+    "timerslack_ns",
+):
     control = "done" if name in ("mem", "oom_score_adj", "coredump_filter", "clear_refs", "comm") else None
     probe(f"open /proc/self/{name} for writing", lambda: write(f"/proc/self/{name}"), CLOSED + ("EROFS",), control)
 
@@ -34,10 +50,16 @@ probe("list /proc of a host process", lambda: os.listdir(f"/proc/{HOST_PID}"), "
 if INSIDE:
     pids = sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
     check("only own processes are in /proc", pids == [1], pids)
-    check("nothing but processes is in /proc", not {"sys", "stat", "meminfo", "kcore"} & set(os.listdir("/proc")), os.listdir("/proc"))
+    check(
+        "nothing but processes is in /proc",
+        not {"sys", "stat", "meminfo", "kcore"} & set(os.listdir("/proc")),
+        os.listdir("/proc"),
+    )
     for name in ("cwd", "root", "exe"):
         target = os.readlink(f"/proc/self/{name}")
-        check(f"/proc/self/{name} tells no host path", target == "/" or target.startswith(("/workspace", "/usr")), target)
+        check(
+            f"/proc/self/{name} tells no host path", target == "/" or target.startswith(("/workspace", "/usr")), target
+        )
 else:
     check("the host process is in /proc", str(HOST_PID) in os.listdir("/proc"))
 
@@ -65,10 +87,15 @@ def own_child(act):
 
 
 probe("kill an own process", lambda: own_child(lambda pid: os.kill(pid, signal.SIGKILL)), "done", "done")
-probe("open and kill an own process", lambda: own_child(lambda pid: signal.pidfd_send_signal(os.pidfd_open(pid), signal.SIGKILL)), "done", "done")
+probe(
+    "open and kill an own process",
+    lambda: own_child(lambda pid: signal.pidfd_send_signal(os.pidfd_open(pid), signal.SIGKILL)),
+    "done",
+    "done",
+)
 
 if INSIDE:
-    # Never outside: there it would do what it says. The test looks whether the process of the host is alive and as it was.
+    # Never outside: there it would do what it says. The test looks whether the process of the host is as it was.
     probe("kill everybody", lambda: os.kill(-1, signal.SIGKILL), ("done", "ESRCH"))
     probe("slow down everybody", lambda: os.setpriority(os.PRIO_USER, 0, 19), "done")
 

@@ -1,13 +1,29 @@
 # Each line names a probe that went wrong; the last says how many ran. Only inside.
 ran=0
-works() { local name=$1; shift; ran=$((ran + 1)); timeout 10 "$@" >/tmp/out 2>&1 || echo "does not work: $name: $(head -c 300 /tmp/out)"; }
-refused() { local name=$1; shift; ran=$((ran + 1)); if timeout 10 "$@" >/tmp/out 2>&1; then echo "not refused: $name: $(head -c 300 /tmp/out)"; elif [ $? -eq 124 ]; then echo "hangs: $name"; fi; }
+try() {
+  name=$1
+  shift
+  ran=$((ran + 1))
+  timeout 10 "$@" >/tmp/out 2>&1
+}
+works() {
+  try "$@" || echo "does not work: $name: $(head -c 300 /tmp/out)"
+}
+refused() {
+  try "$@"
+  case $? in
+    0) echo "not refused: $name: $(head -c 300 /tmp/out)" ;;
+    124) echo "hangs: $name" ;;
+  esac
+}
 has() { command -v "$1" >/dev/null; }
 
 works 'a program' true
 refused 'a program that fails' false
 works 'write in the workspace' bash -c 'echo x > /workspace/shell'
-for folder in / /usr /etc /coracle /proc /dev /sys /root /home /var; do refused "write in $folder" bash -c "echo x > $folder/shell"; done
+for folder in / /usr /etc /coracle /proc /dev /sys /root /home /var; do
+  refused "write in $folder" bash -c "echo x > $folder/shell"
+done
 works 'read in /etc' cat /etc/passwd
 refused 'read /etc/shadow' cat /etc/shadow
 refused 'read a host file' cat "$CANARY"
@@ -17,10 +33,17 @@ works 'a pipe' bash -c 'exec 9< <(echo x); read -r word <&9; [ "$word" = x ]'
 refused 'raise a limit' bash -c 'ulimit -H -n 100000'
 works 'lower a limit' bash -c 'ulimit -n 100'
 works 'whoami' bash -c '[ "$(id -u):$(id -g):$(id -un)" = 1000:1000:coderunner ]'
-for flag in --user --mount --pid --net --uts --ipc --cgroup; do if has unshare; then refused "unshare $flag" unshare $flag true; fi; done
-if has unshare; then refused 'unshare as root' unshare --map-root-user true; fi
+if has unshare; then
+  for flag in --user --mount --pid --net --uts --ipc --cgroup --map-root-user; do
+    refused "unshare $flag" unshare $flag true
+  done
+fi
 if has nsenter; then refused nsenter nsenter --target 1 --mount true; fi
-if has mount; then refused 'mount a tmpfs' mount -t tmpfs none /tmp; refused 'make the root writable' mount -o remount,rw /; refused 'bind' mount --bind /usr /tmp; fi
+if has mount; then
+  refused 'mount a tmpfs' mount -t tmpfs none /tmp
+  refused 'make the root writable' mount -o remount,rw /
+  refused 'bind' mount --bind /usr /tmp
+fi
 if has umount; then refused 'umount' umount -l /proc; fi
 if has chroot; then refused chroot chroot / true; fi
 if has mknod; then refused 'a device node' mknod /tmp/node c 1 3; works 'a fifo' mkfifo /tmp/fifo; fi
@@ -41,5 +64,9 @@ works 'install it plain' install -m 755 /usr/bin/env /workspace/plain
 refused 'kill a host process' kill -0 "$HOST_PID"
 works 'kill an own process' bash -c 'sleep 100 & kill $!'
 [ "$(ls /proc/self/fd | tr '\n' ' ')" = '0 1 2 3 ' ] || echo "descriptors: $(ls -l /proc/self/fd)"
-[ -z "$(compgen -e | grep -v -x -e PATH -e HOME -e USER -e LOGNAME -e SHELL -e LANG -e TMPDIR -e TERM -e MPLBACKEND -e OMP_NUM_THREADS -e OPENBLAS_NUM_THREADS -e MKL_NUM_THREADS -e PWD -e OLDPWD -e SHLVL -e _ -e BASH_ENV)" ] || echo "environment: $(compgen -e | tr '\n' ' ')"
+known='PATH HOME USER LOGNAME SHELL LANG TMPDIR TERM MPLBACKEND OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS'
+known="$known PWD OLDPWD SHLVL _ BASH_ENV"
+for variable in $(compgen -e); do
+  case " $known " in *" $variable "*) ;; *) echo "environment: $variable" ;; esac
+done
 echo "ran $ran"

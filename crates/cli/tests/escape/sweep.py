@@ -2,11 +2,12 @@
 ALLOWED is known."""
 
 # These do not come back, or come back twice; that they work, everything else shows.
-UNASKED = {SYSCALLS[name] for name in ("exit", "exit_group", "rt_sigreturn", "fork", "vfork", "clone", "pause", "rt_sigsuspend", "sync") if name in SYSCALLS}
+ONE_WAY = ("exit", "exit_group", "rt_sigreturn", "fork", "vfork", "clone", "pause", "rt_sigsuspend", "sync")
+UNASKED = {SYSCALLS[name] for name in ONE_WAY if name in SYSCALLS}
 # Knows no operation -1, and says so with ENOSYS.
 UNASKED |= {SYSCALLS["futex"]}
 if X86_64:
-    # uretprobe and uprobe, which the kernel lets past every filter and which do nothing but where the kernel has put them.
+    # uretprobe and uprobe: the kernel lets them past every filter, and they work only where it has put them itself.
     UNASKED |= {335, 336}
 SECONDS = 2
 names = {number: name for name, number in ALLOWED.items()}
