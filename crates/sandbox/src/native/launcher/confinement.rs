@@ -43,6 +43,10 @@ const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 const LAST_CAPABILITY: u64 = 63;
 
+/// Where the host pipes core dumps to a program, the kernel starts that program, as root, outside, whatever the limit,
+/// but for one: at 1 byte there is no dump of any kind.
+const NO_CORE: u64 = 1;
+
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
@@ -81,9 +85,9 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
         plan.fill(value.plus(8), index + 1);
         set_rlimit(&mut plan, *resource, value);
     }
-    for resource in [libc::RLIMIT_CORE, libc::RLIMIT_MSGQUEUE, libc::RLIMIT_MEMLOCK] {
-        let none = plan.bytes(&[0; 16]);
-        set_rlimit(&mut plan, resource, none);
+    for (resource, most) in [(libc::RLIMIT_CORE, NO_CORE), (libc::RLIMIT_MSGQUEUE, 0), (libc::RLIMIT_MEMLOCK, 0)] {
+        let value = plan.bytes(&[most.to_ne_bytes(), most.to_ne_bytes()].concat());
+        set_rlimit(&mut plan, resource, value);
     }
     let ruleset = (settings.landlock_abi > 0).then(|| landlock::ruleset(&mut plan, settings.landlock_abi, &settings.readable));
     // _LINUX_CAPABILITY_VERSION_3 for this process, and three empty sets of two words each.
