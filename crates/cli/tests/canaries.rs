@@ -125,7 +125,8 @@ async fn who_comes_afterwards_finds_nothing() {
     for round in 0..4 {
         let alice = mark(&format!("alice-{round}"));
         server.fresh("alice", &format!("{}\n{spoil}", plant(&alice))).await;
-        let code = "import json, os, builtins\n[sorted([2, 1]), list(range(2)), json.loads('3'), os.getcwd(), hasattr(builtins, 'canary')]";
+        let code = "import json, os, builtins\n\
+            [sorted([2, 1]), list(range(2)), json.loads('3'), os.getcwd(), hasattr(builtins, 'canary')]";
         assert_eq!(
             server.fresh("bob", code).await,
             serde_json::json!([[1, 2], [0, 1], 3, "/workspace", false]),

@@ -159,7 +159,9 @@ fn the_list_of_system_calls_is_that_of_the_filter() {
 
 #[test]
 fn descriptors_of_the_caller_stay_outside() {
-    let list = "import os\nfound = []\nfor fd in range(256):\n    try:\n        found.append(os.fstat(fd).st_ino)\n    except OSError:\n        pass\nprint(CANARY in found)";
+    let list = "import os\n\
+        def inode(fd):\n    try:\n        return os.fstat(fd).st_ino\n    except OSError:\n        return 0\n\
+        print(CANARY in [inode(fd) for fd in range(256)])";
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let (_, canary) = beside(&coracle);

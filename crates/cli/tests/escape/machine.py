@@ -42,7 +42,7 @@ for name, act, inside, root in (
     ("stay who one is", lambda: os.setresuid(os.getuid(), os.getuid(), os.getuid()), "done", "done"),
 ):
     probe(name, act, inside, root=root)
-for name in ("NOFILE", "NPROC", "FSIZE", "CORE", "MEMLOCK", "RTPRIO", "NICE"):
+for name in ("NOFILE", "NPROC", "FSIZE", "MEMLOCK", "RTPRIO", "NICE"):
     which = getattr(resource, f"RLIMIT_{name}")
     soft, hard = resource.getrlimit(which)
     if hard != resource.RLIM_INFINITY and hard < 1 << 30:
@@ -52,6 +52,45 @@ for name in ("NOFILE", "NPROC", "FSIZE", "CORE", "MEMLOCK", "RTPRIO", "NICE"):
             ("ValueError: not allowed to raise maximum limit", "EPERM"),
             root="done",
         )
-    elif INSIDE and name in ("NOFILE", "NPROC", "CORE", "MEMLOCK"):
+    elif INSIDE and name in ("NOFILE", "NPROC", "MEMLOCK"):
         check(f"there is a hard limit {name}", False, hard)
 probe("lower a limit", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)), "done", "done")
+
+
+def crash():
+    """No program of the host is started by a crash in here: the kernel says whether it dumped."""
+    pid = os.fork()
+    if pid == 0:
+        if not INSIDE:
+            resource.setrlimit(resource.RLIMIT_CORE, (-1, -1))
+        ctypes.string_at(0)
+    status = os.waitpid(pid, 0)[1]
+    assert os.WTERMSIG(status) == signal.SIGSEGV, status
+    if not os.WCOREDUMP(status):
+        raise PermissionError(errno.EPERM, "no dump")
+
+
+def cores(*limits):
+    resource.setrlimit(resource.RLIMIT_CORE, limits)
+
+
+probe("crash with a dump", crash, "EPERM", root="done")
+NOT_ALLOWED = "ValueError: not allowed to raise maximum limit"
+for limits in ((0, 0), (0, 1), (1, 1), (-1, -1)):
+    probe(f"set the limit of dumps to {limits}", lambda: cores(*limits), NOT_ALLOWED, root="done")
+none = (ctypes.c_uint64 * 2)(0, 0)
+probe("set the limit of dumps by the old call", lambda: call("setrlimit", 4, none), "EPERM", "done")
+if INSIDE:
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    check("dumps are switched off", limits == (1, 1), limits)
+
+
+def low_pointer():
+    """A pointer whose lower half is zero is a pointer all the same."""
+    _libc.mmap.restype = ctypes.c_void_p
+    place = _libc.mmap(ctypes.c_void_p(1 << 32), ctypes.c_size_t(4096), 3, 0x100022, -1, ctypes.c_long(0))
+    assert place == 1 << 32, place
+    call("prlimit64", 0, 4, 1 << 32, 0)
+
+
+probe("set the limit of dumps by a pointer at 4 GiB", low_pointer, "EPERM", "done")
