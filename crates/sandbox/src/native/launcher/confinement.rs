@@ -44,6 +44,10 @@ pub(super) struct Settings {
 const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 
+/// Where the host pipes core dumps to a program, the kernel starts that program, as root, outside, whatever the limit,
+/// but for one: at 1 byte there is no dump of any kind.
+const NO_CORE: u64 = 1;
+
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
@@ -59,9 +63,9 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     mount(&mut plan, "tmpfs", "/tmp", plain, &tmp);
     bind(&mut plan, Parameter(0), "/artifacts");
     plan.call("close the mount of the artifacts", libc::SYS_close, &[Parameter(0)]);
-    for resource in [libc::RLIMIT_CORE, libc::RLIMIT_MSGQUEUE, libc::RLIMIT_MEMLOCK] {
-        let none = plan.bytes(&[0; 16]);
-        set_rlimit(&mut plan, resource, none);
+    for (resource, most) in [(libc::RLIMIT_CORE, NO_CORE), (libc::RLIMIT_MSGQUEUE, 0), (libc::RLIMIT_MEMLOCK, 0)] {
+        let value = plan.bytes(&[most.to_ne_bytes(), most.to_ne_bytes()].concat());
+        set_rlimit(&mut plan, resource, value);
     }
     for capability in 0..=settings.last_capability {
         let args = [Value(libc::PR_CAPBSET_DROP as u64), Value(capability)];
