@@ -3,9 +3,12 @@
 //! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
 //! backend. Standard output is data; everything else goes to standard error.
 
+mod doctor;
 mod environment;
 mod exec;
+mod process_tree;
 mod status;
+mod timing;
 mod wiring;
 
 use clap::{Parser, Subcommand};
@@ -23,6 +26,8 @@ struct Arguments {
 enum Command {
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
+    /// Say what this machine's sandboxes really enforce, by trying it.
+    Doctor(doctor::DoctorArguments),
 }
 
 fn main() -> ExitCode {
@@ -31,8 +36,10 @@ fn main() -> ExitCode {
         return coracle_sandbox::launcher_main();
     }
     environment::start_log();
+    raise_open_files();
     let outcome = match Arguments::parse().command {
         Command::Exec(arguments) => exec::run(arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
     };
     match outcome {
         Ok(status) => status.into(),
@@ -48,4 +55,14 @@ fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(broken))
+}
+
+/// Every sandbox takes some descriptors, and the usual soft limit is meant for programs that use `select`. Sandboxes have
+/// a limit of their own.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
+    }
 }
