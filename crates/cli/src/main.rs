@@ -3,6 +3,7 @@
 //! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
 //! backend. Standard output is data; everything else goes to standard error.
 
+mod bench;
 mod doctor;
 mod environment;
 mod exec;
@@ -28,6 +29,8 @@ enum Command {
     Exec(exec::ExecArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
     Doctor(doctor::DoctorArguments),
+    /// Measure Coracle beside its peers and the floor, in one run.
+    Bench(bench::BenchArguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Exec(arguments) => exec::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {
         Ok(status) => status.into(),

@@ -19,7 +19,7 @@ pub(crate) async fn timed<T>(future: impl Future<Output = T>) -> (f64, T) {
 /// Waits until so many sandboxes are prepared and what came before has died down; false if they do not come in time.
 pub(crate) async fn refilled(backend: &NativeBackend, pool: usize, within: Duration) -> bool {
     /// Sandboxes that have ended are still being taken apart by the kernel for a moment.
-    const SETTLE: Duration = Duration::from_millis(2);
+    const SETTLE: Duration = Duration::from_millis(5);
     let deadline = Instant::now() + within;
     while backend.prepared().await < pool {
         if Instant::now() >= deadline {
@@ -43,8 +43,8 @@ pub(crate) fn median(times: &mut [f64]) -> f64 {
     quantile(times, 0.5)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 times")]
 /// The value that this part of all does not exceed, between neighbours in proportion; sorts. Zero for nothing.
+#[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 times")]
 pub(crate) fn quantile(times: &mut [f64], part: f64) -> f64 {
     times.sort_by(f64::total_cmp);
     let Some(last) = times.len().checked_sub(1) else { return 0.0 };
