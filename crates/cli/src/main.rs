@@ -17,11 +17,22 @@ use std::process::ExitCode;
 
 /// Lets an AI agent write code that calls tools, in a small sealed sandbox.
 #[derive(Debug, Parser)]
-#[command(name = "coracle", version, propagate_version = true)]
+#[command(name = "coracle", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+const AFTER_HELP: &str = "\
+Examples:
+  coracle exec -c 'print(6*7)'                    Python, in a sandbox of its own
+  coracle exec --lang bash --workspace data x.sh  a script, on the files of one folder
+  coracle doctor                                  is it safe here, and what is missing?
+
+Environment:
+  CORACLE_HOME    the data folder [default: ~/.coracle]
+  CORACLE_PYTHON  the interpreter for sandboxes [default: the system's python3]
+  CORACLE_LOG     what is logged to standard error [default: warn]";
 
 #[derive(Debug, Subcommand)]
 enum Command {

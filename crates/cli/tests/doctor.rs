@@ -5,9 +5,10 @@
 #[path = "support/harness.rs"]
 mod harness;
 
-use harness::{Coracle, everybody};
+use harness::{As, Coracle, everybody};
 use serde_json::Value;
-use std::process::Output;
+use std::path::Path;
+use std::process::{Command, Output};
 
 fn diagnosis(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}): {output:?}"))
@@ -101,4 +102,45 @@ fn a_data_folder_that_cannot_be_made_is_said() {
         assert_eq!(output.status.code(), Some(1), "as {who:?}: {found:#}");
         assert!(found.to_string().contains("set CORACLE_HOME to a folder"), "{found:#}");
     }
+}
+
+/// Becomes a machine with so many user namespaces, as far as one user sees it, and then the program.
+const WITH_USER_NAMESPACES: &str = "
+import ctypes, os, sys
+uid, gid = os.getuid(), os.getgid()
+assert ctypes.CDLL(None).unshare(0x10000000) == 0
+maps = ('self/setgroups', 'deny'), ('self/uid_map', f'{uid} {uid} 1'), ('self/gid_map', f'{gid} {gid} 1')
+for file, text in (*maps, ('sys/user/max_user_namespaces', sys.argv[1])):
+    with open(f'/proc/{file}', 'w') as opened:
+        opened.write(text)
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+#[test]
+fn where_user_namespaces_are_switched_off_the_switch_is_named() {
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() {
+        println!("SKIPPED: {} is not there to play the machine", python.display());
+        return;
+    }
+    let coracle = Coracle::new(As::Ordinary);
+    let doctor = |namespaces: &str| {
+        let command = coracle.command();
+        let mut line: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+        let program = line.pop().unwrap();
+        let play = [python.as_os_str(), "-c".as_ref(), WITH_USER_NAMESPACES.as_ref(), namespaces.as_ref(), program];
+        line.extend(play);
+        let mut wrapped = Command::new(line[0]);
+        wrapped.args(&line[1..]).args(["doctor", "--json"]).env("CORACLE_HOME", coracle.home()).current_dir("/");
+        wrapped.output().unwrap()
+    };
+    let off = doctor("0");
+    let found = diagnosis(&off);
+    assert_eq!(off.status.code(), Some(1), "{found:#}");
+    assert!(
+        check(&found["tiers"][0], "sandbox")["mend"].to_string().contains("user.max_user_namespaces = 15000"),
+        "{found:#}"
+    );
+    let on = doctor("15000");
+    assert_eq!(on.status.code(), Some(0), "{on:?}");
 }
