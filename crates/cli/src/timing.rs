@@ -60,7 +60,9 @@ mod tests {
     #[test]
     fn quantiles_lie_between_neighbours() {
         let mut times = [4.0, 1.0, 3.0, 2.0];
-        assert_eq!([0.0, 0.5, 1.0].map(|part| quantile(&mut times, part)), [1.0, 2.5, 4.0]);
+        for (part, value) in [(0.0, 1.0), (0.5, 2.5), (1.0, 4.0)] {
+            assert!((quantile(&mut times, part) - value).abs() < f64::EPSILON, "{part}");
+        }
         assert!(quantile(&mut [], 0.5).abs() < f64::EPSILON);
     }
 }
