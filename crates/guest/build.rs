@@ -3,10 +3,15 @@
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
+use std::process::Command;
 use std::{env, fs, io};
+
+/// The source of the library that the zygote loads.
+const LIBRARY: &str = "native/confine.rs";
 
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=python/coracle_guest");
+    println!("cargo::rerun-if-changed={LIBRARY}");
     let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("python/coracle_guest");
     let mut names: Vec<_> = fs::read_dir(&folder)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -20,7 +25,23 @@ fn main() -> io::Result<()> {
         let source = format!(r#"concat!(env!("CARGO_MANIFEST_DIR"), "/python/coracle_guest/{name}")"#);
         writeln!(code, "    ({name:?}, include_str!({source})),").map_err(io::Error::other)?;
     }
+    fs::read(LIBRARY)?.hash(&mut hasher);
     writeln!(code, "];\n\n/// Changes when any of the files does.\npub const DIGEST: u64 = {:#x};", hasher.finish())
         .map_err(io::Error::other)?;
+    compile_library()?;
     fs::write(Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("files.rs"), code)
+}
+
+/// One file without dependencies: it is loaded by whatever Python the sandboxes run, under whatever libc.
+fn compile_library() -> io::Result<()> {
+    let variable = |name: &str| env::var(name).map_err(|error| io::Error::other(format!("{name}: {error}")));
+    let mut compiler = Command::new(variable("RUSTC")?);
+    compiler.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=confine", "-Cpanic=abort", "-Copt-level=2"]);
+    compiler.args(["-Cstrip=symbols", "-Clink-arg=-nostdlib", "-Clink-arg=-nostartfiles", "--target", &variable("TARGET")?]);
+    if let Ok(linker) = env::var("RUSTC_LINKER") {
+        compiler.arg(format!("-Clinker={linker}"));
+    }
+    let output = Path::new(&variable("OUT_DIR")?).join("confine.so");
+    let status = compiler.arg("-o").arg(output).arg(LIBRARY).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{LIBRARY} does not compile: {status}"))) }
 }

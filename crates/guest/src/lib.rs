@@ -1,4 +1,4 @@
-//! What runs inside a sandbox and nothing else: the files of the Python package `coracle_guest`.
+//! What runs inside a sandbox and nothing else: the Python package `coracle_guest`, and the small library that confines.
 //!
 //! Start reading at `python/coracle_guest/zygote.py` (the warmed process that sandboxes are forked from) and
 //! `agent.py` (what a sandbox does once it is sealed). Invariant: standard library only, and nothing in here is trusted
@@ -8,3 +8,6 @@ include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The name of the package.
 pub const PACKAGE: &str = "coracle_guest";
+
+/// The library that makes a sandbox out of a fork of the zygote, compiled from `native/confine.rs`.
+pub const CONFINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/confine.so"));

@@ -227,28 +227,33 @@ impl Backend for NativeBackend {
     async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError> {
         let (workspace, metadata) = look_at(&spec.workspace)?;
         let running = self.running().await?;
-        let prepared = running.pool.take().await?;
-        let report = report(&running.python, &running.link.started().await?);
-        if self.config.require_full_isolation {
-            let lacks = report.lacks();
-            if !lacks.is_empty() {
-                return Err(SandboxError::NotFull(lacks.join("; ")));
-            }
-        }
         let limits = &spec.limits;
-        let per_process = if report.cgroup.is_ok() { u64::MAX } else { limits.memory_bytes() };
         // In a workspace that is already too full, only deleting works.
         let file_bytes = if self.disk.is_over(&workspace, limits).await { 0 } else { limits.file_mb * 1_000_000 };
         let bind = Bind {
-            slot: prepared.slot,
             workspace: workspace.clone(),
             device: metadata.dev(),
             inode: metadata.ino(),
             memory_bytes: limits.memory_bytes(),
             processes: limits.processes,
-            rlimits: [per_process, limits.processes, limits.open_files, file_bytes],
+            open_files: limits.open_files,
+            file_bytes,
         };
-        running.link.send(&Ask::Bind(bind)).await.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
+        if self.config.require_full_isolation {
+            let lacks = report(&running.python, &running.link.started().await?).lacks();
+            if !lacks.is_empty() {
+                return Err(SandboxError::NotFull(lacks.join("; ")));
+            }
+        }
+        let prepared = match running.pool.take() {
+            Some(prepared) => {
+                let ask = Ask::Bind { slot: prepared.slot, bind };
+                running.link.send(&ask).await.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
+                prepared
+            }
+            None => pool::make(&running.link, bind).await?,
+        };
+        let report = report(&running.python, &running.link.started().await?);
         let watched = watch::Watched {
             workspace,
             artifacts: prepared.life.artifacts.clone(),

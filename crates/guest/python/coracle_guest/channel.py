@@ -27,12 +27,17 @@ class ProtocolError(Exception):
     """The other side sent what is no frame."""
 
 
-def send(fd: int, obj: dict[str, Any]) -> None:
-    """Send one frame. `ValueError`/`TypeError` if it is no JSON or too large; then nothing has been sent."""
+def frame(obj: dict[str, Any]) -> bytes:
+    """One frame as it goes over the stream. `ValueError`/`TypeError` if it is no JSON or too large."""
     payload = dumps(obj).encode("utf-8", "replace")
     if len(payload) > MAX_FRAME:
         raise ValueError(f"a frame of {len(payload)} bytes exceeds the {MAX_FRAME} bytes that one may have")
-    view = memoryview(len(payload).to_bytes(_HEADER, "big") + payload)
+    return len(payload).to_bytes(_HEADER, "big") + payload
+
+
+def send(fd: int, obj: dict[str, Any]) -> None:
+    """Send one frame. `ValueError`/`TypeError` as `frame`; then nothing has been sent."""
+    view = memoryview(frame(obj))
     while view:
         view = view[os.write(fd, view) :]
 
@@ -50,12 +55,12 @@ def receive(fd: int) -> dict[str, Any] | None:
     payload = bytes(buffer[_HEADER:])
     del _partial[fd]
     try:
-        frame = loads(payload.decode("utf-8"))
+        obj = loads(payload.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"no JSON: {error}") from None
-    if not isinstance(frame, dict) or not isinstance(frame.get("type"), str):
+    if not isinstance(obj, dict) or not isinstance(obj.get("type"), str):
         raise ProtocolError("no object with a type")
-    return frame
+    return obj
 
 
 def _fill(fd: int, buffer: bytearray, size: int) -> bool:

@@ -1,8 +1,7 @@
-"""Runs a plan: system calls that the launcher has written down, in order, in the process that they confine.
+"""Hands the plans of the launcher to `confine.so`, which makes a sandbox out of a fork of this process.
 
-The plan is data (see `plan.rs` of the sandbox crate): which calls, with which arguments, and which bytes they point to.
-This file knows how to make a system call and nothing of what the calls mean, so that the whole of the confinement can
-be read in one place. A call that fails stops the plan: whoever runs it must end the process.
+What the plans say is written in `confinement.rs` of the sandbox crate, and how they are carried out in `native/confine.rs`
+of the guest crate. Here they are only laid out in memory, once, before any fork.
 
 Trust boundary: runs before any foreign code, never after.
 """
@@ -10,16 +9,17 @@ Trust boundary: runs before any foreign code, never after.
 from __future__ import annotations
 
 import ctypes
+import os
 
-# PyDLL keeps the interpreter lock: a child made by `clone` in here comes back holding it.
-_libc = ctypes.PyDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = [ctypes.c_long] * 7
+LIBRARY = "/coracle/confine.so"
+
+_SIGCHLD = 17
+_CLONE_PIDFD = 0x1000
+_UNWANTED = 1
 
 
 class StepFailed(Exception):
-    """A call of the plan failed: `step` names it and `errno` is what the kernel said."""
+    """A call of a plan failed: `step` names it and `errno` is what the kernel said."""
 
     def __init__(self, step: str, errno: int) -> None:
         super().__init__(f"{step}: errno {errno}")
@@ -27,51 +27,95 @@ class StepFailed(Exception):
         self.errno = errno
 
 
-def syscall(number: int, *args: int) -> int:
-    """One raw system call; minus errno if it fails."""
-    value = _syscall(number, *args, *(0,) * (6 - len(args)))
-    return -ctypes.get_errno() if value == -1 else value
+class _Plan(ctypes.Structure):
+    _fields_ = [
+        ("steps", ctypes.c_void_p),
+        ("step_count", ctypes.c_uint64),
+        ("bytes", ctypes.c_void_p),
+        ("pointers", ctypes.c_void_p),
+        ("pointer_count", ctypes.c_uint64),
+        ("fills", ctypes.c_void_p),
+        ("fill_count", ctypes.c_uint64),
+    ]
 
 
-class Plan:
-    """The calls, resolved as far as they can be before the fork, since what is done here once is not done in each child."""
+class _Spawn(ctypes.Structure):
+    _fields_ = [
+        ("flags", ctypes.c_uint64),
+        ("channel", ctypes.c_int32),
+        ("stdout", ctypes.c_int32),
+        ("stderr", ctypes.c_int32),
+        ("binding", ctypes.c_int32),
+        ("artifacts", ctypes.c_int32),
+        ("pidfd", ctypes.c_int32),
+        ("enter", _Plan),
+        ("seal", _Plan),
+        ("ready", ctypes.c_char_p),
+        ("ready_length", ctypes.c_uint64),
+    ]
 
-    def __init__(self, spec: dict) -> None:
-        blob = bytes.fromhex(spec["blob"])
-        self._memory = ctypes.create_string_buffer(blob, len(blob))
-        self._base = ctypes.addressof(self._memory)
-        for at, target in spec["pointers"]:
-            ctypes.c_uint64.from_address(self._base + at).value = self._base + target
-        self._fills = [(ctypes.c_uint64.from_address(self._base + at), parameter) for at, parameter in spec["fills"]]
-        self._steps = [self._resolve(step) for step in spec["steps"]]
 
-    def _resolve(self, step: dict) -> tuple:
-        fixed, late = [], []
-        for position, argument in enumerate(step["args"]):
-            kind, value = argument
-            if kind == "value":
-                fixed.append(value)
-            elif kind == "bytes":
-                fixed.append(self._base + value)
-            else:  # "result" of an earlier call, or "parameter" of this run
-                fixed.append(0)
-                late.append((position, kind == "result", value))
-        fixed += [0] * (6 - len(fixed))
-        return step["name"], step["number"], fixed, late, step.get("keep"), step.get("poke")
+class Confinement:
+    """The way into a sandbox, laid out in memory."""
 
-    def run(self, parameters: tuple[int, ...] = ()) -> None:
-        """Makes the calls in order; raises `StepFailed` at the first that fails."""
-        results: dict[int, int] = {}
-        for word, parameter in self._fills:
-            word.value = parameters[parameter]
-        call = _syscall
-        for name, number, fixed, late, keep, poke in self._steps:
-            for position, is_result, index in late:
-                fixed[position] = results[index] if is_result else parameters[index]
-            value = call(number, *fixed)
-            if value == -1:
-                raise StepFailed(name, ctypes.get_errno())
-            if keep is not None:
-                results[keep] = value
-            if poke is not None:
-                ctypes.c_int32.from_address(self._base + poke).value = value
+    def __init__(self, clone_flags: int, enter: dict, seal: dict, ready: bytes) -> None:
+        # PyDLL keeps the interpreter lock: a child comes back holding it.
+        library = ctypes.PyDLL(LIBRARY)
+        self._fork = library.coracle_fork
+        self._fork.restype = ctypes.c_int64
+        self._seal = library.coracle_seal
+        self._seal.restype = ctypes.c_int64
+        self._memory: list[object] = []
+        self._names = enter["names"], seal["names"]
+        self._spawn = _Spawn(
+            flags=clone_flags | _CLONE_PIDFD | _SIGCHLD,
+            enter=self._plan(enter),
+            seal=self._plan(seal),
+            ready=ready,
+            ready_length=len(ready),
+        )
+        self._in_child = ctypes.c_int32(0)
+        self._arguments = ctypes.byref(self._spawn), ctypes.byref(self._in_child)
+
+    def _plan(self, spec: dict) -> _Plan:
+        def laid_out(name: str) -> int:
+            data = bytes.fromhex(spec[name])
+            memory = ctypes.create_string_buffer(data, max(len(data), 1))
+            self._memory.append(memory)
+            return ctypes.addressof(memory)
+
+        return _Plan(
+            steps=laid_out("steps"),
+            step_count=len(spec["names"]),
+            bytes=laid_out("bytes"),
+            pointers=laid_out("pointers"),
+            pointer_count=len(spec["pointers"]) // 32,
+            fills=laid_out("fills"),
+            fill_count=len(spec["fills"]) // 32,
+        )
+
+    def fork(self, descriptors: list[int]) -> tuple[int, int]:
+        """Forks: in the zygote the child's process id and handle, in the child, once in its namespaces, zeroes.
+
+        `StepFailed` is raised in the child, `OSError` in the zygote.
+        """
+        spawn = self._spawn
+        spawn.channel, spawn.stdout, spawn.stderr, spawn.binding, spawn.artifacts = descriptors
+        outcome = self._fork(*self._arguments)
+        if self._in_child.value:
+            self._check(outcome, self._names[0])
+            return 0, 0
+        if outcome < 0:
+            raise OSError(-outcome, os.strerror(-outcome))
+        return outcome, spawn.pidfd
+
+    def seal(self) -> bool:
+        """In a child: waits for its workspace and gives up every right. False if nobody wants it any more."""
+        outcome = self._seal(self._arguments[0])
+        self._check(outcome, self._names[1])
+        return outcome != _UNWANTED
+
+    @staticmethod
+    def _check(outcome: int, names: list[str]) -> None:
+        if outcome < 0:
+            raise StepFailed(names[(-outcome >> 16) - 1], -outcome & 0xFFFF)

@@ -17,21 +17,20 @@ import sys
 
 import _socket
 
-from coracle_guest import agent, channel, confine, hot_pages, text_pages
+from coracle_guest import agent, channel, confine, text_pages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 PROTOCOL = 1
 
-# Where the launcher's socket is when this program starts, and where a child finds its own descriptors.
+# Where the launcher's socket is when this program starts, and where a child finds its channel.
 CONTROL = 3
 CHANNEL = 3
-BINDING = 4
-ARTIFACTS = 5
-FIRST_UNUSED = 6
 
 EXIT_BROKEN = 70
 
-_CLONE_PIDFD = 0x1000
-_SIGCHLD = 17
 _CONFIG_BYTES = 1 << 20
 _MESSAGE_BYTES = 4096
 
@@ -43,21 +42,16 @@ def main() -> None:
     sys.path[:] = _path()
     if config["preload"]:
         _preload()
-    enter = confine.Plan(config["enter"])
-    seal = confine.Plan(config["seal"])
-    clone_flags = config["clone_flags"] | _CLONE_PIDFD | _SIGCHLD
-    clone = config["syscalls"]["clone"]
-    close_range = config["syscalls"]["close_range"]
     runtime = "python {}.{}.{}".format(*sys.version_info[:3])
+    ready = channel.frame({"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
+    confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
     # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
     os.dup2(2, 1)
     prepared = agent.Agent(CHANNEL)
     prepared.rehearse()
-    # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
-    hot: list[tuple[int, int]] = []
     if config["preload"]:
         text_pages.keep_mapped()
-        hot = hot_pages.learn(clone, lambda: _rehearse(prepared))
+    # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
     gc.collect()
     gc.freeze()
     control.send(b'{"op":"hello","version":[%d,%d,%d]}' % sys.version_info[:3])
@@ -65,14 +59,12 @@ def main() -> None:
     poller = select.epoll()
     poller.register(CONTROL, select.EPOLLIN)
     children: dict[int, tuple[int, int]] = {}
-    pidfd = confine.ctypes.c_int(-1)
-    pidfd_address = confine.ctypes.addressof(pidfd)
     while True:
-        for ready, _ in poller.poll():
-            if ready != CONTROL:
-                slot, pid = children.pop(ready)
-                poller.unregister(ready)
-                os.close(ready)
+        for found, _ in poller.poll():
+            if found != CONTROL:
+                slot, pid = children.pop(found)
+                poller.unregister(found)
+                os.close(found)
                 status = os.waitpid(pid, 0)[1]
                 control.send(b'{"op":"exited","slot":%d,"status":%d}' % (slot, status))
                 continue
@@ -81,26 +73,62 @@ def main() -> None:
                 os._exit(0)
             request = channel.loads(message.decode())
             slot = request["slot"]
-            pid = confine.syscall(clone, clone_flags, 0, pidfd_address)
-            if pid == 0:
-                _child(request, fds, prepared, hot, enter, seal, close_range, runtime)
-            for fd in fds:
-                os.close(fd)
-            if pid < 0:
-                control.send(b'{"op":"failed","slot":%d,"step":"clone","errno":%d}' % (slot, -pid))
+            try:
+                pid, handle = confinement.fork(fds)
+                if pid == 0:
+                    _child(request["rehearse"], prepared, confinement)
+            except confine.StepFailed as failure:
+                _report(failure)
+            except OSError as error:
+                control.send(b'{"op":"failed","slot":%d,"step":"clone","errno":%d}' % (slot, error.errno or 0))
                 continue
-            own = pidfd.value
-            children[own] = (slot, pid)
-            poller.register(own, select.EPOLLIN)
-            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", own))]
+            finally:
+                for fd in fds:
+                    os.close(fd)
+            children[handle] = (slot, pid)
+            poller.register(handle, select.EPOLLIN)
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", handle))]
             control.sendmsg([b'{"op":"forked","slot":%d}' % slot], rights)
 
 
-def _rehearse(prepared: agent.Agent) -> None:
-    """What a child does, as far as it can be done without becoming one."""
+def _child(rehearse: bool, prepared: agent.Agent, confinement: confine.Confinement) -> NoReturn:
+    """From the fork to the end of the sandbox.
+
+    Before `seal` nothing foreign is read; after it nothing of the confinement can be undone.
+    """
+    try:
+        if rehearse:
+            _begin(prepared)
+            prepared.rehearse()
+        if not confinement.seal():
+            os._exit(0)
+        if not rehearse:
+            _begin(prepared)
+        gc.enable()
+        prepared.serve()
+    except confine.StepFailed as failure:
+        _report(failure)
+    except BaseException as error:  # whatever it is, this process must not go back to the zygote's loop
+        try:
+            os.write(2, f"coracle: the guest broke: {error!r}\n".encode())
+        except OSError:
+            pass
+    finally:
+        os._exit(EXIT_BROKEN)
+
+
+def _begin(prepared: agent.Agent) -> None:
+    """What each child must have of its own."""
     _reseed()
     prepared.adopt()
-    prepared.rehearse()
+
+
+def _report(failure: confine.StepFailed) -> NoReturn:
+    """A child that could not be confined says so, and ends."""
+    try:
+        channel.send(CHANNEL, {"type": "failed", "step": failure.step, "errno": failure.errno})
+    finally:
+        os._exit(EXIT_BROKEN)
 
 
 def _path() -> list[str]:
@@ -135,59 +163,6 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
             fds += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
     return message, fds
-
-
-def _child(
-    request: dict,
-    fds: list[int],
-    prepared: agent.Agent,
-    hot: list[tuple[int, int]],
-    enter: confine.Plan,
-    seal: confine.Plan,
-    close_range: int,
-    runtime: str,
-) -> None:
-    """From the fork to the end of the sandbox; never returns.
-
-    Before `seal` nothing foreign is read; after it nothing of the confinement can be undone.
-    """
-    status = EXIT_BROKEN
-    try:
-        if request["warmth"] != "cold":
-            hot_pages.copy(hot)
-        channel_fd, stdout, stderr, binding, artifacts = fds
-        # Copied out of the way first: what came may stand where something else is to go.
-        high = [os.dup(fd) for fd in (channel_fd, binding, artifacts)]
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        for source, target in zip(high, (CHANNEL, BINDING, ARTIFACTS)):
-            os.dup2(source, target, inheritable=False)
-        confine.syscall(close_range, FIRST_UNUSED, 0xFFFFFFFF, 0)
-        try:
-            enter.run((ARTIFACTS,))
-            _reseed()
-            prepared.adopt()
-            if request["warmth"] == "rehearsed":
-                prepared.rehearse()
-            channel.send(CHANNEL, {"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
-            socket = _socket.socket(fileno=BINDING)
-            message, trees = _receive(socket)
-            if not message:
-                os._exit(0)
-            seal.run((*trees, *struct.unpack(f"<{len(message) // 8}Q", message)))
-            socket.close()
-        except confine.StepFailed as failure:
-            channel.send(CHANNEL, {"type": "failed", "step": failure.step, "errno": failure.errno})
-            os._exit(EXIT_BROKEN)
-        gc.enable()
-        prepared.serve()
-    except BaseException as error:  # noqa: B902  whatever it is, this process must not go back to the zygote's loop
-        try:
-            os.write(2, f"coracle: the guest broke: {error!r}\n".encode())
-        except OSError:
-            pass
-    finally:
-        os._exit(status)
 
 
 def _reseed() -> None:

@@ -31,6 +31,7 @@ pub(crate) fn install(home: &Path, python: &Path) -> io::Result<PathBuf> {
     for (name, content) in coracle_guest::FILES {
         fs::write(package.join(name), content)?;
     }
+    fs::write(aside.join("confine.so"), coracle_guest::CONFINE)?;
     let compiled = Command::new(python)
         .args(["-I", "-S", "-c", COMPILE])
         .args([&package, &aside])

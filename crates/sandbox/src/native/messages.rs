@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// A sandbox that is being prepared or used; never used twice.
 pub(crate) type Slot = u64;
 
-/// Resource limits that are set when a workspace is bound, in this order, from [`Bind::rlimits`].
+/// Resource limits that are set when a workspace is bound, in this order.
 pub(crate) const RLIMITS: [libc::__rlimit_resource_t; 4] =
     [libc::RLIMIT_DATA, libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE];
 
@@ -44,38 +44,25 @@ pub(crate) struct Start {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Make a sandbox that waits; answered by `prepared` or `prepare_failed`.
-    Prepare { slot: Slot, warmth: Warmth },
+    /// Make a sandbox; answered by `prepared` or `prepare_failed`. It waits until it is bound, now or later.
+    Prepare { slot: Slot, rehearse: bool, bind: Option<Bind> },
     /// Bind a workspace to it and let it run; answered only if it fails.
-    Bind(Bind),
+    Bind { slot: Slot, bind: Bind },
     /// Read the counters of its cgroup; answered by `counted`.
     Count { slot: Slot },
-}
-
-/// How much of a first run a child does before it is asked to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Warmth {
-    /// Nothing: it takes the least memory.
-    Cold,
-    /// It has its own copies of the pages that a run will write to.
-    Copied,
-    /// It has run a little program as well.
-    Rehearsed,
 }
 
 /// A workspace and limits for a prepared sandbox.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Bind {
-    pub(crate) slot: Slot,
     pub(crate) workspace: PathBuf,
     /// What the server saw at that path: it must be the same folder.
     pub(crate) device: u64,
     pub(crate) inode: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
-    /// Values for [`RLIMITS`].
-    pub(crate) rlimits: [u64; RLIMITS.len()],
+    pub(crate) open_files: u64,
+    pub(crate) file_bytes: u64,
 }
 
 /// What the launcher says.

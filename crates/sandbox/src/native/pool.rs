@@ -1,10 +1,10 @@
 //! Prepared sandboxes, kept ready so that a request finds one.
 //!
-//! A sandbox leaves the pool once and never comes back. Who finds the pool empty waits for the next that is made; those
-//! who wait come before the pool.
+//! A sandbox leaves the pool once and never comes back. Who finds the pool empty has one made, with the workspace bound
+//! to it from the start.
 
 use super::link::{Ended, Link, Streams};
-use super::messages::{Slot, Warmth};
+use super::messages::{Bind, Slot};
 use super::sandbox::Life;
 use crate::SandboxError;
 use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 /// Making the next one at once would take the processor from the execution that has just begun.
 const REFILL_DELAY: Duration = Duration::from_millis(2);
@@ -25,7 +25,7 @@ const MOST_REHEARSED: usize = 32;
 /// A child that has not said `ready` by then never will.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A sandbox that waits for a workspace.
+/// A sandbox that waits to be told what to run.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) slot: Slot,
@@ -37,18 +37,15 @@ pub(super) struct Prepared {
     pub(super) life: Life,
 }
 
-type Waiter = oneshot::Sender<Result<Prepared, SandboxError>>;
-
 #[derive(Debug, Default)]
 struct State {
     /// Taken first.
     rehearsed: VecDeque<Prepared>,
     /// The rest of a large pool: slower by a millisecond, and half the memory.
     cold: VecDeque<Prepared>,
-    waiters: VecDeque<Waiter>,
-    /// Being made: for the pool rehearsed or cold, or for those who wait.
-    under_way: usize,
+    /// Being made.
     rehearsing: usize,
+    cooling: usize,
     refill_planned: bool,
     stopped: bool,
 }
@@ -57,6 +54,13 @@ impl State {
     fn ready(&self) -> usize {
         self.rehearsed.len() + self.cold.len()
     }
+}
+
+/// Whether a child runs through a first run before it is asked to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rehearse {
+    Yes,
+    No,
 }
 
 #[derive(Debug)]
@@ -77,23 +81,17 @@ impl Pool {
         self.state().ready()
     }
 
-    /// A prepared sandbox, waiting for one if there is none.
-    pub(super) async fn take(self: &Arc<Self>) -> Result<Prepared, SandboxError> {
-        let waiting = {
-            let mut state = self.state();
-            while let Some(prepared) = state.rehearsed.pop_front().or_else(|| state.cold.pop_front()) {
-                // One that went down with its zygote while it waited is of no use.
-                if prepared.ended.borrow().is_none() {
-                    self.plan_refill(&mut state);
-                    return Ok(prepared);
-                }
+    /// A prepared sandbox, if there is one: it waits to be bound.
+    pub(super) fn take(self: &Arc<Self>) -> Option<Prepared> {
+        let mut state = self.state();
+        self.plan_refill(&mut state);
+        loop {
+            let prepared = state.rehearsed.pop_front().or_else(|| state.cold.pop_front())?;
+            // One that went down with its zygote while it waited is of no use.
+            if prepared.ended.borrow().is_none() {
+                return Some(prepared);
             }
-            let (waiter, waiting) = oneshot::channel();
-            state.waiters.push_back(waiter);
-            self.make_up(&mut state);
-            waiting
-        };
-        waiting.await.unwrap_or_else(|_| Err(SandboxError::Unavailable("Coracle is shutting down".to_owned())))
+        }
     }
 
     pub(super) fn stop(&self) {
@@ -101,7 +99,6 @@ impl Pool {
         state.stopped = true;
         state.rehearsed.clear();
         state.cold.clear();
-        state.waiters.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -122,58 +119,54 @@ impl Pool {
         });
     }
 
-    /// Starts making as many as are wanted and not under way.
+    /// Starts making as many as are missing and not under way.
     fn make_up(self: &Arc<Self>, state: &mut State) {
         if state.stopped {
             return;
         }
-        let wanted = self.target + state.waiters.len();
-        for _ in state.ready() + state.under_way..wanted {
-            let warmth = if state.under_way < state.waiters.len() {
-                Warmth::Copied
-            } else if state.rehearsed.len() + state.rehearsing < MOST_REHEARSED {
-                Warmth::Rehearsed
-            } else {
-                Warmth::Cold
-            };
-            state.under_way += 1;
-            state.rehearsing += usize::from(warmth == Warmth::Rehearsed);
+        for _ in state.ready() + state.rehearsing + state.cooling..self.target {
+            let rehearse = if state.rehearsed.len() + state.rehearsing < MOST_REHEARSED { Rehearse::Yes } else { Rehearse::No };
+            *state.under_way(rehearse) += 1;
             let pool = Arc::clone(self);
             tokio::spawn(async move {
-                let made = prepare(&pool.link, warmth).await;
-                pool.deliver(made, warmth);
+                let made = prepare(&pool.link, rehearse, None).await;
+                pool.put(made, rehearse);
             });
         }
     }
 
-    fn deliver(self: &Arc<Self>, made: Result<Prepared, SandboxError>, warmth: Warmth) {
+    fn put(&self, made: Result<Prepared, SandboxError>, rehearse: Rehearse) {
         let mut state = self.state();
-        state.under_way -= 1;
-        state.rehearsing -= usize::from(warmth == Warmth::Rehearsed);
-        if state.stopped {
-            return;
-        }
-        let mut made = Some(made);
-        while let Some(outcome) = made.take() {
-            let Some(waiter) = state.waiters.pop_front() else {
-                match outcome {
-                    Ok(prepared) if warmth == Warmth::Cold => state.cold.push_back(prepared),
-                    Ok(prepared) => state.rehearsed.push_back(prepared),
-                    // Whoever comes next will try again and be told.
-                    Err(error) => tracing::warn!(%error, "no sandbox could be prepared"),
-                }
-                return;
-            };
-            if let Err(unwanted) = waiter.send(outcome) {
-                made = Some(unwanted);
-            }
+        *state.under_way(rehearse) -= 1;
+        match made {
+            Ok(_) if state.stopped => {}
+            Ok(prepared) if rehearse == Rehearse::Yes => state.rehearsed.push_back(prepared),
+            Ok(prepared) => state.cold.push_back(prepared),
+            // Whoever comes next will try again and be told.
+            Err(error) => tracing::warn!(%error, "no sandbox could be prepared"),
         }
     }
 }
 
-async fn prepare(link: &Arc<Link>, warmth: Warmth) -> Result<Prepared, SandboxError> {
+impl State {
+    fn under_way(&mut self, rehearse: Rehearse) -> &mut usize {
+        match rehearse {
+            Rehearse::Yes => &mut self.rehearsing,
+            Rehearse::No => &mut self.cooling,
+        }
+    }
+}
+
+/// Has a sandbox made with its workspace bound from the start. If this is dropped midway, what was made is killed.
+pub(super) async fn make(link: &Arc<Link>, bind: Bind) -> Result<Prepared, SandboxError> {
+    let link = Arc::clone(link);
+    let task = tokio::spawn(async move { prepare(&link, Rehearse::No, Some(bind)).await });
+    task.await.unwrap_or_else(|_| Err(SandboxError::Unavailable("Coracle is shutting down".to_owned())))
+}
+
+async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Result<Prepared, SandboxError> {
     let unavailable = |error: io::Error| SandboxError::Unavailable(format!("the launcher: {error}"));
-    let preparing = link.prepare(warmth).await.map_err(unavailable)?;
+    let preparing = link.prepare(rehearse == Rehearse::Yes, bind).await.map_err(unavailable)?;
     let Ok(answer) = preparing.streams.await else {
         // The launcher is gone. Why it went is the better answer.
         link.started().await?;

@@ -1,9 +1,8 @@
 //! A plan: the system calls that confine a child, as data.
 //!
-//! The launcher decides what is called; `confine.py` in the guest makes the calls and knows nothing of their meaning.
-//! So the whole of the confinement is written, and can be read, in `confinement.rs` next door.
+//! The launcher decides what is called; `native/confine.rs` of the guest makes the calls and knows nothing of their
+//! meaning. So the whole of the confinement is written, and can be read, in `confinement.rs` next door.
 
-use serde::Serialize;
 use std::ffi::CString;
 
 /// An argument of a call.
@@ -19,13 +18,14 @@ pub(super) enum Arg {
     Parameter(usize),
 }
 
-impl Serialize for Arg {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Value(value) => ("value", value).serialize(serializer),
-            Self::Bytes(Offset(at)) => ("bytes", at).serialize(serializer),
-            Self::Result(Kept(index)) => ("result", index).serialize(serializer),
-            Self::Parameter(index) => ("parameter", index).serialize(serializer),
+impl Arg {
+    /// The kind and the value, as `confine.rs` of the guest reads them.
+    fn words(self) -> [u64; 2] {
+        match self {
+            Self::Value(value) => [0, value],
+            Self::Bytes(Offset(at)) => [1, at as u64],
+            Self::Result(Kept(index)) => [2, index as u64],
+            Self::Parameter(index) => [3, index as u64],
         }
     }
 }
@@ -44,15 +44,27 @@ impl Offset {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept(usize);
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 struct Step {
     name: String,
     number: i64,
     args: Vec<Arg>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     keep: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     poke: Option<usize>,
+}
+
+/// Arguments of a system call.
+const ARGUMENTS: usize = 6;
+
+impl Step {
+    fn words(&self) -> Vec<u64> {
+        let place = |place: Option<usize>| place.map_or(u64::MAX, |place| place as u64);
+        let mut words = vec![self.number as u64];
+        let padded = self.args.iter().copied().chain(std::iter::repeat(Arg::Value(0))).take(ARGUMENTS);
+        words.extend(padded.flat_map(Arg::words));
+        words.extend([place(self.keep), place(self.poke)]);
+        words
+    }
 }
 
 /// Calls in order, and the bytes they point to.
@@ -120,11 +132,22 @@ impl Plan {
 
     /// The form that `confine.py` reads.
     pub(super) fn to_json(&self) -> serde_json::Value {
-        let hex: String = self.blob.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect();
-        serde_json::json!({ "blob": hex, "pointers": self.pointers, "fills": self.fills, "steps": self.steps })
+        let pairs = |pairs: &[(usize, usize)]| hex_words(pairs.iter().flat_map(|(at, what)| [*at as u64, *what as u64]));
+        serde_json::json!({
+            "names": self.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
+            "steps": hex_words(self.steps.iter().flat_map(Step::words)),
+            "bytes": hex(&self.blob),
+            "pointers": pairs(&self.pointers),
+            "fills": pairs(&self.fills),
+        })
     }
 }
 
-fn hex_digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16).unwrap_or('0')
+fn hex_words(words: impl Iterator<Item = u64>) -> String {
+    hex(&words.flat_map(u64::to_ne_bytes).collect::<Vec<u8>>())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(digit).collect()
 }

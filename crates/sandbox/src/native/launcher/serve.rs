@@ -6,7 +6,7 @@ use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
 use super::{LaunchError, kernel, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
-use crate::native::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started, Warmth};
+use crate::native::messages::{self, Ask, Bind, Counters, RLIMITS, Say, Slot, Start, Started};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -40,9 +40,16 @@ pub(super) struct Launcher<'a> {
     zygote: Option<Zygote>,
     /// The zygote has said hello.
     warm: bool,
-    queue: VecDeque<(Slot, Warmth)>,
+    queue: VecDeque<Order>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
+}
+
+/// A sandbox that is to be made.
+struct Order {
+    slot: Slot,
+    rehearse: bool,
+    bind: Option<Bind>,
 }
 
 /// The ends of a new sandbox's streams, until its pidfd is known.
@@ -51,6 +58,7 @@ struct Ends {
     stdout: OwnedFd,
     stderr: OwnedFd,
     binding: OwnedFd,
+    bind: Option<Bind>,
 }
 
 struct Sandbox {
@@ -134,12 +142,8 @@ impl<'a> Launcher<'a> {
         let received = messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
         let Some((ask, _)) = received else { return Ok(false) };
         match ask {
-            Ask::Prepare { slot, warmth } => self.queue.push_back((slot, warmth)),
-            Ask::Bind(bind) => {
-                if let Err(error) = self.bind(&bind) {
-                    self.say(&Say::BindFailed { slot: bind.slot, reason: error.to_string() }, &[])?;
-                }
-            }
+            Ask::Prepare { slot, rehearse, bind } => self.queue.push_back(Order { slot, rehearse, bind }),
+            Ask::Bind { slot, bind } => self.bind_or_say(slot, &bind)?,
             Ask::Count { slot } => {
                 let counters = self.sandboxes.get(&slot).map(|sandbox| self.counters(sandbox)).unwrap_or_default();
                 self.say(&Say::Counted { slot, counters }, &[])?;
@@ -184,6 +188,9 @@ impl<'a> Launcher<'a> {
                         let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), pidfd.as_fd()];
                         self.sandboxes.insert(slot, Sandbox { binding: Some(ends.binding), group });
                         self.say(&Say::Prepared { slot }, &fds)?;
+                        if let Some(bind) = &ends.bind {
+                            self.bind_or_say(slot, bind)?;
+                        }
                     }
                     Err(reason) => {
                         // A sandbox without its limits must not exist.
@@ -248,15 +255,16 @@ impl<'a> Launcher<'a> {
 
     fn fork_queued(&mut self) {
         while self.forking.len() < FORKS_UNDER_WAY {
-            let Some((slot, warmth)) = self.queue.pop_front() else { return };
-            if let Err(error) = self.fork(slot, warmth) {
+            let Some(order) = self.queue.pop_front() else { return };
+            let slot = order.slot;
+            if let Err(error) = self.fork(order) {
                 // If this fails too the server is gone, which the next turn of the loop will see.
                 let _ = self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[]);
             }
         }
     }
 
-    fn fork(&mut self, slot: Slot, warmth: Warmth) -> Result<(), LaunchError> {
+    fn fork(&mut self, Order { slot, rehearse, bind }: Order) -> Result<(), LaunchError> {
         let step = |errno| LaunchError::step("make the sandbox's streams", errno);
         if self.zygote.is_none() {
             self.warm = false;
@@ -270,9 +278,9 @@ impl<'a> Launcher<'a> {
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let artifacts = self.artifacts(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_binding, &artifacts].map(AsFd::as_fd);
-        let request = serde_json::json!({ "slot": slot, "warmth": warmth });
+        let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
         messages::send(zygote.control.as_fd(), &request, &fds).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
-        self.forking.insert(slot, Ends { channel, stdout, stderr, binding });
+        self.forking.insert(slot, Ends { channel, stdout, stderr, binding, bind });
         Ok(())
     }
 
@@ -290,7 +298,14 @@ impl<'a> Launcher<'a> {
         root::user_folder(&folder)
     }
 
-    fn bind(&mut self, bind: &Bind) -> Result<(), LaunchError> {
+    fn bind_or_say(&mut self, slot: Slot, bind: &Bind) -> Result<(), LaunchError> {
+        match self.bind(slot, bind) {
+            Ok(()) => Ok(()),
+            Err(error) => self.say(&Say::BindFailed { slot, reason: error.to_string() }, &[]),
+        }
+    }
+
+    fn bind(&mut self, slot: Slot, bind: &Bind) -> Result<(), LaunchError> {
         let tree = root::user_folder(&bind.workspace)?;
         let (device, inode, uid, gid) = root::identity(&tree)?;
         if (device, inode) != (bind.device, bind.inode) {
@@ -299,13 +314,16 @@ impl<'a> Launcher<'a> {
         if self.privilege == Privilege::Root {
             self.id_maps.apply(&tree, (uid, gid), self.privilege.sandbox_ids())?;
         }
-        let Some(sandbox) = self.sandboxes.get_mut(&bind.slot) else { return Ok(()) };
+        let Some(sandbox) = self.sandboxes.get_mut(&slot) else { return Ok(()) };
         if let (Ok(cgroups), Some(group)) = (&self.cgroups, &mut sandbox.group) {
             let limits = GroupLimits { memory_bytes: bind.memory_bytes, processes: bind.processes };
             cgroups.limit(group, limits).map_err(|error| LaunchError::io("set the limits of the sandbox", &error))?;
         }
         let Some(binding) = sandbox.binding.take() else { return Ok(()) };
-        let message: Vec<u8> = bind.rlimits.iter().flat_map(|value| value.to_le_bytes()).collect();
+        // Without a cgroup each process has the limit of the tree, and a watch adds them up.
+        let memory = if self.cgroups.is_ok() { u64::MAX } else { bind.memory_bytes };
+        let limits: [u64; RLIMITS.len()] = [memory, bind.processes, bind.open_files, bind.file_bytes];
+        let message: Vec<u8> = limits.iter().flat_map(|value| value.to_ne_bytes()).collect();
         messages::send_bytes(binding.as_fd(), &message, &[tree.as_fd()])
             .map_err(|error| LaunchError::io("give the workspace to the sandbox", &error))
     }

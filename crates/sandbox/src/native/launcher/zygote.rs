@@ -96,7 +96,6 @@ impl Zygote {
         let config = serde_json::json!({
             "preload": start.preload,
             "clone_flags": NEW_NAMESPACES,
-            "syscalls": { "clone": libc::SYS_clone, "close_range": libc::SYS_close_range },
             "enter": entering(settings).to_json(),
             "seal": sealing.to_json(),
         });

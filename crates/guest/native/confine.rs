@@ -1,0 +1,325 @@
+//! Makes a sandbox out of a fork of the zygote: the way from the fork to the first foreign instruction, in one piece.
+//!
+//! The zygote, which is Python, loads this as a library. It makes the system calls that a plan tells it to make (see
+//! `plan.rs` of the sandbox crate, where plans are written) and knows nothing of their meaning. It is native because a
+//! fresh fork pays for every page it touches, and Python touches hundreds to do what this does with ten. No standard
+//! library and no libc: it works under any.
+//!
+//! Trust boundary: runs before any foreign code, never after.
+#![no_std]
+
+use core::arch::asm;
+
+/// One system call of a plan. The layout is that of `plan.rs`: all words are eight bytes.
+#[repr(C)]
+pub struct Step {
+    number: i64,
+    arguments: [Argument; 6],
+    /// Where among the results this one is kept; negative: nowhere.
+    keep: i64,
+    /// Where in the plan's bytes the result is written as four bytes; negative: nowhere.
+    poke: i64,
+}
+
+#[repr(C)]
+struct Argument {
+    kind: u64,
+    value: u64,
+}
+
+const VALUE: u64 = 0;
+const BYTES: u64 = 1;
+const RESULT: u64 = 2;
+
+/// A list of pairs: an offset into the plan's bytes, and what is to stand there.
+#[repr(C)]
+pub struct Pair {
+    at: u64,
+    what: u64,
+}
+
+/// Calls and the bytes they point to, in the memory of the zygote: a fork's copy is its own.
+#[repr(C)]
+pub struct Plan {
+    steps: *const Step,
+    step_count: u64,
+    bytes: *mut u8,
+    /// Addresses of other bytes of the plan.
+    pointers: *const Pair,
+    pointer_count: u64,
+    /// Parameters of the run.
+    fills: *const Pair,
+    fill_count: u64,
+}
+
+/// What a new sandbox needs.
+#[repr(C)]
+pub struct Spawn {
+    /// Flags for `clone`, with CLONE_PIDFD and the signal.
+    flags: u64,
+    channel: i32,
+    stdout: i32,
+    stderr: i32,
+    binding: i32,
+    artifacts: i32,
+    /// Set in the zygote.
+    pidfd: i32,
+    enter: Plan,
+    seal: Plan,
+    /// The frame that says that the sandbox waits.
+    ready: *const u8,
+    ready_length: u64,
+}
+
+/// Where a sandbox finds its descriptors.
+const CHANNEL: i32 = 3;
+const BINDING: i32 = 4;
+const ARTIFACTS: i32 = 5;
+const FIRST_UNUSED: i32 = 6;
+
+/// Out of the way of all those while they are put in place.
+const ASIDE: i32 = 200;
+
+/// Results that a plan can keep, and parameters that it can have.
+const MOST_KEPT: usize = 64;
+const MOST_PARAMETERS: usize = 16;
+
+/// What [`coracle_seal`] gives when nobody wants the sandbox any more.
+const UNWANTED: i64 = 1;
+
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub const WRITE: i64 = 1;
+    pub const RECVMSG: i64 = 47;
+    pub const CLONE: i64 = 56;
+    pub const FCNTL: i64 = 72;
+    pub const DUP3: i64 = 292;
+    pub const CLOSE: i64 = 3;
+    pub const CLOSE_RANGE: i64 = 436;
+}
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub const WRITE: i64 = 64;
+    pub const RECVMSG: i64 = 212;
+    pub const CLONE: i64 = 220;
+    pub const FCNTL: i64 = 25;
+    pub const DUP3: i64 = 24;
+    pub const CLOSE: i64 = 57;
+    pub const CLOSE_RANGE: i64 = 436;
+}
+
+const F_DUPFD_CLOEXEC: u64 = 1030;
+const O_CLOEXEC: u64 = 0o2_000_000;
+const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+const EPROTO: i64 = 71;
+const EINTR: i64 = -4;
+
+/// One raw system call; minus errno if it fails.
+///
+/// # Safety
+/// What the call does with its arguments must be sound.
+#[cfg(target_arch = "x86_64")]
+unsafe fn call(number: i64, a: [u64; 6]) -> i64 {
+    let result;
+    // SAFETY: the kernel's calling convention; it clobbers rcx and r11 and may write to memory.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// One raw system call; minus errno if it fails.
+///
+/// # Safety
+/// What the call does with its arguments must be sound.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call(number: i64, a: [u64; 6]) -> i64 {
+    let result;
+    // SAFETY: the kernel's calling convention; it may write to memory.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") a[0] as i64 => result, in("x1") a[1], in("x2") a[2],
+            in("x3") a[3], in("x4") a[4], in("x5") a[5], options(nostack));
+    }
+    result
+}
+
+/// A failure of step `index` as one number below zero.
+fn failed(index: u64, errno: i64) -> i64 {
+    -((index as i64 + 1) << 16 | errno)
+}
+
+/// Makes the calls of a plan in order: zero, or the first failure.
+///
+/// # Safety
+/// The plan must be as the launcher wrote it, and its calls sound for this process.
+unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
+    let mut kept = [0_i64; MOST_KEPT];
+    let at = |offset: u64| plan.bytes.wrapping_add(offset as usize);
+    for index in 0..plan.pointer_count {
+        // SAFETY: offsets are within the plan's bytes, as the launcher made them.
+        unsafe {
+            let pair = &*plan.pointers.wrapping_add(index as usize);
+            at(pair.at).cast::<u64>().write_unaligned(at(pair.what) as u64);
+        }
+    }
+    for index in 0..plan.fill_count {
+        // SAFETY: as above.
+        unsafe {
+            let pair = &*plan.fills.wrapping_add(index as usize);
+            let Some(value) = parameters.get(pair.what as usize) else { return failed(index, EPROTO) };
+            at(pair.at).cast::<u64>().write_unaligned(*value);
+        }
+    }
+    for index in 0..plan.step_count {
+        // SAFETY: there are so many steps.
+        let step = unsafe { &*plan.steps.wrapping_add(index as usize) };
+        let mut arguments = [0_u64; 6];
+        for (argument, given) in arguments.iter_mut().zip(&step.arguments) {
+            let found = match given.kind {
+                VALUE => Some(given.value),
+                BYTES => Some(at(given.value) as u64),
+                RESULT => kept.get(given.value as usize).map(|result| *result as u64),
+                _ => parameters.get(given.value as usize).copied(),
+            };
+            let Some(value) = found else { return failed(index, EPROTO) };
+            *argument = value;
+        }
+        // SAFETY: the launcher's calls, which point to the plan's own bytes.
+        let result = unsafe { call(step.number, arguments) };
+        if result < 0 {
+            return failed(index, -result);
+        }
+        if step.keep >= 0 {
+            let Some(place) = kept.get_mut(step.keep as usize) else { return failed(index, EPROTO) };
+            *place = result;
+        }
+        if step.poke >= 0 {
+            // SAFETY: within the plan's bytes.
+            unsafe { at(step.poke as u64).cast::<i32>().write_unaligned(result as i32) };
+        }
+    }
+    0
+}
+
+/// Forks. In the zygote: the child's process id, and its handle in `spawn`, or minus errno. In the child: zero once it
+/// is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which it must report and end.
+///
+/// # Safety
+/// `spawn` must be what `confine.py` makes, and the calling process have one thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_fork(spawn: *mut Spawn, in_child: *mut i32) -> i64 {
+    // SAFETY: given by the caller; nobody else uses it.
+    let spawn = unsafe { &mut *spawn };
+    let handle = &raw mut spawn.pidfd as u64;
+    // SAFETY: no stack of its own: a fork, which goes on with a copy of all memory.
+    let pid = unsafe { call(number::CLONE, [spawn.flags, 0, handle, 0, 0, 0]) };
+    if pid != 0 {
+        return pid;
+    }
+    // SAFETY: given by the caller.
+    unsafe { *in_child = 1 };
+    let fixed = [
+        (spawn.channel, CHANNEL, O_CLOEXEC),
+        (spawn.binding, BINDING, O_CLOEXEC),
+        (spawn.artifacts, ARTIFACTS, O_CLOEXEC),
+        (spawn.stdout, 1, 0),
+        (spawn.stderr, 2, 0),
+    ];
+    let mut high = [0_u64; 5];
+    for (place, (source, _, _)) in high.iter_mut().zip(&fixed) {
+        // SAFETY: only descriptors.
+        let copy = unsafe { call(number::FCNTL, [*source as u64, F_DUPFD_CLOEXEC, ASIDE as u64, 0, 0, 0]) };
+        if copy < 0 {
+            return failed(0, -copy);
+        }
+        *place = copy as u64;
+    }
+    for (source, (_, target, flags)) in high.iter().zip(&fixed) {
+        // SAFETY: only descriptors; those overwritten belong to the zygote, which this process no longer is.
+        let placed = unsafe { call(number::DUP3, [*source, *target as u64, *flags, 0, 0, 0]) };
+        if placed < 0 {
+            return failed(0, -placed);
+        }
+    }
+    // SAFETY: only descriptors of the zygote.
+    let closed = unsafe { call(number::CLOSE_RANGE, [FIRST_UNUSED as u64, u32::MAX as u64, 0, 0, 0, 0]) };
+    if closed < 0 {
+        return failed(0, -closed);
+    }
+    // SAFETY: the launcher's plan.
+    unsafe { run(&spawn.enter, &[ARTIFACTS as u64]) }
+}
+
+#[repr(C)]
+struct Span {
+    start: *mut u8,
+    length: u64,
+}
+
+#[repr(C)]
+struct Message {
+    name: u64,
+    name_length: u32,
+    spans: *mut Span,
+    span_count: u64,
+    control: *mut Control,
+    control_length: u64,
+    flags: i32,
+}
+
+#[repr(C)]
+struct Control {
+    length: u64,
+    level: i32,
+    kind: i32,
+    descriptor: i32,
+    padding: i32,
+}
+
+/// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
+///
+/// # Safety
+/// As for [`coracle_fork`], in a child that it made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn coracle_seal(spawn: *const Spawn) -> i64 {
+    // SAFETY: given by the caller.
+    let spawn = unsafe { &*spawn };
+    // SAFETY: so many bytes are there. A short frame fits into an empty socket at once.
+    let written = unsafe { call(number::WRITE, [CHANNEL as u64, spawn.ready as u64, spawn.ready_length, 0, 0, 0]) };
+    if written != spawn.ready_length as i64 {
+        return UNWANTED;
+    }
+    // Parameter 0 is the mount of the workspace, the others came in the message.
+    let mut parameters = [0_u64; MOST_PARAMETERS];
+    let mut control = Control { length: 0, level: 0, kind: 0, descriptor: -1, padding: 0 };
+    let received = loop {
+        let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
+        let mut span = Span { start: rest.as_mut_ptr().cast(), length: size_of_val(rest) as u64 };
+        let control_length = size_of::<Control>() as u64;
+        let control = &raw mut control;
+        let mut message =
+            Message { name: 0, name_length: 0, spans: &raw mut span, span_count: 1, control, control_length, flags: 0 };
+        // SAFETY: the structures of the kernel's layout, which outlive the call.
+        let received = unsafe { call(number::RECVMSG, [BINDING as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
+        if received != EINTR {
+            break received;
+        }
+    };
+    if received <= 0 || control.descriptor < 0 {
+        return UNWANTED;
+    }
+    parameters[0] = control.descriptor as u64;
+    // SAFETY: the launcher's plan.
+    let sealed = unsafe { run(&spawn.seal, &parameters) };
+    // SAFETY: a descriptor of ours that nobody uses again.
+    unsafe { call(number::CLOSE, [BINDING as u64, 0, 0, 0, 0, 0]) };
+    sealed
+}
+
+/// Nothing here panics; the compiler wants to know what would happen.
+#[cfg(not(test))]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    loop {}
+}
