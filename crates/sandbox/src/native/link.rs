@@ -7,6 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,6 +79,8 @@ impl Link {
             .arg(super::LAUNCHER_ARGUMENT)
             .env_clear()
             .current_dir("/")
+            // A Ctrl-C is meant for the server, which has the launcher clean up.
+            .process_group(0)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .spawn()?;
