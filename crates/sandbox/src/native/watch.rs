@@ -77,16 +77,25 @@ fn memory(watched: &Watched, life: &Life, resident: u64) -> Option<Cause> {
     if !watched.memory || resident <= limit {
         return None;
     }
-    let exact: u64 = tree(life).into_iter().map(proportional_bytes).sum();
+    let processes = tree(life);
+    let exact = tmp_bytes(&processes) + processes.into_iter().map(proportional_bytes).sum::<u64>();
     (exact > limit).then_some(Cause::Memory)
 }
 
+/// What the processes hold, and what lies in `/tmp`, which is memory too.
 fn resident_bytes(life: &Life) -> u64 {
     let page = rustix::param::page_size() as u64;
-    tree(life).into_iter().map(|pid| {
+    let processes = tree(life);
+    let resident = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
         text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * page
-    }).sum()
+    };
+    tmp_bytes(&processes) + processes.iter().map(resident).sum::<u64>()
+}
+
+fn tmp_bytes(processes: &[u32]) -> u64 {
+    let of_first = processes.first().and_then(|pid| rustix::fs::statfs(format!("/proc/{pid}/root/tmp")).ok());
+    of_first.map_or(0, |stat| stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_bsize.unsigned_abs())
 }
 
 fn proportional_bytes(pid: u32) -> u64 {

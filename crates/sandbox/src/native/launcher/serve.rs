@@ -1,6 +1,6 @@
 //! The launcher's loop: the server's requests in, sandboxes out.
 
-use super::confinement::{Proc, Settings};
+use super::confinement::{MemoryCount, Proc, Settings};
 use super::id_map::IdMaps;
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
@@ -72,6 +72,7 @@ impl<'a> Launcher<'a> {
             proc: Proc::Own,
             readable: root::readable(&start.python_folders),
             landlock_abi: kernel::landlock_abi(),
+            memory: if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes },
         };
         let zygote = Zygote::start(&start, &settings, privilege)?;
         Ok(Self {
