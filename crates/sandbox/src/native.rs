@@ -238,7 +238,8 @@ impl Backend for NativeBackend {
         let limits = &spec.limits;
         let per_process = if report.cgroup.is_ok() { u64::MAX } else { limits.memory_bytes() };
         // In a workspace that is already too full, only deleting works.
-        let file_bytes = if self.disk.is_over(&workspace, limits).await { 0 } else { limits.file_mb * 1_000_000 };
+        let over = self.disk.check(&workspace, "the workspace", disk::Most::of_workspace(limits)).await;
+        let file_bytes = if over.is_some() { 0 } else { limits.file_mb * 1_000_000 };
         let bind = Bind {
             slot: prepared.slot,
             workspace: workspace.clone(),
@@ -253,6 +254,7 @@ impl Backend for NativeBackend {
             workspace,
             artifacts: prepared.life.artifacts.clone(),
             limits: limits.clone(),
+            over: over.map(|over| over.usage),
             memory: report.cgroup.is_err(),
             ledger: Arc::clone(&self.disk),
         };

@@ -1,7 +1,7 @@
 //! Watches over what the kernel does not limit here: the memory of a whole tree without a cgroup, and the size of the
 //! workspace and of the artifacts. Over a limit, the sandbox is killed. Soft: a sandbox can be over for a moment.
 
-use super::disk::Ledger;
+use super::disk::{Ledger, Most, Usage};
 use super::sandbox::Life;
 use crate::Cause;
 use coracle_types::Limits;
@@ -24,6 +24,8 @@ pub(super) struct Watched {
     pub(super) workspace: PathBuf,
     pub(super) artifacts: PathBuf,
     pub(super) limits: Limits,
+    /// What the workspace held when the sandbox was opened, if that was too much already: deleting must be possible.
+    pub(super) over: Option<Usage>,
     /// Whether the memory of the tree must be watched.
     pub(super) memory: bool,
     pub(super) ledger: Arc<Ledger>,
@@ -41,6 +43,10 @@ pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec
         last = resident;
         if !watched.memory {
             pause = QUICK * 2;
+        }
+        if watched.over.is_some() {
+            // Each look is a walk then.
+            pause = pause.max(QUICK * 5);
         }
         let cause = match memory(&watched, &life, resident) {
             Some(cause) => Some(cause),
@@ -63,12 +69,13 @@ impl Drop for ForgetArtifacts<'_> {
 }
 
 async fn disk(watched: &Watched) -> Option<Cause> {
-    let Watched { workspace, artifacts, limits, ledger, .. } = watched;
-    let workspace = ledger.check(workspace, "the workspace", limits.workspace_mb, limits.workspace_files).await;
-    match workspace {
-        Some(cause) => Some(cause),
-        None => ledger.check(artifacts, "/artifacts", limits.artifacts_mb, limits.workspace_files).await,
+    let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
+    let most = Most::of_workspace(limits);
+    let most = over.map_or(most, |there| most.or_what_is_there(there));
+    if let Some(over) = ledger.check(workspace, "the workspace", most).await {
+        return Some(over.cause);
     }
+    ledger.check(artifacts, "/artifacts", Most::of_artifacts(limits)).await.map(|over| over.cause)
 }
 
 /// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.
