@@ -178,7 +178,8 @@ async fn cancel_on_signal(mut signals: Signals, cancel: CancellationToken) {
 
 /// Writes output as it comes.
 fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
-    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
+    // Locked for each piece only: whoever logs in between must not wait for the code to end.
+    let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     while let Some(Event::Output { stream, bytes }) = listener.blocking_recv() {
         match stream {
             OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,
