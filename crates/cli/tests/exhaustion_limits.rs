@@ -163,11 +163,15 @@ fn what_a_killed_program_left_is_removed_however_deep() {
         }
         child.wait().unwrap();
         assert_eq!(outcome::left_in_run(&coracle.home()).len(), 1, "the folder of the killed instance");
-        let next = coracle.run("python", "6 * 7", &[]);
-        assert_eq!(next["result"], 42, "as {who:?}: {next:#}");
         let begun = Instant::now();
-        while !outcome::left_in_run(&coracle.home()).is_empty() {
-            assert!(begun.elapsed() < Duration::from_secs(10), "as {who:?}: the folder is still there");
+        // The first start may find the killed ones still going.
+        loop {
+            let next = coracle.run("python", "6 * 7", &[]);
+            assert_eq!(next["result"], 42, "as {who:?}: {next:#}");
+            if outcome::left_in_run(&coracle.home()).is_empty() {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "as {who:?}: the folder is still there");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
