@@ -54,7 +54,8 @@ struct Census {
 
 fn held(pid: u32) -> Held {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let resident =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
     Held { kilobytes: resident.unwrap(), descriptors: entries(Path::new(&format!("/proc/{pid}/fd"))) }
 }
 
@@ -69,7 +70,7 @@ fn children(pid: u32) -> Vec<u32> {
 
 async fn census(lab: &Lab) -> Census {
     // The pool fills up again, what was killed goes.
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let launcher = lab.backend.launcher_pid().await.expect("the launcher runs");
     let zygotes = children(launcher);
     assert_eq!(zygotes.len(), 1, "one zygote");
@@ -121,7 +122,7 @@ async fn one(lab: &Lab, round: u32) {
 }
 
 async fn endure(warm_up: u32, rounds: u32) {
-    let lab = Lab::new(Limits::default(), POOL, Duration::from_secs(600));
+    let lab = Lab::new(Limits::default(), POOL, Duration::from_mins(10));
     for round in 0..warm_up {
         one(&lab, round).await;
     }

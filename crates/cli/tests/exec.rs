@@ -101,7 +101,8 @@ fn results_follow_the_rules() {
         let has_pandas = coracle.python("import importlib.util; importlib.util.find_spec('pandas') is not None");
         if has_pandas == true {
             let frame = coracle.python("import pandas as pd; pd.DataFrame({'a': [1, 2]})");
-            let expected = json!({"type": "dataframe", "shape": [2, 1], "columns": ["a"], "rows": [{"a": 1}, {"a": 2}]});
+            let expected =
+                json!({"type": "dataframe", "shape": [2, 1], "columns": ["a"], "rows": [{"a": 1}, {"a": 2}]});
             assert_eq!(frame, expected);
         } else {
             println!("SKIPPED dataframes: the interpreter has no pandas");
@@ -128,8 +129,9 @@ fn the_whole_result_as_json() {
     let code = "import sys\nopen('/artifacts/plot one.png', 'wb').write(b'png')\nprint('out')\nprint('err', file=sys.stderr)\n{'n': 1}";
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        let ran = exec(&coracle, &["--json", "--session", "one", "--timeout", "9.5", "--memory", "300", "-c", "1 / 0"], "");
-        assert_eq!(ran.stdout.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
+        let ran =
+            exec(&coracle, &["--json", "--session", "one", "--timeout", "9.5", "--memory", "300", "-c", "1 / 0"], "");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).lines().count(), 1, "one line");
         let mut failed = redacted(ran.json());
         // Python words its tracebacks differently from version to version.
         failed["traceback"] = "[traceback]".into();
@@ -146,10 +148,12 @@ fn artifacts_are_listed_and_kept() {
         let coracle = Coracle::new(*who);
         let code = "import os\nos.mkdir('/artifacts/sub')\nopen('/artifacts/sub/t.csv', 'w').write('a,b')\nopen('/artifacts/r.txt', 'w').write('x')\nNone";
         let ran = exec(&coracle, &["-c", code], "");
-        let expected = "artifact: /artifacts/r.txt (text/plain, 1 bytes)\nartifact: /artifacts/sub/t.csv (text/csv, 3 bytes)\n";
+        let expected =
+            "artifact: /artifacts/r.txt (text/plain, 1 bytes)\nartifact: /artifacts/sub/t.csv (text/csv, 3 bytes)\n";
         assert_eq!((ran.code(), ran.stderr.as_str()), (Some(0), expected));
         let execution = exec(&coracle, &["--json", "-c", code], "").json();
-        let uri = execution["artifacts"][1]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap().to_owned();
+        let uri =
+            execution["artifacts"][1]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap().to_owned();
         let kept = coracle.home().join("workspaces/local/artifacts").join(uri);
         assert_eq!(fs::read_to_string(kept).unwrap(), "a,b");
         let has_figures = coracle.python("import importlib.util; importlib.util.find_spec('matplotlib') is not None");
@@ -170,7 +174,11 @@ fn a_traceback_has_only_the_users_lines() {
         let code = "import json\ndef load(text):\n    return json.loads(text)\nload('{')";
         let ran = exec(&coracle, &["-c", code], "");
         assert_eq!(ran.code(), Some(1));
-        assert!(ran.stderr.starts_with("Traceback (most recent call last):\n  File \"<code>\", line 4, in <module>\n"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.starts_with("Traceback (most recent call last):\n  File \"<code>\", line 4, in <module>\n"),
+            "{}",
+            ran.stderr
+        );
         assert!(ran.stderr.contains("line 3, in load"), "{}", ran.stderr);
         // Of the library only the line that raised; of Coracle nothing.
         assert!(!ran.stderr.contains("coracle_guest") && !ran.stderr.contains("json/__init__.py"), "{}", ran.stderr);
@@ -185,9 +193,18 @@ fn a_traceback_has_only_the_users_lines() {
 fn the_status_of_bash_and_of_python_comes_through() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        for (language, code, status) in [("bash", "exit 7", 7), ("bash", "false", 1), ("bash", "kill -TERM $$", 143), ("python", "raise SystemExit(9)", 9)] {
+        for (language, code, status) in [
+            ("bash", "exit 7", 7),
+            ("bash", "false", 1),
+            ("bash", "kill -TERM $$", 143),
+            ("python", "raise SystemExit(9)", 9),
+        ] {
             let execution = coracle.run(language, code, &[]);
-            assert_eq!((&execution["exit_code"], &execution["error_code"]), (&status.into(), &"exception".into()), "{code}");
+            assert_eq!(
+                (&execution["exit_code"], &execution["error_code"]),
+                (&status.into(), &"exception".into()),
+                "{code}"
+            );
         }
     }
 }

@@ -56,7 +56,8 @@ fn wrong_arguments() {
             assert_refused(&coracle, &exec(&coracle, arguments, b""), 2, words);
         }
         // The same arguments with sensible values.
-        let arguments = ["--lang", "python", "--timeout", "20.5", "--memory", "32", "--session", "a.b-c_1", "-c", "6 * 7"];
+        let arguments =
+            ["--lang", "python", "--timeout", "20.5", "--memory", "32", "--session", "a.b-c_1", "-c", "6 * 7"];
         assert_eq!(exec(&coracle, &arguments, b"").stdout, b"42\n");
     }
 }
@@ -129,7 +130,10 @@ fn a_python_that_cannot_be_used() {
         for (python, words) in cases {
             let ran = finish(&coracle, coracle.command().args(["exec", "-c", "1"]).env("CORACLE_PYTHON", python), b"");
             assert_refused(&coracle, &ran, 125, &words);
-            assert!(ran.stderr.contains("hint: install Python 3.10 or later, or name one with CORACLE_PYTHON"), "{ran:?}");
+            assert!(
+                ran.stderr.contains("hint: install Python 3.10 or later, or name one with CORACLE_PYTHON"),
+                "{ran:?}"
+            );
         }
         // An empty variable is none.
         let ran = finish(&coracle, coracle.command().args(["exec", "-c", "6 * 7"]).env("CORACLE_PYTHON", ""), b"");

@@ -107,7 +107,8 @@ fn a_signal_cancels_and_leaves_nothing() {
 fn a_ctrl_c_from_the_terminal_still_gives_the_result() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        let mut child = start(&coracle, &["--json", "-c", &WAITS.replace("print", "open('/workspace/up', 'w'); print")]);
+        let mut child =
+            start(&coracle, &["--json", "-c", &WAITS.replace("print", "open('/workspace/up', 'w'); print")]);
         let up = coracle.home().join("workspaces/local/files/up");
         let begun = Instant::now();
         while !up.exists() {

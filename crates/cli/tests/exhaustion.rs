@@ -2,7 +2,7 @@
 //! is gone afterwards and the next execution works. Limits that the program has no option for are in
 //! `exhaustion_limits.rs`, what code does to its own output in `exhaustion_output.rs`.
 
-#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -110,7 +110,8 @@ const SMALL: &[&str] = &["--memory", "120"];
 #[test]
 fn memory_that_grows_is_ended() {
     ends("bytearray", "python", "b = []\nwhile True: b.append(bytearray(b'x') * 5_000_000)", SMALL, "memory", 137);
-    let shared = "import mmap\nm = mmap.mmap(-1, {})\nfor at in range(0, len(m), 4096): m[at] = 1\nimport time; time.sleep(1)";
+    let shared =
+        "import mmap\nm = mmap.mmap(-1, {})\nfor at in range(0, len(m), 4096): m[at] = 1\nimport time; time.sleep(1)";
     ends("shared mapping", "python", &shared.replace("{}", "300_000_000"), SMALL, "memory", 137);
     works("shared mapping under the limit", "python", &shared.replace("{}", "60_000_000"), SMALL);
     works("bytearray under the limit", "python", "b = bytearray(b'x') * 60_000_000", SMALL);
@@ -183,7 +184,8 @@ fn a_fork_bomb_meets_the_limit_on_processes() {
     ends("forks", "python", &forks.replace("{}", "10_000"), &[], "processes", 1);
     works("forks under the limit", "python", &forks.replace("{}", "50"), &[]);
     ends("bomb", "python", "import os\nwhile True: os.fork()", &[], "processes", 1);
-    let threads = "import threading, time\nfor _ in range({}): threading.Thread(target=time.sleep, args=(0.5,)).start()";
+    let threads =
+        "import threading, time\nfor _ in range({}): threading.Thread(target=time.sleep, args=(0.5,)).start()";
     ends("threads", "python", &threads.replace("{}", "500"), &[], "processes", 1);
     works("threads under the limit", "python", &threads.replace("{}", "50"), &[]);
     let jobs = "for i in $(seq {}); do sleep 9 & done";
@@ -219,7 +221,14 @@ fn the_size_of_a_file_is_limited() {
     ends("fallocate", "python", &allocate.replace("{}", "600_000_000"), &[], "disk", 1);
     works("fallocate under the limit", "python", &allocate.replace("{}", "100_000_000"), &[]);
     ends("bash", "bash", "truncate -s 600M a", &[], "disk", 1);
-    ends("dd", "bash", "dd if=/dev/zero of=/workspace/a bs=1M seek=511 count=2 conv=notrunc 2>/dev/null", &[], "disk", 1);
+    ends(
+        "dd",
+        "bash",
+        "dd if=/dev/zero of=/workspace/a bs=1M seek=511 count=2 conv=notrunc 2>/dev/null",
+        &[],
+        "disk",
+        1,
+    );
     works("sparse under the limit", "bash", "truncate -s 480M a && dd if=/dev/zero of=a bs=1M seek=470 count=1", &[]);
 }
 

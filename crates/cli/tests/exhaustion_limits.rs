@@ -21,7 +21,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_mins(10);
 
 fn lab(limits: Limits) -> Lab {
     Lab::new(limits, 0, LONG)
@@ -37,15 +37,23 @@ fn assert_limit(execution: &Execution, code: ErrorCode, words: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_has_a_quota_and_deleting_helps() {
     let lab = lab(Limits { workspace_mb: 20, ..Limits::default() });
-    let write = |megabytes: u32| format!("
+    let write = |megabytes: u32| {
+        format!(
+            "
 import time
 for i in range({megabytes}): open(f'/workspace/{{i}}', 'wb').write(b'x' * 1_000_000)
-time.sleep(1)");
+time.sleep(1)"
+        )
+    };
     assert_eq!(error_code(&lab.python(&write(10)).await), None);
     let over = lab.python(&write(60)).await;
     assert_limit(&over, ErrorCode::Disk, "the limit is 20 MB");
     // Now only deleting works, and reading.
-    assert_limit(&lab.python("open('/workspace/more', 'wb', buffering=0).write(b'x')").await, ErrorCode::Disk, "File too large");
+    assert_limit(
+        &lab.python("open('/workspace/more', 'wb', buffering=0).write(b'x')").await,
+        ErrorCode::Disk,
+        "File too large",
+    );
     let deleted = lab.python("import os\nfor name in os.listdir('.'): os.remove(name)").await;
     assert_eq!(error_code(&deleted), None, "{deleted:?}");
     assert_eq!(error_code(&lab.python(&write(5)).await), None);
@@ -55,10 +63,14 @@ time.sleep(1)");
 #[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_holds_so_many_files() {
     let lab = lab(Limits { workspace_files: 1_000, ..Limits::default() });
-    let make = |many: &str| format!("
+    let make = |many: &str| {
+        format!(
+            "
 import os, time
 for i in range({many}): os.close(os.open(f'/workspace/{{i}}', os.O_CREAT | os.O_WRONLY))
-time.sleep(0.5)");
+time.sleep(0.5)"
+        )
+    };
     assert_eq!(error_code(&lab.python(&make("900")).await), None);
     assert_limit(&lab.python(&make("1_000_000")).await, ErrorCode::Disk, "files and folders: the limit is 1000");
     let deleted = lab.execute(lab.request(Language::Bash, "find /workspace -type f -delete")).await;
@@ -70,10 +82,14 @@ time.sleep(0.5)");
 #[tokio::test(flavor = "multi_thread")]
 async fn artifacts_have_a_quota() {
     let lab = lab(Limits { artifacts_mb: 20, ..Limits::default() });
-    let write = |megabytes: u32| format!("
+    let write = |megabytes: u32| {
+        format!(
+            "
 import time
 for i in range({megabytes}): open(f'/artifacts/{{i}}', 'wb').write(b'x' * 1_000_000)
-time.sleep(1)");
+time.sleep(1)"
+        )
+    };
     let under = lab.python(&write(10)).await;
     assert_eq!((error_code(&under), under.artifacts.len()), (None, 10));
     assert_limit(&lab.python(&write(60)).await, ErrorCode::Disk, "/artifacts holds");
@@ -83,7 +99,8 @@ time.sleep(1)");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
-    let lab = lab(Limits { tmp_mb: 5, file_mb: 3, output_bytes: 4_096, open_files: 32, processes: 8, ..Limits::default() });
+    let lab =
+        lab(Limits { tmp_mb: 5, file_mb: 3, output_bytes: 4_096, open_files: 32, processes: 8, ..Limits::default() });
     let fill = |many: u32| format!("for i in range({many}): open(f'/tmp/{{i}}', 'wb').write(b'x' * 1_000_000)");
     assert_limit(&lab.python(&fill(6)).await, ErrorCode::Disk, "No space left");
     assert_eq!(error_code(&lab.python(&fill(4)).await), None);
@@ -91,9 +108,15 @@ async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
     assert_eq!(error_code(&lab.python("open('a', 'wb').write(b'x' * 2_900_000)").await), None);
     assert_limit(&lab.python("print('x' * 4_096)").await, ErrorCode::Output, "4096 bytes");
     assert_eq!(error_code(&lab.python("print('x' * 4_000)").await), None);
-    assert_limit(&lab.python("files = [open('/dev/null') for _ in range(32)]").await, ErrorCode::Files, "Too many open files");
+    assert_limit(
+        &lab.python("files = [open('/dev/null') for _ in range(32)]").await,
+        ErrorCode::Files,
+        "Too many open files",
+    );
     assert_eq!(error_code(&lab.python("files = [open('/dev/null') for _ in range(16)]").await), None);
-    let fork = |many: u32| format!("import os, time\nfor _ in range({many}):\n  if os.fork() == 0: time.sleep(5); os._exit(0)");
+    let fork = |many: u32| {
+        format!("import os, time\nfor _ in range({many}):\n  if os.fork() == 0: time.sleep(5); os._exit(0)")
+    };
     assert_limit(&lab.python(&fork(9)).await, ErrorCode::Processes, "temporarily unavailable");
     assert_eq!(error_code(&lab.python(&fork(5)).await), None);
     lab.close().await;
@@ -102,12 +125,16 @@ async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_nested_too_deeply_are_refused_and_can_be_removed() {
     let lab = lab(Limits::default());
-    let nest = |depth: u32| format!("
+    let nest = |depth: u32| {
+        format!(
+            "
 import os, time
 for _ in range({depth}):
     os.mkdir('d'); os.chdir('d')
 for i in range(5_000): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))
-time.sleep(0.5)");
+time.sleep(0.5)"
+        )
+    };
     assert_eq!(error_code(&lab.python(&nest(100)).await), None);
     let cleaned = lab.execute(lab.request(Language::Bash, "rm -rf d")).await;
     assert_eq!(error_code(&cleaned), None, "{cleaned:?}");

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 fn lab() -> Lab {
-    Lab::new(Limits { wall_ms: 10_000, ..Limits::default() }, 2, Duration::from_secs(600))
+    Lab::new(Limits { wall_ms: 10_000, ..Limits::default() }, 2, Duration::from_mins(10))
 }
 
 /// Runs Python in a session and gives its result and whether it had to start anew.
@@ -70,7 +70,9 @@ async fn two_sessions_share_files_and_not_variables() {
 async fn users_with_the_same_session_name_never_meet() {
     let lab = lab();
     for user in ["ada", "bob"] {
-        let code = format!("import os\nassert 'secret' not in globals() and os.listdir('.') == []\nsecret = '{user}'\nopen(secret, 'w').write(secret)");
+        let code = format!(
+            "import os\nassert 'secret' not in globals() and os.listdir('.') == []\nsecret = '{user}'\nopen(secret, 'w').write(secret)"
+        );
         let mut request = lab.in_session("same", Python, &code);
         request.user = UserId::new(user).unwrap();
         let execution = lab.execute(request).await;
@@ -188,7 +190,8 @@ async fn a_dropped_execution_is_ended_and_the_session_starts_anew() {
     let lab = lab();
     in_session(&lab, "s", "x = 1").await;
     let marks = "import time\nwhile True:\n  open('mark', 'w').write(str(time.time())); time.sleep(0.02)";
-    let dropped = tokio::time::timeout(Duration::from_millis(700), lab.engine.execute(lab.in_session("s", Python, marks))).await;
+    let dropped =
+        tokio::time::timeout(Duration::from_millis(700), lab.engine.execute(lab.in_session("s", Python, marks))).await;
     assert!(dropped.is_err(), "{dropped:?}");
     tokio::time::sleep(Duration::from_millis(300)).await;
     let mark = lab.home.path().join("workspaces/ada/files/mark");
@@ -213,7 +216,8 @@ async fn cancelling_works_at_any_moment() {
         request.cancel = tokio_util::sync::CancellationToken::new();
         let cancel = request.cancel.clone();
         // Spread over the life of an execution, without being the same in each run of the test.
-        let nanos = u64::from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos());
+        let nanos =
+            u64::from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos());
         let moment = Duration::from_micros((round * 1_000 + nanos % 1_000) % 60_000);
         tokio::spawn(async move {
             tokio::time::sleep(moment).await;
@@ -262,7 +266,12 @@ async fn dead_children_do_not_pile_up() {
         assert_eq!(error_code(&bash), None, "{bash:?}");
     }
     // Left over: what was not collected by the code is by the next run.
-    in_session(&lab, "s", "import os\nfor _ in range(20):\n  if os.fork() == 0: os._exit(0)\nimport time; time.sleep(0.2)").await;
+    in_session(
+        &lab,
+        "s",
+        "import os\nfor _ in range(20):\n  if os.fork() == 0: os._exit(0)\nimport time; time.sleep(0.2)",
+    )
+    .await;
     let code = "import os\n[name for name in os.listdir('/proc') if name.isdigit()]";
     assert_eq!(in_session(&lab, "s", code).await.0, Some(json!(["1"])));
     lab.close().await;
@@ -271,7 +280,7 @@ async fn dead_children_do_not_pile_up() {
 /// Processes that a session left running count against it, and the session can still be used.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_full_of_processes_says_so() {
-    let lab = Lab::new(Limits { processes: 8, ..Limits::default() }, 0, Duration::from_secs(600));
+    let lab = Lab::new(Limits { processes: 8, ..Limits::default() }, 0, Duration::from_mins(10));
     let fill = "import subprocess\nheld = []\nwhile True: held.append(subprocess.Popen(['sleep', '99']))";
     let full = lab.execute(lab.in_session("s", Python, fill)).await;
     assert_eq!(error_code(&full), Some(ErrorCode::Processes), "{full:?}");

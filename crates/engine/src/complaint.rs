@@ -28,7 +28,11 @@ const FORK_RETRY: &str = "fork: retry: Resource temporarily unavailable";
 
 /// The limit that was complained of last.
 pub(crate) fn limit(stderr: &str) -> Option<ErrorCode> {
-    WORDS.iter().filter_map(|(words, code)| Some((stderr.rfind(words)?, *code))).max_by_key(|(at, _)| *at).map(|(_, code)| code)
+    WORDS
+        .iter()
+        .filter_map(|(words, code)| Some((stderr.rfind(words)?, *code)))
+        .max_by_key(|(at, _)| *at)
+        .map(|(_, code)| code)
 }
 
 /// Whether a shell is still waiting for room to start a process.
@@ -44,7 +48,8 @@ mod tests {
     #[test]
     fn the_last_complaint_counts() {
         assert_eq!(limit("cat: x: No such file or directory\n"), None);
-        let stderr = "bash: fork: retry: Resource temporarily unavailable\ndd: error writing 'a': No space left on device\n";
+        let stderr =
+            "bash: fork: retry: Resource temporarily unavailable\ndd: error writing 'a': No space left on device\n";
         assert_eq!(limit(stderr), Some(ErrorCode::Disk));
         assert!(!waits_to_fork(stderr));
         assert!(waits_to_fork("a\nbash: fork: retry: Resource temporarily unavailable\n"));

@@ -54,10 +54,8 @@ impl Lab {
     /// Runs it to its end; panics if it hangs.
     pub(crate) async fn execute(&self, request: Request) -> Execution {
         let code = request.code.clone();
-        match tokio::time::timeout(HARD, self.engine.execute(request)).await {
-            Ok(execution) => execution,
-            Err(_) => panic!("hangs: {code}"),
-        }
+        let executed = tokio::time::timeout(HARD, self.engine.execute(request)).await;
+        executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"))
     }
 
     pub(crate) async fn python(&self, code: &str) -> Execution {

@@ -125,9 +125,11 @@ pub(crate) fn processes_in(folder: &Path) -> Vec<String> {
             continue;
         }
         let mounted = fs::read_to_string(entry.path().join("mountinfo")).is_ok_and(|text| text.contains(unique));
-        let opened = fs::read_dir(entry.path().join("fd")).into_iter().flatten().flatten().any(|fd| {
-            fs::read_link(fd.path()).is_ok_and(|path| path.to_string_lossy().contains(unique))
-        });
+        let opened = fs::read_dir(entry.path().join("fd"))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|fd| fs::read_link(fd.path()).is_ok_and(|path| path.to_string_lossy().contains(unique)));
         if mounted || opened {
             let words = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default().replace('\0', " ");
             found.push(format!("process {pid} ({words})"));
