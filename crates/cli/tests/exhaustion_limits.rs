@@ -60,6 +60,23 @@ time.sleep(1)"
     lab.close().await;
 }
 
+/// Each start looks at what is there: many small runs do not add up to more than the quota.
+#[test]
+fn a_workspace_that_was_filled_by_earlier_programs_is_full() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let full = coracle.workspace().join("full");
+        let file = std::fs::File::create(&full).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1_100_000_000).unwrap();
+        coracle.own(&full);
+        let write = "open('/workspace/more', 'wb', buffering=0).write(b'x')";
+        let execution = coracle.run("python", write, &[]);
+        assert_eq!(execution["error_code"], "disk", "as {who:?}: {execution:#}");
+        coracle.python("import os, time; os.remove('/workspace/full'); time.sleep(0.5)");
+        assert_eq!(coracle.python(write), 1, "as {who:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_holds_so_many_files() {
     let lab = lab(Limits { workspace_files: 1_000, ..Limits::default() });

@@ -240,9 +240,18 @@ impl Backend for NativeBackend {
         // In a workspace that is already too full, only deleting works.
         let over = self.disk.check(&workspace, "the workspace", disk::Most::of_workspace(limits)).await;
         let file_bytes = if over.is_some() { 0 } else { limits.file_mb * 1_000_000 };
+        self.disk.begin(&prepared.life.artifacts);
+        let watched = watch::Watched {
+            workspace: workspace.clone(),
+            artifacts: prepared.life.artifacts.clone(),
+            limits: limits.clone(),
+            over: over.map(|over| over.usage),
+            memory: report.cgroup.is_err(),
+            ledger: Arc::clone(&self.disk),
+        };
         let bind = Bind {
             slot: prepared.slot,
-            workspace: workspace.clone(),
+            workspace,
             device: metadata.dev(),
             inode: metadata.ino(),
             memory_bytes: limits.memory_bytes(),
@@ -250,14 +259,6 @@ impl Backend for NativeBackend {
             rlimits: [per_process, limits.processes, limits.open_files, file_bytes],
         };
         running.link.send(&Ask::Bind(bind)).await.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
-        let watched = watch::Watched {
-            workspace,
-            artifacts: prepared.life.artifacts.clone(),
-            limits: limits.clone(),
-            over: over.map(|over| over.usage),
-            memory: report.cgroup.is_err(),
-            ledger: Arc::clone(&self.disk),
-        };
         Ok(sandbox::bound(prepared, &running.link, watched, report.enforced(), report.tier()))
     }
 

@@ -89,12 +89,17 @@ impl Ledger {
         let now = left(folder)?;
         let due = {
             let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
-            let (then, was_over) = book.entry(folder.to_owned()).or_insert((now, false));
+            // Nobody knows what is in a folder that was never walked.
+            let mut unknown = false;
+            let (then, was_over) = book.entry(folder.to_owned()).or_insert_with(|| {
+                unknown = true;
+                (now, false)
+            });
             let lost = then.bytes.saturating_sub(now.bytes) > SLACK_BYTES || then.files.saturating_sub(now.files) > SLACK_FILES;
             // What others free must not hide what is written here.
             then.bytes = then.bytes.max(now.bytes);
             then.files = then.files.max(now.files);
-            lost || *was_over
+            lost || *was_over || unknown
         };
         if !due {
             return None;
@@ -105,6 +110,13 @@ impl Ledger {
         let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
         book.insert(folder.to_owned(), (now, cause.is_some()));
         cause.map(|cause| Over { usage, cause })
+    }
+
+    /// Remembers a folder that is known to be empty, before anybody can write to it.
+    pub(super) fn begin(&self, folder: &Path) {
+        if let Some(now) = left(folder) {
+            self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned(), (now, false));
+        }
     }
 
     /// A folder that is gone needs no memory.

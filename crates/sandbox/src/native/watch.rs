@@ -33,7 +33,6 @@ pub(super) struct Watched {
 
 /// Until a limit is passed, or for ever: whoever holds the task ends it.
 pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec<Cause>>>) {
-    let _forget = ForgetArtifacts(&watched);
     let mut pause = QUICK;
     let mut last = 0;
     loop {
@@ -60,11 +59,10 @@ pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec
     }
 }
 
-struct ForgetArtifacts<'a>(&'a Watched);
-
-impl Drop for ForgetArtifacts<'_> {
+/// Even if the watch never began.
+impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.ledger.forget(&self.0.artifacts);
+        self.ledger.forget(&self.artifacts);
     }
 }
 
