@@ -291,3 +291,23 @@ async fn a_session_full_of_processes_says_so() {
     assert_eq!((error_code(&bash), bash.stdout.as_str()), (None, "hi\n"));
     lab.close().await;
 }
+
+/// A child that a limit ended in one run is not why the next one fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
+    let lab = Lab::new(Limits { memory_mb: 120, processes: 16, ..Limits::default() }, 0, Duration::from_mins(10));
+    let eat = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'x = bytearray(b\"x\") * 400_000_000'], stderr=subprocess.DEVNULL).returncode != 0";
+    assert_eq!(in_session(&lab, "s", eat).await, (Some(true.into()), false));
+    let fork = "import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(0.3); os._exit(0)\nexcept OSError: time.sleep(0.5)";
+    assert_eq!(in_session(&lab, "s", fork).await, (None, false));
+    for code in ["1 / 0", "raise SystemExit(2)"] {
+        let execution = lab.execute(lab.in_session("s", Python, code)).await;
+        assert_eq!(error_code(&execution), Some(ErrorCode::Exception), "{execution:?}");
+    }
+    // What this run meets is.
+    let checked = eat.replace("DEVNULL)", "DEVNULL, check=True)");
+    let execution = lab.execute(lab.in_session("s", Python, &checked)).await;
+    let by_cgroup = execution.limits.tier == "native";
+    assert_eq!(error_code(&execution), Some(if by_cgroup { ErrorCode::Memory } else { ErrorCode::Exception }), "{execution:?}");
+    lab.close().await;
+}

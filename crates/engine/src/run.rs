@@ -40,6 +40,9 @@ pub(crate) struct Ran {
 
 /// Runs the code. The sandbox is alive afterwards only if `reusable`; otherwise it has been killed.
 pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, capture: &mut Capture, deadline: Instant) -> Ran {
+    if id > 1 {
+        sandbox.control.begin();
+    }
     let frame = ToGuest::Run {
         id,
         language: request.language.as_str().to_owned(),
