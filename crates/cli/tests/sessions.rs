@@ -308,6 +308,10 @@ async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
     let checked = eat.replace("DEVNULL)", "DEVNULL, check=True)");
     let execution = lab.execute(lab.in_session("s", Python, &checked)).await;
     let by_cgroup = execution.limits.tier == "native";
-    assert_eq!(error_code(&execution), Some(if by_cgroup { ErrorCode::Memory } else { ErrorCode::Exception }), "{execution:?}");
+    assert_eq!(
+        error_code(&execution),
+        Some(if by_cgroup { ErrorCode::Memory } else { ErrorCode::Exception }),
+        "{execution:?}"
+    );
     lab.close().await;
 }
