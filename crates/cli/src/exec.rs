@@ -10,6 +10,7 @@ use coracle_types::{Event, Execution, Language, Limits, OutputStream, SessionId,
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::str::FromStr;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -86,9 +87,10 @@ async fn execute(arguments: ExecArguments, code: String) -> anyhow::Result<Statu
         require_full_isolation: arguments.require_full_isolation,
         limits: limits.clone(),
     };
-    let engine = engine(native(&sandboxes)?)?;
+    // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
-    tokio::spawn(cancel_on_signal(cancel.clone()));
+    tokio::spawn(cancel_on_signal(Signals::listen().context("listen for signals")?, cancel.clone()));
+    let engine = engine(native(&sandboxes)?)?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
     request.workspace = arguments.workspace;
@@ -124,39 +126,57 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
     if let Some(code) = &arguments.code {
         return Ok(code.clone());
     }
-    let most = coracle_engine::MAX_CODE_BYTES as u64 + 1;
+    let most = coracle_engine::MAX_CODE_BYTES;
+    // One byte more tells that there is more.
+    let look_at = most as u64 + 1;
     let mut bytes = Vec::new();
     let name = if let Some(file) = arguments.file.as_deref().filter(|file| file.as_os_str() != "-") {
         let name = file.display().to_string();
         let opened = std::fs::File::open(file).with_context(|| format!("cannot open {name}"))?;
-        opened.take(most).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+        opened.take(look_at).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
         name
     } else {
-        std::io::stdin().lock().take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
+        std::io::stdin().lock().take(look_at).read_to_end(&mut bytes).context("cannot read standard input")?;
         "standard input".to_owned()
     };
+    if bytes.len() > most {
+        anyhow::bail!("{name} is longer than the {most} bytes that code may have: put data into a file in the workspace");
+    }
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }
 
-/// The first Ctrl-C or SIGTERM cancels, the second ends at once; the launcher cleans up either way.
-async fn cancel_on_signal(cancel: CancellationToken) {
-    let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
-    for _ in 0..2 {
-        if cancel.is_cancelled() {
-            std::process::exit(130);
-        }
-        tokio::select! {
-            signal = tokio::signal::ctrl_c() => if signal.is_err() { return },
-            _ = terminate.recv() => {}
-        }
-        cancel.cancel();
+/// What asks this program to end: the keyboard, somebody, a terminal that goes away.
+struct Signals([Signal; 3]);
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        let [interrupt, terminate, hangup] =
+            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        Ok(Self([interrupt?, terminate?, hangup?]))
     }
-    std::process::exit(130);
+
+    async fn next(&mut self) {
+        let Self([interrupt, terminate, hangup]) = self;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// The first signal cancels, the second ends at once; the launcher cleans up either way.
+async fn cancel_on_signal(mut signals: Signals, cancel: CancellationToken) {
+    signals.next().await;
+    cancel.cancel();
+    signals.next().await;
+    std::process::exit(Status::Cancelled.code().into());
 }
 
 /// Writes output as it comes.
 fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
-    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
+    // Locked for each piece only: whoever logs in between must not wait for the code to end.
+    let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     while let Some(Event::Output { stream, bytes }) = listener.blocking_recv() {
         match stream {
             OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,

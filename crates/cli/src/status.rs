@@ -42,16 +42,22 @@ impl Status {
     }
 }
 
+impl Status {
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::TimedOut => 124,
+            Self::Unavailable => 125,
+            Self::Cancelled => 130,
+            Self::Memory => 137,
+        }
+    }
+}
+
 impl From<Status> for ExitCode {
     fn from(status: Status) -> Self {
-        Self::from(match status {
-            Status::Success => 0,
-            Status::Failed => 1,
-            Status::Usage => 2,
-            Status::TimedOut => 124,
-            Status::Unavailable => 125,
-            Status::Cancelled => 130,
-            Status::Memory => 137,
-        })
+        Self::from(status.code())
     }
 }

@@ -1,9 +1,18 @@
-//! `coracle exec` as a person uses it.
+//! `coracle exec` as a person uses it. What goes wrong is in `exec_errors.rs`, signals and pipes in `exec_signals.rs`.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/outcome.rs"]
+mod outcome;
 
-use harness::{Coracle, everybody};
+use harness::{As, Coracle, everybody};
+use outcome::{Ran, finish};
+use serde_json::{Value, json};
+use std::fs;
 
 #[test]
 fn the_first_command_of_the_readme_prints_42() {
@@ -11,4 +20,249 @@ fn the_first_command_of_the_readme_prints_42() {
         let output = Coracle::new(*who).exec(&["-c", "print(6*7)"]);
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"42\n"[..]), "{output:?}");
     }
+}
+
+/// A file that the program can read, whoever it runs as.
+fn file(coracle: &Coracle, name: &str, content: &str) -> String {
+    let path = coracle.workspace().join(name);
+    fs::write(&path, content).unwrap();
+    coracle.own(&path);
+    path.to_str().unwrap().to_owned()
+}
+
+fn exec(coracle: &Coracle, arguments: &[&str], input: &str) -> Ran {
+    finish(coracle, coracle.command().arg("exec").args(arguments), input.as_bytes())
+}
+
+#[test]
+fn code_comes_from_an_argument_a_file_or_standard_input() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let python = file(&coracle, "a.py", "print('python')");
+        let shell = file(&coracle, "a.sh", "echo $BASH | grep -o bash");
+        let odd = file(&coracle, "a.txt", "echo $((1 + 1))");
+        let cases: [(&[&str], &str, &str); 9] = [
+            (&["-c", "print('argument')"], "", "argument\n"),
+            (&["--code", "print('long')"], "", "long\n"),
+            (&[&python], "", "python\n"),
+            (&[&shell], "", "bash\n"),
+            (&["--lang", "bash", &odd], "", "2\n"),
+            (&["-l", "sh", "-c", "echo short"], "", "short\n"),
+            (&["--lang", "python", &shell.replace("a.sh", "a.py")], "", "python\n"),
+            (&[], "print('input')", "input\n"),
+            (&["-"], "print('dash')", "dash\n"),
+        ];
+        for (arguments, input, stdout) in cases {
+            let ran = exec(&coracle, arguments, input);
+            assert_eq!((ran.code(), String::from_utf8_lossy(&ran.stdout)), (Some(0), stdout.into()), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn values_are_shown_and_output_keeps_its_streams() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let cases = [
+            ("'text'", "text\n"),
+            ("[1, {'a': None}]", "[\n  1,\n  {\n    \"a\": null\n  }\n]\n"),
+            ("x = 1", ""),
+            ("None", ""),
+            ("print('out'); 5", "out\n5\n"),
+            ("result = 7\n8", "7\n"),
+        ];
+        for (code, stdout) in cases {
+            let ran = exec(&coracle, &["-c", code], "");
+            assert_eq!((ran.code(), String::from_utf8_lossy(&ran.stdout)), (Some(0), stdout.into()), "{code}: {ran:?}");
+            assert_eq!(ran.stderr, "", "{code}");
+        }
+        let ran = exec(&coracle, &["-l", "bash", "-c", "echo out; echo err >&2"], "");
+        assert_eq!((ran.stdout.as_slice(), ran.stderr.as_str()), (&b"out\n"[..], "err\n"));
+    }
+}
+
+/// The rules are tested with the guest; here, that their results come through whole.
+#[test]
+fn results_follow_the_rules() {
+    let cases = [
+        ("import datetime; datetime.datetime(2024, 1, 2, 3, 4, 5)", json!("2024-01-02T03:04:05")),
+        ("{3, 1, 2}", json!([1, 2, 3])),
+        ("[float('nan'), float('-inf')]", json!(["NaN", "-Infinity"])),
+        ("b'\\x00\\xff'", json!({"type": "bytes", "length": 2, "base64": "AP8="})),
+        ("2 ** 100", json!("1267650600228229401496703205376")),
+        ("'\\ud800'", json!("\\ud800")),
+        ("from decimal import Decimal; Decimal('1.10')", json!("1.10")),
+    ];
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        for (code, expected) in &cases {
+            assert_eq!(&coracle.python(code), expected, "{code}");
+        }
+        let has_pandas = coracle.python("import importlib.util; importlib.util.find_spec('pandas') is not None");
+        if has_pandas == true {
+            let frame = coracle.python("import pandas as pd; pd.DataFrame({'a': [1, 2]})");
+            let expected =
+                json!({"type": "dataframe", "shape": [2, 1], "columns": ["a"], "rows": [{"a": 1}, {"a": 2}]});
+            assert_eq!(frame, expected);
+        } else {
+            println!("SKIPPED dataframes: the interpreter has no pandas");
+        }
+    }
+}
+
+/// What differs from run to run, and from machine to machine, made the same.
+fn redacted(mut execution: Value) -> Value {
+    execution["execution_id"] = "[id]".into();
+    execution["execution_time_ms"] = "[ms]".into();
+    execution["limits"]["enforced"] = "[enforced]".into();
+    execution["limits"]["tier"] = "[tier]".into();
+    for artifact in execution["artifacts"].as_array_mut().unwrap() {
+        let uri = artifact["uri"].as_str().unwrap().to_owned();
+        let (start, rest) = uri.split_once("exec-").unwrap();
+        artifact["uri"] = format!("{start}[id]{}", &rest[16..]).into();
+    }
+    execution
+}
+
+#[test]
+fn the_whole_result_as_json() {
+    let code = "import sys\nopen('/artifacts/plot one.png', 'wb').write(b'png')\nprint('out')\nprint('err', file=sys.stderr)\n{'n': 1}";
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let ran =
+            exec(&coracle, &["--json", "--session", "one", "--timeout", "9.5", "--memory", "300", "-c", "1 / 0"], "");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).lines().count(), 1, "one line");
+        let mut failed = redacted(ran.json());
+        // Python words its tracebacks differently from version to version.
+        failed["traceback"] = "[traceback]".into();
+        insta::assert_json_snapshot!("failure", failed);
+        let ran = exec(&coracle, &["--json", "-c", code], "");
+        assert_eq!(ran.stderr, "", "standard output is data, and there is nothing else to say");
+        insta::assert_json_snapshot!("success", redacted(ran.json()));
+    }
+}
+
+#[test]
+fn artifacts_are_listed_and_kept() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let code = "import os\nos.mkdir('/artifacts/sub')\nopen('/artifacts/sub/t.csv', 'w').write('a,b')\nopen('/artifacts/r.txt', 'w').write('x')\nNone";
+        let ran = exec(&coracle, &["-c", code], "");
+        let expected =
+            "artifact: /artifacts/r.txt (text/plain, 1 bytes)\nartifact: /artifacts/sub/t.csv (text/csv, 3 bytes)\n";
+        assert_eq!((ran.code(), ran.stderr.as_str()), (Some(0), expected));
+        let execution = exec(&coracle, &["--json", "-c", code], "").json();
+        let uri =
+            execution["artifacts"][1]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap().to_owned();
+        let kept = coracle.home().join("workspaces/local/artifacts").join(uri);
+        assert_eq!(fs::read_to_string(kept).unwrap(), "a,b");
+        let has_figures = coracle.python("import importlib.util; importlib.util.find_spec('matplotlib') is not None");
+        if has_figures == true {
+            let code = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()";
+            let execution = coracle.run("python", code, &[]);
+            assert_eq!(execution["artifacts"][0]["mime"], "image/png", "{execution:#}");
+        } else {
+            println!("SKIPPED figures: the interpreter has no matplotlib");
+        }
+    }
+}
+
+#[test]
+fn a_traceback_has_only_the_users_lines() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let code = "import json\ndef load(text):\n    return json.loads(text)\nload('{')";
+        let ran = exec(&coracle, &["-c", code], "");
+        assert_eq!(ran.code(), Some(1));
+        assert!(
+            ran.stderr.starts_with("Traceback (most recent call last):\n  File \"<code>\", line 4, in <module>\n"),
+            "{}",
+            ran.stderr
+        );
+        assert!(ran.stderr.contains("line 3, in load"), "{}", ran.stderr);
+        // Of the library only the line that raised; of Coracle nothing.
+        assert!(!ran.stderr.contains("coracle_guest") && !ran.stderr.contains("json/__init__.py"), "{}", ran.stderr);
+        let ran = exec(&coracle, &["-c", "x ="], "");
+        assert!(ran.stderr.contains("SyntaxError") && ran.code() == Some(1), "{ran:?}");
+        assert_eq!(coracle.run("python", "x =", &[])["error_code"], "syntax");
+        assert_eq!(coracle.run("bash", "if true; then", &[])["error_code"], "syntax");
+    }
+}
+
+#[test]
+fn the_status_of_bash_and_of_python_comes_through() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        for (language, code, status) in [
+            ("bash", "exit 7", 7),
+            ("bash", "false", 1),
+            ("bash", "kill -TERM $$", 143),
+            ("python", "raise SystemExit(9)", 9),
+        ] {
+            let execution = coracle.run(language, code, &[]);
+            assert_eq!(
+                (&execution["exit_code"], &execution["error_code"]),
+                (&status.into(), &"exception".into()),
+                "{code}"
+            );
+        }
+    }
+}
+
+#[test]
+fn exit_statuses() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let cases: [(&[&str], i32); 6] = [
+            (&["-c", "1"], 0),
+            (&["-c", "1 / 0"], 1),
+            (&["--nonsense"], 2),
+            (&["--timeout", "0.5", "-c", "while True: pass"], 124),
+            (&["--memory", "64", "-c", "x = bytearray(b'x') * 300_000_000"], 137),
+            (&["-c", "import os; os._exit(0)"], 1),
+        ];
+        for (arguments, status) in cases {
+            let ran = exec(&coracle, arguments, "");
+            assert_eq!(ran.code(), Some(status), "as {who:?}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn files_persist_and_variables_do_not() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        exec(&coracle, &["--session", "s", "-c", "x = 1\nopen('kept.txt', 'w').write('here')"], "");
+        let code = "['x' in globals(), open('kept.txt').read()]";
+        for arguments in [["--json", "--session", "s", "-c", code].as_slice(), &["--json", "-c", code]] {
+            assert_eq!(exec(&coracle, arguments, "").json()["result"], json!([false, "here"]));
+        }
+        // Another workspace has other files.
+        assert_eq!(coracle.python("import os; os.path.exists('kept.txt')"), false);
+        let owner = fs::metadata(coracle.home().join("workspaces/local/files/kept.txt")).unwrap();
+        let expected = fs::metadata(coracle.home()).unwrap();
+        let uid = std::os::unix::fs::MetadataExt::uid;
+        assert_eq!(uid(&owner), uid(&expected), "files belong to whom the program runs as");
+    }
+}
+
+#[test]
+fn a_workspace_behind_a_link_and_with_an_odd_name_works() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let odd = coracle.workspace().join("an odd näme'\"");
+        fs::create_dir(&odd).unwrap();
+        coracle.own(&odd);
+        let link = coracle.workspace().join("link");
+        std::os::unix::fs::symlink(&odd, &link).unwrap();
+        let link = link.to_str().unwrap();
+        let ran = exec(&coracle, &["--workspace", link, "-c", "open('x', 'w').write('y')\nNone"], "");
+        assert_eq!((ran.code(), fs::read_to_string(odd.join("x")).unwrap()), (Some(0), "y".to_owned()), "{ran:?}");
+    }
+}
+
+#[test]
+fn the_help_is_what_it_was() {
+    let coracle = Coracle::new(As::Ordinary);
+    insta::assert_snapshot!("help", String::from_utf8(exec(&coracle, &["--help"], "").stdout).unwrap());
 }

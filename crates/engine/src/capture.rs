@@ -35,6 +35,13 @@ impl Kept {
         self.left_out += over as u64;
     }
 
+    /// The end of it.
+    fn last(&self, bytes: usize) -> String {
+        let kept: VecDeque<u8> = self.head.iter().chain(&self.tail).copied().rev().take(bytes).collect();
+        let bytes: Vec<u8> = kept.into_iter().rev().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     fn text(self) -> String {
         let (first, second) = self.tail.as_slices();
         if self.left_out == 0 {
@@ -92,6 +99,11 @@ impl Capture {
             self.events = None;
         }
         if taken.len() < bytes.len() { Err(TooMuchOutput) } else { Ok(()) }
+    }
+
+    /// The end of standard error.
+    pub(crate) fn complaints(&self) -> String {
+        self.stderr.last(crate::complaint::LOOKED_AT)
     }
 
     pub(crate) fn finish(self) -> Captured {

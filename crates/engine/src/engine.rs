@@ -6,7 +6,7 @@ use crate::session::{Live, Sessions};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, SandboxError, Spec};
-use coracle_types::{Artifact, Enforced, Execution, ExecutionId, Failure, LimitsReport};
+use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ impl Engine {
         let mut capture = Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
         let workspace = match self.workspace(&request) {
             Ok(workspace) => workspace,
-            Err(error) => return refused(facts, &request, invalid(format!("the user's workspace cannot be made: {error}"))),
+            Err(error) => return refused(facts, &request, no_folder(&self.inner.config.home, &error)),
         };
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
@@ -118,7 +118,7 @@ impl Engine {
         let deadline = facts.begun + Duration::from_millis(request.limits.wall_ms);
         let mut live = tokio::select! {
             () = request.cancel.cancelled() => return ended(Ending::Cancelled),
-            () = tokio::time::sleep_until(deadline) => return ended(Ending::TimedOut { wall_ms: request.limits.wall_ms }),
+            () = tokio::time::sleep_until(deadline) => return ended(Ending::timed_out(request.limits.wall_ms)),
             live = seat.lock() => live,
         };
         // Taken out while it runs: if this future is dropped midway, the interpreter in an unknown state goes with it.
@@ -146,7 +146,7 @@ impl Engine {
             biased;
             () = request.cancel.cancelled() => return Err(ended(Ending::Cancelled)),
             opened = self.inner.backend.open(spec) => opened,
-            () = tokio::time::sleep_until(deadline) => return Err(ended(Ending::TimedOut { wall_ms: request.limits.wall_ms })),
+            () = tokio::time::sleep_until(deadline) => return Err(ended(Ending::timed_out(request.limits.wall_ms))),
         };
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
         let folders = UserFolders::of(&self.inner.config.home, &request.user);
@@ -190,6 +190,15 @@ fn check(request: &Request) -> Result<(), Failure> {
         return Err(invalid(format!("the variables are {vars} bytes long: at most {MAX_VARS_BYTES} are taken")));
     }
     Ok(())
+}
+
+fn no_folder(home: &Path, error: &std::io::Error) -> Failure {
+    Failure {
+        error: format!("the user's workspace cannot be made in the data folder {}: {error}", home.display()),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some("name a folder that you may write to with CORACLE_HOME".to_owned()),
+    }
 }
 
 fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {

@@ -9,6 +9,7 @@
 
 mod artifacts;
 mod capture;
+mod complaint;
 mod engine;
 mod request;
 mod run;

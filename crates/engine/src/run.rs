@@ -2,7 +2,7 @@
 
 use crate::capture::{Capture, TooMuchOutput};
 use crate::request::{HostCallError, HostCalls, Request};
-use crate::verdict::Ending;
+use crate::verdict::{Ending, Known};
 use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
 use coracle_sandbox::Sandbox;
 use coracle_types::{Limits, OutputStream};
@@ -40,6 +40,9 @@ pub(crate) struct Ran {
 
 /// Runs the code. The sandbox is alive afterwards only if `reusable`; otherwise it has been killed.
 pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, capture: &mut Capture, deadline: Instant) -> Ran {
+    if id > 1 {
+        sandbox.control.begin();
+    }
     let frame = ToGuest::Run {
         id,
         language: request.language.as_str().to_owned(),
@@ -51,20 +54,24 @@ pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, captu
     let outcome = tokio::select! {
         biased;
         () = request.cancel.cancelled() => Err(Ending::Cancelled),
-        () = tokio::time::sleep_until(deadline) => Err(Ending::TimedOut { wall_ms: request.limits.wall_ms }),
+        () = tokio::time::sleep_until(deadline) => Err(Ending::timed_out(request.limits.wall_ms)),
         outcome = run.go(sandbox, &frame, capture) => outcome,
     };
     let reusable = matches!(&outcome, Ok(Ending::Done { .. }));
     let ending = match outcome {
         Ok(Ending::Done { exit_code, error: Some(error), .. }) => {
-            Ending::Done { exit_code, error: Some(error), causes: sandbox.control.causes().await }
+            let known = Known { causes: sandbox.control.causes().await, stderr: capture.complaints() };
+            Ending::Done { exit_code, error: Some(error), known }
         }
         Ok(Ending::Died(_)) => Ending::Died(sandbox.control.exit().await),
         Ok(ending) => ending,
         Err(ending) => {
             sandbox.control.kill();
             drain(sandbox, capture).await;
-            ending
+            match ending {
+                Ending::TimedOut { wall_ms, .. } => Ending::TimedOut { wall_ms, stderr: capture.complaints() },
+                ending => ending,
+            }
         }
     };
     Ran { ending, result: run.result, result_truncated: run.truncated, reusable }
@@ -148,7 +155,7 @@ impl Run<'_> {
                 }
                 self.result = (!result.is_null()).then_some(result);
                 self.truncated = result_truncated;
-                Ok(Some(Ending::Done { exit_code, error, causes: Vec::new() }))
+                Ok(Some(Ending::Done { exit_code, error, known: Known::default() }))
             }
             FromGuest::Call { id, method, params } => {
                 self.made += 1;

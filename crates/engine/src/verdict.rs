@@ -1,5 +1,6 @@
 //! What an execution came to: from what the guest claims and what the host saw, one error code.
 
+use crate::complaint;
 use coracle_protocol::RunFailure;
 use coracle_sandbox::{Cause, Exit, SandboxError};
 use coracle_types::{ErrorCode, Failure};
@@ -8,11 +9,11 @@ use coracle_types::{ErrorCode, Failure};
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The guest says that it is done.
-    Done { exit_code: i32, error: Option<RunFailure>, causes: Vec<Cause> },
+    Done { exit_code: i32, error: Option<RunFailure>, known: Known },
     /// The sandbox ended without a word.
     Died(Exit),
     /// The wall-clock limit passed.
-    TimedOut { wall_ms: u64 },
+    TimedOut { wall_ms: u64, stderr: String },
     /// The caller cancelled.
     Cancelled,
     /// More was printed than may be.
@@ -25,23 +26,43 @@ pub(crate) enum Ending {
     NoSandbox(SandboxError),
 }
 
+/// What is known of a failure besides the guest's own words.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Limits that the host saw it run into.
+    pub(crate) causes: Vec<Cause>,
+    /// The end of what it wrote to standard error.
+    pub(crate) stderr: String,
+}
+
 /// The status of a program that was killed.
 const KILLED: i32 = 137;
 /// The status that shells give a time-out.
 const TIMED_OUT: i32 = 124;
+/// The status of a guest that cannot talk to the host any more.
+const GUEST_LOST_CHANNEL: i32 = 70;
 const SIGNAL_XFSZ: i32 = 128 + 25;
 
 /// No text of the guest is longer; it has its own caps, but it may lie.
 const MAX_TEXT: usize = 32 << 10;
 
 impl Ending {
+    /// The wall-clock limit passed.
+    pub(crate) fn timed_out(wall_ms: u64) -> Self {
+        Self::TimedOut { wall_ms, stderr: String::new() }
+    }
+
     /// The exit status and, unless all is well, the failure.
     pub(crate) fn judge(self) -> (i32, Option<Failure>) {
         match self {
             Self::Done { exit_code, error: None, .. } => (exit_code, None),
-            Self::Done { exit_code, error: Some(error), causes } => (exit_code.max(1), Some(claimed(error, &causes))),
+            Self::Done { exit_code, error: Some(error), known } => (exit_code.max(1), Some(claimed(error, exit_code, &known))),
             Self::Died(exit) => (exit.status, Some(died(&exit))),
-            Self::TimedOut { wall_ms } => {
+            Self::TimedOut { stderr, .. } if complaint::waits_to_fork(&stderr) => {
+                let error = "the code started more processes than its limit, and waited for others to end until its time was up";
+                (TIMED_OUT, Some(Failure { error: error.to_owned(), ..from_cause(&Cause::Processes) }))
+            }
+            Self::TimedOut { wall_ms, .. } => {
                 let seconds = std::time::Duration::from_millis(wall_ms).as_secs_f64();
                 let hint = "do less at once, or ask for more time (timeout_seconds)";
                 (TIMED_OUT, Some(failure(ErrorCode::Timeout, format!("the code ran longer than {seconds} s and was ended"), hint)))
@@ -79,7 +100,7 @@ fn no_sandbox(error: &SandboxError) -> Failure {
 }
 
 /// The guest's own words, unless the host knows better why it failed.
-fn claimed(error: RunFailure, causes: &[Cause]) -> Failure {
+fn claimed(error: RunFailure, exit_code: i32, known: &Known) -> Failure {
     let code = match error.code.as_str() {
         "syntax" => ErrorCode::Syntax,
         "memory" => ErrorCode::Memory,
@@ -96,12 +117,36 @@ fn claimed(error: RunFailure, causes: &[Cause]) -> Failure {
         hint: error.hint.map(capped),
     };
     // A program that the code started was stopped by a limit: that is why it failed.
-    if code == ErrorCode::Exception && let Some(seen) = causes.first() {
-        let known = from_cause(seen);
-        failure.error_code = known.error_code;
-        failure.hint = known.hint.or(failure.hint);
+    if code == ErrorCode::Exception && let Some(cause) = cause_of_program(&failure, exit_code, known) {
+        failure.error_code = cause.error_code;
+        failure.hint = cause.hint.or(failure.hint);
     }
     failure
+}
+
+/// Which limit stopped a program that the code started, if one did.
+fn cause_of_program(failure: &Failure, exit_code: i32, known: &Known) -> Option<Failure> {
+    if let Some(seen) = known.causes.first() {
+        return Some(from_cause(seen));
+    }
+    let of_program = failure.traceback.is_none() || failure.error.contains("CalledProcessError");
+    if !of_program {
+        return None;
+    }
+    if exit_code == SIGNAL_XFSZ {
+        return Some(file_too_large());
+    }
+    match complaint::limit(&known.stderr)? {
+        ErrorCode::Memory => Some(from_cause(&Cause::Memory)),
+        ErrorCode::Processes => Some(from_cause(&Cause::Processes)),
+        ErrorCode::Files => Some(self::failure(ErrorCode::Files, "too many files were open", "close files that are not in use")),
+        ErrorCode::Disk => Some(from_cause(&Cause::Disk("a disk limit was met".to_owned()))),
+        _ => None,
+    }
+}
+
+fn file_too_large() -> Failure {
+    failure(ErrorCode::Disk, "a file grew over its size limit", "write less, or split it into several files")
 }
 
 fn died(exit: &Exit) -> Failure {
@@ -109,7 +154,12 @@ fn died(exit: &Exit) -> Failure {
         return from_cause(cause);
     }
     match exit.status {
-        SIGNAL_XFSZ => failure(ErrorCode::Disk, "a file grew over its size limit", "write less, or split it into several files"),
+        SIGNAL_XFSZ => file_too_large(),
+        GUEST_LOST_CHANNEL => failure(
+            ErrorCode::GuestProtocol,
+            "the sandbox lost its channel to Coracle and ended",
+            "do not close or write to descriptors that the code did not open (os.closerange)",
+        ),
         status if status > 128 => {
             let signal = status - 128;
             plain(ErrorCode::Exception, &format!("the interpreter was ended by signal {signal}"))

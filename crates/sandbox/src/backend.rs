@@ -86,7 +86,10 @@ pub trait Control: Send + Sync {
     /// Waits until the sandbox is gone and says how it ended.
     async fn exit(&mut self) -> Exit;
 
-    /// What limits it has run into so far, as far as is known.
+    /// A further run begins: limits that earlier ones met are not its own. Must not wait.
+    fn begin(&mut self) {}
+
+    /// What limits it has run into since the run began, as far as is known.
     async fn causes(&mut self) -> Vec<Cause>;
 }
 

@@ -229,7 +229,8 @@ impl Backend for NativeBackend {
         let running = self.running().await?;
         let limits = &spec.limits;
         // In a workspace that is already too full, only deleting works.
-        let file_bytes = if self.disk.is_over(&workspace, limits).await { 0 } else { limits.file_mb * 1_000_000 };
+        let over = self.disk.check(&workspace, "the workspace", disk::Most::of_workspace(limits)).await;
+        let file_bytes = if over.is_some() { 0 } else { limits.file_mb * 1_000_000 };
         let bind = Bind {
             workspace: workspace.clone(),
             device: metadata.dev(),
@@ -254,10 +255,12 @@ impl Backend for NativeBackend {
             None => pool::make(&running.link, bind).await?,
         };
         let report = report(&running.python, &running.link.started().await?);
+        self.disk.begin(&prepared.life.artifacts);
         let watched = watch::Watched {
             workspace,
             artifacts: prepared.life.artifacts.clone(),
             limits: limits.clone(),
+            over: over.map(|over| over.usage),
             memory: report.cgroup.is_err(),
             ledger: Arc::clone(&self.disk),
         };

@@ -28,6 +28,12 @@ pub(super) struct Usage {
     too_deep: bool,
 }
 
+impl Usage {
+    fn megabytes(self) -> u64 {
+        self.bytes / 1_000_000
+    }
+}
+
 /// What a file system has left.
 #[derive(Clone, Copy, Debug)]
 struct Left {
@@ -41,33 +47,76 @@ pub(super) struct Ledger {
     at_last_walk: Mutex<HashMap<PathBuf, (Left, bool)>>,
 }
 
-impl Ledger {
-    /// Whether the workspace is over its limits, as far as is known or has to be found out.
-    pub(super) async fn is_over(&self, workspace: &Path, limits: &Limits) -> bool {
-        self.check(workspace, "the workspace", limits.workspace_mb, limits.workspace_files).await.is_some()
+/// What a folder may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Most {
+    pub(super) megabytes: u64,
+    pub(super) files: u64,
+    pub(super) any_depth: bool,
+}
+
+impl Most {
+    /// The workspace of an execution.
+    pub(super) fn of_workspace(limits: &Limits) -> Self {
+        Self { megabytes: limits.workspace_mb, files: limits.workspace_files, any_depth: false }
     }
 
+    /// The artifacts of an execution.
+    pub(super) fn of_artifacts(limits: &Limits) -> Self {
+        Self { megabytes: limits.artifacts_mb, files: limits.workspace_files, any_depth: false }
+    }
+
+    /// For a folder that holds too much already: it may hold no more than that.
+    pub(super) fn or_what_is_there(self, there: Usage) -> Self {
+        Self {
+            megabytes: self.megabytes.max(there.megabytes()),
+            files: self.files.max(there.files),
+            any_depth: there.too_deep,
+        }
+    }
+}
+
+/// What is wrong with a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Over {
+    pub(super) usage: Usage,
+    pub(super) cause: Cause,
+}
+
+impl Ledger {
     /// Walks the folder if it is due, and says if it holds more than it may.
-    pub(super) async fn check(&self, folder: &Path, name: &str, most_mb: u64, most_files: u64) -> Option<Cause> {
+    pub(super) async fn check(&self, folder: &Path, name: &str, most: Most) -> Option<Over> {
         let now = left(folder)?;
         let due = {
             let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
-            let (then, was_over) = book.entry(folder.to_owned()).or_insert((now, false));
+            // Nobody knows what is in a folder that was never walked.
+            let mut unknown = false;
+            let (then, was_over) = book.entry(folder.to_owned()).or_insert_with(|| {
+                unknown = true;
+                (now, false)
+            });
             let lost = then.bytes.saturating_sub(now.bytes) > SLACK_BYTES || then.files.saturating_sub(now.files) > SLACK_FILES;
             // What others free must not hide what is written here.
             then.bytes = then.bytes.max(now.bytes);
             then.files = then.files.max(now.files);
-            lost || *was_over
+            lost || *was_over || unknown
         };
         if !due {
             return None;
         }
         let path = folder.to_owned();
         let usage = tokio::task::spawn_blocking(move || usage(&path)).await.ok()??;
-        let cause = over(usage, name, most_mb, most_files);
+        let cause = over(usage, name, most);
         let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
         book.insert(folder.to_owned(), (now, cause.is_some()));
-        cause
+        cause.map(|cause| Over { usage, cause })
+    }
+
+    /// Remembers a folder that is known to be empty, before anybody can write to it.
+    pub(super) fn begin(&self, folder: &Path) {
+        if let Some(now) = left(folder) {
+            self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned(), (now, false));
+        }
     }
 
     /// A folder that is gone needs no memory.
@@ -76,14 +125,14 @@ impl Ledger {
     }
 }
 
-fn over(usage: Usage, name: &str, most_mb: u64, most_files: u64) -> Option<Cause> {
-    let megabytes = usage.bytes / 1_000_000;
-    if usage.too_deep {
+fn over(usage: Usage, name: &str, most: Most) -> Option<Cause> {
+    let megabytes = usage.megabytes();
+    if usage.too_deep && !most.any_depth {
         Some(Cause::Disk(format!("folders in {name} are nested deeper than {MAX_DEPTH}")))
-    } else if megabytes > most_mb {
-        Some(Cause::Disk(format!("{name} holds {megabytes} MB: the limit is {most_mb} MB")))
-    } else if usage.files > most_files {
-        Some(Cause::Disk(format!("{name} holds {} files and folders: the limit is {most_files}", usage.files)))
+    } else if megabytes > most.megabytes {
+        Some(Cause::Disk(format!("{name} holds {megabytes} MB: the limit is {} MB", most.megabytes)))
+    } else if usage.files > most.files {
+        Some(Cause::Disk(format!("{name} holds {} files and folders: the limit is {}", usage.files, most.files)))
     } else {
         None
     }
@@ -120,7 +169,7 @@ pub(super) fn usage(folder: &Path) -> Option<Usage> {
             let Ok(below) = open_folder(at, name).and_then(Dir::new) else { continue };
             if open.len() >= MAX_DEPTH {
                 total.too_deep = true;
-                return Some(total);
+                continue;
             }
             open.push(below);
         }

@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -37,6 +38,8 @@ pub(crate) fn install(home: &Path, python: &Path) -> io::Result<PathBuf> {
         .args([&package, &aside])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
+        // A Ctrl-C must not leave files that were not compiled for ever after.
+        .process_group(0)
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
         // Slower starts, nothing else: an interpreter that cannot even do this is reported when it is started.

@@ -1,6 +1,6 @@
 //! One running Coracle: its folder below `run/`, held by a lock, and the clean-up of those whose lock nobody holds.
 
-use super::cgroup;
+use super::{cgroup, disk};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io;
@@ -40,6 +40,10 @@ impl Instance {
     /// Removes everything of this instance. Its processes must be gone or going.
     pub(crate) fn remove(dir: &Path) {
         cgroup::remove_recorded(dir);
+        // What sandboxes left may be nested deeper than a plain removal can follow.
+        if let Err(errno) = disk::remove(&dir.join("artifacts")) {
+            tracing::warn!(dir = %dir.display(), %errno, "artifacts that nobody collected could not be removed");
+        }
         if let Err(error) = fs::remove_dir_all(dir)
             && error.kind() != io::ErrorKind::NotFound
         {

@@ -7,6 +7,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,15 +74,11 @@ pub(super) struct Preparing {
 
 impl Link {
     pub(super) fn start(program: &Path, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let launcher = Command::new(program)
-            .arg(super::LAUNCHER_ARGUMENT)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .spawn()?;
-        messages::send(ours.as_fd(), start, &[instance.lock.as_fd()])?;
+        let (ours, launcher) = match spawn(program, start, &instance) {
+            // A Ctrl-C met the new process before it was in a group of its own. It does not come twice.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => spawn(program, start, &instance)?,
+            other => other?,
+        };
         rustix::io::ioctl_fionbio(&ours, true)?;
         let (say_started, started) = watch::channel(None);
         let book = Mutex::new(Book { slots: HashMap::new(), next: 1, lost: false });
@@ -271,6 +268,29 @@ impl Link {
         if dir.exists() {
             // If the runtime is going down there is nobody left to do it; the next start will.
             let _ = tokio::task::spawn_blocking(move || Instance::remove(&dir)).await;
+        }
+    }
+}
+
+/// A launcher that has been told what it needs to know, and our end of its socket.
+fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(OwnedFd, Child)> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let mut launcher = Command::new(program)
+        .arg(super::LAUNCHER_ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        // A Ctrl-C is meant for the server, which has the launcher clean up.
+        .process_group(0)
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .spawn()?;
+    match messages::send(ours.as_fd(), start, &[instance.lock.as_fd()]) {
+        Ok(()) => Ok((ours, launcher)),
+        Err(error) => {
+            // Its socket is closed: it is gone, or ends.
+            let _ = launcher.kill();
+            launcher.wait()?;
+            Err(error)
         }
     }
 }

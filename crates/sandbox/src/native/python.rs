@@ -105,6 +105,9 @@ fn inspect(candidate: &Path) -> Result<Python, PythonError> {
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
     let version = lines.next().unwrap_or_default().to_owned();
+    if !version.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(broken("it does not tell its version".to_owned()));
+    }
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     if (numbers.next(), numbers.next().unwrap_or(0)) < (Some(3), OLDEST_MINOR) {
         return Err(PythonError::TooOld { path: name(), version });

@@ -57,7 +57,7 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
         artifacts,
         enforced,
         tier: tier.to_owned(),
-        control: Box::new(NativeControl { slot: prepared.slot, link: Arc::clone(link), ended: prepared.ended, seen, watcher, life }),
+        control: Box::new(NativeControl { slot: prepared.slot, link: Arc::clone(link), ended: prepared.ended, seen, watcher, life, marking: None, earlier: Counters::default() }),
     }
 }
 
@@ -68,15 +68,21 @@ struct NativeControl {
     seen: Arc<Mutex<Vec<Cause>>>,
     watcher: JoinHandle<()>,
     life: Arc<Life>,
+    /// Asks for what earlier runs met, beside the run.
+    marking: Option<JoinHandle<Counters>>,
+    earlier: Counters,
 }
 
 impl NativeControl {
-    fn causes_with(&self, counters: Counters) -> Vec<Cause> {
+    async fn causes_with(&mut self, counters: Counters) -> Vec<Cause> {
+        if let Some(marking) = self.marking.take() {
+            self.earlier = marking.await.unwrap_or(self.earlier);
+        }
         let mut causes = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if counters.oom_kills > 0 {
+        if counters.oom_kills > self.earlier.oom_kills {
             causes.push(Cause::Memory);
         }
-        if counters.forks_refused > 0 {
+        if counters.forks_refused > self.earlier.forks_refused {
             causes.push(Cause::Processes);
         }
         causes
@@ -89,19 +95,24 @@ impl Control for NativeControl {
         self.life.kill();
     }
 
+    fn begin(&mut self) {
+        let (link, slot) = (Arc::clone(&self.link), self.slot);
+        self.marking = Some(tokio::spawn(async move { link.count(slot).await }));
+    }
+
     async fn exit(&mut self) -> Exit {
         let waited = async { self.ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone()) };
         let ended = tokio::time::timeout(GONE_WITHIN, waited).await.ok().flatten();
         // The launcher is gone or stuck: all that is known is that the sandbox was to be killed.
         let ended = ended.unwrap_or(Ended { status: Signal::KILL.as_raw(), ..Ended::default() });
-        let mut causes = self.causes_with(ended.counters);
+        let mut causes = self.causes_with(ended.counters).await;
         causes.extend(ended.failure.map(Cause::Setup));
         Exit { status: shell_status(ended.status), causes }
     }
 
     async fn causes(&mut self) -> Vec<Cause> {
         let counters = self.link.count(self.slot).await;
-        self.causes_with(counters)
+        self.causes_with(counters).await
     }
 }
 

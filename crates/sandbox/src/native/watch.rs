@@ -1,7 +1,7 @@
 //! Watches over what the kernel does not limit here: the memory of a whole tree without a cgroup, and the size of the
 //! workspace and of the artifacts. Over a limit, the sandbox is killed. Soft: a sandbox can be over for a moment.
 
-use super::disk::Ledger;
+use super::disk::{Ledger, Most, Usage};
 use super::sandbox::Life;
 use crate::Cause;
 use coracle_types::Limits;
@@ -24,6 +24,8 @@ pub(super) struct Watched {
     pub(super) workspace: PathBuf,
     pub(super) artifacts: PathBuf,
     pub(super) limits: Limits,
+    /// What the workspace held when the sandbox was opened, if that was too much already: deleting must be possible.
+    pub(super) over: Option<Usage>,
     /// Whether the memory of the tree must be watched.
     pub(super) memory: bool,
     pub(super) ledger: Arc<Ledger>,
@@ -31,7 +33,6 @@ pub(super) struct Watched {
 
 /// Until a limit is passed, or for ever: whoever holds the task ends it.
 pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec<Cause>>>) {
-    let _forget = ForgetArtifacts(&watched);
     let mut pause = QUICK;
     let mut last = 0;
     loop {
@@ -41,6 +42,10 @@ pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec
         last = resident;
         if !watched.memory {
             pause = QUICK * 2;
+        }
+        if watched.over.is_some() {
+            // Each look is a walk then.
+            pause = pause.max(QUICK * 5);
         }
         let cause = match memory(&watched, &life, resident) {
             Some(cause) => Some(cause),
@@ -54,21 +59,21 @@ pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec
     }
 }
 
-struct ForgetArtifacts<'a>(&'a Watched);
-
-impl Drop for ForgetArtifacts<'_> {
+/// Even if the watch never began.
+impl Drop for Watched {
     fn drop(&mut self) {
-        self.0.ledger.forget(&self.0.artifacts);
+        self.ledger.forget(&self.artifacts);
     }
 }
 
 async fn disk(watched: &Watched) -> Option<Cause> {
-    let Watched { workspace, artifacts, limits, ledger, .. } = watched;
-    let workspace = ledger.check(workspace, "the workspace", limits.workspace_mb, limits.workspace_files).await;
-    match workspace {
-        Some(cause) => Some(cause),
-        None => ledger.check(artifacts, "/artifacts", limits.artifacts_mb, limits.workspace_files).await,
+    let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
+    let most = Most::of_workspace(limits);
+    let most = over.map_or(most, |there| most.or_what_is_there(there));
+    if let Some(over) = ledger.check(workspace, "the workspace", most).await {
+        return Some(over.cause);
     }
+    ledger.check(artifacts, "/artifacts", Most::of_artifacts(limits)).await.map(|over| over.cause)
 }
 
 /// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.
@@ -77,16 +82,25 @@ fn memory(watched: &Watched, life: &Life, resident: u64) -> Option<Cause> {
     if !watched.memory || resident <= limit {
         return None;
     }
-    let exact: u64 = tree(life).into_iter().map(proportional_bytes).sum();
+    let processes = tree(life);
+    let exact = tmp_bytes(&processes) + processes.into_iter().map(proportional_bytes).sum::<u64>();
     (exact > limit).then_some(Cause::Memory)
 }
 
+/// What the processes hold, and what lies in `/tmp`, which is memory too.
 fn resident_bytes(life: &Life) -> u64 {
     let page = rustix::param::page_size() as u64;
-    tree(life).into_iter().map(|pid| {
+    let processes = tree(life);
+    let resident = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
         text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * page
-    }).sum()
+    };
+    tmp_bytes(&processes) + processes.iter().map(resident).sum::<u64>()
+}
+
+fn tmp_bytes(processes: &[u32]) -> u64 {
+    let of_first = processes.first().and_then(|pid| rustix::fs::statfs(format!("/proc/{pid}/root/tmp")).ok());
+    of_first.map_or(0, |stat| stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_bsize.unsigned_abs())
 }
 
 fn proportional_bytes(pid: u32) -> u64 {

@@ -24,6 +24,15 @@ pub(super) enum Proc {
     Empty,
 }
 
+/// How the memory of a sandbox is added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryCount {
+    /// By the kernel, in a cgroup: everything counts.
+    Kernel,
+    /// By looking at processes: a file in memory (`memfd_create`) would not count, so there are none.
+    Processes,
+}
+
 /// What the two plans depend on.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -39,6 +48,8 @@ pub(super) struct Settings {
     pub(super) readable: Vec<String>,
     /// Zero: the kernel has no Landlock.
     pub(super) landlock_abi: u32,
+    /// Who counts memory that belongs to no process.
+    pub(super) memory: MemoryCount,
 }
 
 const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
@@ -100,7 +111,7 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
     if settings.landlock_abi > 0 {
         landlock::complete(&mut plan, settings.landlock_abi);
     }
-    let filter = seccomp::of_seal()?;
+    let filter = seccomp::of_seal(settings.memory)?;
     let program = plan.bytes(&seccomp::to_bytes(&filter));
     let descriptor = plan.bytes(&[(filter.len() as u64).to_ne_bytes(), [0; 8]].concat());
     plan.pointer(descriptor.plus(8), program);

@@ -37,7 +37,14 @@ impl Privilege {
 
 /// Enters a mount namespace where mounts may be made; for an ordinary user that takes a user namespace.
 pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
-    if geteuid().is_root() {
+    if geteuid().is_root() && !is_mapped(SANDBOX_ID, &uid_map()) {
+        // Root of a user namespace of few ids, as in a rootless container: an ordinary user of the host, unless the host's
+        // root has mapped itself.
+        if outside_of(0, &uid_map()) == Some(0) {
+            let cause = format!("user {SANDBOX_ID} is not mapped in this user namespace, and root is the host's");
+            return Err(LaunchError::other("leave root", cause));
+        }
+    } else if geteuid().is_root() {
         if unshare(UnshareFlags::NEWNS).is_ok() {
             receive_mounts()?;
             return Ok(Privilege::Root);
@@ -53,6 +60,24 @@ pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
     }
     receive_mounts()?;
     Ok(Privilege::Ordinary)
+}
+
+fn uid_map() -> String {
+    fs::read_to_string("/proc/self/uid_map").unwrap_or_default()
+}
+
+fn is_mapped(id: u32, map: &str) -> bool {
+    outside_of(id, map).is_some()
+}
+
+/// Who an id is outside this user namespace; the map has lines of inside, outside, count.
+fn outside_of(id: u32, map: &str) -> Option<u32> {
+    map.lines().find_map(|line| {
+        let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u32>().ok());
+        let (inside, outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let distance = id.checked_sub(inside)?;
+        (distance < count).then(|| outside.checked_add(distance))?
+    })
 }
 
 /// Mounts that the host makes later are seen here, but none of ours is seen there.
@@ -82,4 +107,18 @@ pub(super) fn drop_root() -> Result<(), LaunchError> {
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outside_of;
+
+    #[test]
+    fn ids_are_found_in_a_map_of_several_lines() {
+        let map = "         0       1000          1\n         1     100000      65536\n";
+        assert_eq!(outside_of(0, map), Some(1000));
+        assert_eq!(outside_of(61_042, map), Some(161_041));
+        assert_eq!(outside_of(70_000, map), None);
+        assert_eq!(outside_of(0, "0 0 4294967295"), Some(0));
+    }
 }

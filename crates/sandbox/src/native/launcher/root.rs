@@ -4,7 +4,7 @@
 //! child mounts its own. Nothing else of the host is there to be found.
 
 use super::LaunchError;
-use super::confinement::INSIDE_ID;
+use super::confinement::{INSIDE_ID, Proc};
 use super::kernel::{NO_DEVICES, NO_SUID, READ_ONLY, restrict_mount};
 use rustix::fs::{AtFlags, CWD};
 use rustix::mount::{
@@ -39,8 +39,11 @@ const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "lib
 /// Small files of the host that programs need to start and to tell the time; what is missing is left out.
 const COPIED: [&str; 4] = ["etc/ld.so.cache", "etc/ld.so.conf", "etc/localtime", "etc/mime.types"];
 
+/// The step that fails where the host's own `/proc` is masked, as in a container.
+pub(super) const MOUNT_PROC: &str = "mount /proc";
+
 /// Takes detached mounts of all that is shared.
-pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec<Shared>, LaunchError> {
+pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf], proc: Proc) -> Result<Vec<Shared>, LaunchError> {
     let mut all = vec![Shared::folder(Path::new("/usr"), "usr")?, Shared::folder(guest_dir, "coracle")?];
     for name in PROGRAM_FOLDERS {
         let path = Path::new("/").join(name);
@@ -54,6 +57,10 @@ pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec
     for folder in python_folders {
         let target = folder.strip_prefix("/").unwrap_or(folder);
         all.push(Shared::folder(folder, target)?);
+    }
+    if proc == Proc::Empty {
+        // Only for setting up: every child hides it behind an empty folder.
+        all.push(Shared { tree: detached(Path::new("/proc"))?, target: "proc".into(), kind: SharedKind::Folder });
     }
     for name in DEVICES {
         let path = Path::new("/dev").join(name);
@@ -84,7 +91,7 @@ pub(super) fn detached(path: &Path) -> Result<OwnedFd, LaunchError> {
 }
 
 /// Makes the tree and enters it. The caller is in a mount namespace of its own; `scratch` is an empty folder.
-pub(super) fn enter(shared: Vec<Shared>, scratch: &Path) -> Result<(), LaunchError> {
+pub(super) fn enter(shared: Vec<Shared>, proc: Proc, scratch: &Path) -> Result<(), LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(step("make mounts private"))?;
@@ -101,7 +108,9 @@ pub(super) fn enter(shared: Vec<Shared>, scratch: &Path) -> Result<(), LaunchErr
         move_mount(tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
             .map_err(|errno| LaunchError::step(format!("bind /{}", target.display()), errno))?;
     }
-    mount("proc", "proc", "proc", flags | MountFlags::NOEXEC, c"").map_err(step("mount /proc"))?;
+    if proc == Proc::Own {
+        mount("proc", "proc", "proc", flags | MountFlags::NOEXEC, c"").map_err(step(MOUNT_PROC))?;
+    }
     rustix::process::pivot_root(".", ".").map_err(step("pivot_root"))?;
     unmount(".", UnmountFlags::DETACH).map_err(step("leave the old root"))?;
     std::env::set_current_dir("/").map_err(|error| LaunchError::io("enter /", &error))?;

@@ -6,6 +6,7 @@
 //!
 //! Trust boundary: a name added to `ALLOWED` is attack surface of the host's kernel.
 
+use super::confinement::MemoryCount;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter,
     SeccompRule as Rule, TargetArch, sock_filter,
@@ -180,10 +181,13 @@ pub(super) fn of_zygote() -> Result<[BpfProgram; 2], FilterError> {
 }
 
 /// The filter that a child installs last.
-pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
+pub(super) fn of_seal(memory: MemoryCount) -> Result<BpfProgram, FilterError> {
     let mut rules = Rules::new();
     for number in SETTING_UP {
         rules.insert(*number, Vec::new());
+    }
+    if memory == MemoryCount::Processes {
+        rules.insert(libc::SYS_memfd_create, Vec::new());
     }
     let new_namespace =
         NEW_NAMESPACE.iter().map(|flag| rule(&[(0, Op::MaskedEq(*flag as u64), *flag as u64)])).collect::<Result<_, _>>()?;
@@ -250,7 +254,7 @@ pub(super) fn to_bytes(program: &[sock_filter]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALLOWED, ALLOWED_LEGACY, REFUSED, SETTING_UP, of_seal, of_zygote};
+    use super::{ALLOWED, ALLOWED_LEGACY, MemoryCount, REFUSED, SETTING_UP, of_seal, of_zygote};
 
     #[test]
     fn no_call_is_both_allowed_and_refused() {
@@ -262,7 +266,7 @@ mod tests {
     #[test]
     fn the_seal_is_small() {
         // Each child pays for installing it.
-        assert!(of_seal().unwrap().len() < 160, "{}", of_seal().unwrap().len());
+        assert!(of_seal(MemoryCount::Processes).unwrap().len() < 160, "{}", of_seal(MemoryCount::Processes).unwrap().len());
         assert!(of_zygote().unwrap()[0].len() > 200);
     }
 }

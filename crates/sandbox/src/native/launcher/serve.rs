@@ -1,6 +1,6 @@
 //! The launcher's loop: the server's requests in, sandboxes out.
 
-use super::confinement::{Proc, Settings};
+use super::confinement::{MemoryCount, Proc, Settings};
 use super::id_map::IdMaps;
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
@@ -84,6 +84,7 @@ impl<'a> Launcher<'a> {
             last_capability: read("/proc/sys/kernel/cap_last_cap").trim().parse().unwrap_or(OLDEST_LAST_CAPABILITY),
             readable: root::readable(&start.python_folders),
             landlock_abi: kernel::landlock_abi(),
+            memory: if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes },
         };
         let zygote = Zygote::start(&start, &settings, privilege)?;
         Ok(Self {
@@ -111,7 +112,7 @@ impl<'a> Launcher<'a> {
             if server && !self.hear_server()? {
                 return Ok(());
             }
-            self.fork_queued();
+            self.fork_queued()?;
         }
     }
 
@@ -241,7 +242,13 @@ impl<'a> Launcher<'a> {
         rustix::process::waitid(waited, rustix::process::WaitIdOptions::EXITED)
             .map_err(|errno| LaunchError::step("wait for the zygote", errno))?;
         if !self.warm {
-            return Err(LaunchError::other(format!("start {}", self.start.python.display()), zygote.last_words()));
+            let words = zygote.last_words();
+            if self.settings.proc == Proc::Own && words.starts_with(root::MOUNT_PROC) {
+                self.settings.proc = Proc::Empty;
+                self.zygote = Some(Zygote::start(&self.start, &self.settings, self.privilege)?);
+                return Ok(());
+            }
+            return Err(LaunchError::other(format!("start {}", self.start.python.display()), words));
         }
         for (slot, _) in std::mem::take(&mut self.forking) {
             self.say(&Say::PrepareFailed { slot, reason: "the zygote ended".to_owned() }, &[])?;
@@ -253,23 +260,24 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
-    fn fork_queued(&mut self) {
-        while self.forking.len() < FORKS_UNDER_WAY {
-            let Some(order) = self.queue.pop_front() else { return };
+    /// Has sandboxes made, once there is a warm zygote; a lost one is started again.
+    fn fork_queued(&mut self) -> Result<(), LaunchError> {
+        if self.zygote.is_none() && !self.queue.is_empty() {
+            self.warm = false;
+            self.zygote = Some(Zygote::start(&self.start, &self.settings, self.privilege)?);
+        }
+        while self.warm && self.forking.len() < FORKS_UNDER_WAY {
+            let Some(order) = self.queue.pop_front() else { break };
             let slot = order.slot;
             if let Err(error) = self.fork(order) {
-                // If this fails too the server is gone, which the next turn of the loop will see.
-                let _ = self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[]);
+                self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[])?;
             }
         }
+        Ok(())
     }
 
     fn fork(&mut self, Order { slot, rehearse, bind }: Order) -> Result<(), LaunchError> {
         let step = |errno| LaunchError::step("make the sandbox's streams", errno);
-        if self.zygote.is_none() {
-            self.warm = false;
-            self.zygote = Some(Zygote::start(&self.start, &self.settings, self.privilege)?);
-        }
         let Some(zygote) = &self.zygote else { return Ok(()) };
         let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let (channel, guest_channel) = pair(SocketType::STREAM).map_err(step)?;

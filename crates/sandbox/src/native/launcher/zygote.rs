@@ -1,6 +1,6 @@
 //! Starting the zygote: namespaces, the file tree, no rights, the filters, Python.
 
-use super::confinement::{NEW_NAMESPACES, Settings, entering, sealing};
+use super::confinement::{NEW_NAMESPACES, Proc, Settings, entering, sealing};
 use super::kernel::{Forked, exit_now, fork_into, install_filter};
 use super::privilege::{Privilege, drop_root};
 use super::{LaunchError, root, seccomp};
@@ -76,7 +76,7 @@ impl Zygote {
     /// Starts one; it says hello when it is warm.
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-        let shared = root::shared(&start.guest_dir, &start.python_folders)?;
+        let shared = root::shared(&start.guest_dir, &start.python_folders, settings.proc)?;
         let filters = seccomp::of_zygote().map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
@@ -85,7 +85,7 @@ impl Zygote {
         let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
             Forked::Parent(pidfd) => pidfd,
             Forked::Child => {
-                let error = become_zygote(start, privilege, shared, &filters, &theirs, &stderr);
+                let error = become_zygote(start, settings.proc, privilege, shared, &filters, &theirs, &stderr);
                 let _ = rustix::io::write(&stderr, error.to_string().as_bytes());
                 exit_now(70)
             }
@@ -99,7 +99,8 @@ impl Zygote {
             "enter": entering(settings).to_json(),
             "seal": sealing.to_json(),
         });
-        messages::send(ours.as_fd(), &config, &[]).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
+        // If it is gone already, its end and its last words say more than the failure to talk to it.
+        let _ = messages::send(ours.as_fd(), &config, &[]);
         Ok(Self { pidfd, control: ours, complaints: complaints.into() })
     }
 
@@ -116,13 +117,14 @@ impl Zygote {
 /// In the new process: never returns unless something failed.
 fn become_zygote(
     start: &Start,
+    proc: Proc,
     privilege: Privilege,
     shared: Vec<root::Shared>,
     filters: &[seccompiler::BpfProgram; 2],
     control: &OwnedFd,
     stderr: &OwnedFd,
 ) -> LaunchError {
-    match set_up(start, privilege, shared, filters, control, stderr) {
+    match set_up(start, proc, privilege, shared, filters, control, stderr) {
         Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
         Err(error) => error,
     }
@@ -130,6 +132,7 @@ fn become_zygote(
 
 fn set_up(
     start: &Start,
+    proc: Proc,
     privilege: Privilege,
     shared: Vec<root::Shared>,
     filters: &[seccompiler::BpfProgram; 2],
@@ -141,7 +144,7 @@ fn set_up(
     rustix::system::setdomainname(NO_DOMAIN).map_err(step("set the domain name"))?;
     // Not fatal: the score only says who goes first.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    root::enter(shared, &start.run_dir.join("root"))?;
+    root::enter(shared, proc, &start.run_dir.join("root"))?;
     if privilege == Privilege::Root {
         drop_root()?;
     }

@@ -1,0 +1,187 @@
+//! `coracle exec` while it runs: output as it comes, Ctrl-C, readers that go away.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/outcome.rs"]
+mod outcome;
+
+use harness::{Coracle, everybody};
+use outcome::{left_in_run, processes_in};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// Prints a line at once and then waits for long.
+const WAITS: &str = "import time\nprint('started', flush=True)\ntime.sleep(99)";
+
+fn start(coracle: &Coracle, arguments: &[&str]) -> Child {
+    let mut command = coracle.command();
+    command.arg("exec").args(arguments).process_group(0);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
+}
+
+fn wait(child: &mut Child) -> ExitStatus {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if begun.elapsed() > WITHIN {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn assert_nothing_left(coracle: &Coracle, what: &str) {
+    let begun = Instant::now();
+    loop {
+        let mut left = left_in_run(&coracle.home());
+        left.extend(processes_in(coracle.home().parent().unwrap()));
+        if left.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < WITHIN, "{what} as {:?} left {left:?}", coracle.who);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn output_appears_while_the_code_runs_and_in_order() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let code = "import sys, time\nfor i in range(4):\n  print('out', i); time.sleep(0.15); print('err', i, file=sys.stderr); time.sleep(0.15)";
+        let mut command = coracle.command();
+        // Both streams into one pipe, as on a terminal.
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        command.args(["exec", "-c", code]).stdout(writer.try_clone().unwrap()).stderr(writer);
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        let mut lines = BufReader::new(File::from(reader)).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "out 0");
+        assert!(child.try_wait().unwrap().is_none(), "the first line comes before the end");
+        let rest: Vec<String> = lines.map(Result::unwrap).collect();
+        assert_eq!(rest, ["err 0", "out 1", "err 1", "out 2", "err 2", "out 3", "err 3"]);
+        assert_eq!(wait(&mut child).code(), Some(0));
+    }
+}
+
+#[test]
+fn a_signal_cancels_and_leaves_nothing() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+            let mut child = start(&coracle, &["-c", WAITS]);
+            child.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
+            kill_process(pid(&child), signal).unwrap();
+            assert_eq!(wait(&mut child).code(), Some(130), "{signal:?} as {who:?}");
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            assert_eq!(stderr, "error: the execution was cancelled\n", "{signal:?} as {who:?}");
+            // Without waiting: it was cleaned up before the program ended.
+            assert_eq!(left_in_run(&coracle.home()), Vec::<String>::new(), "{signal:?} as {who:?}");
+            assert_nothing_left(&coracle, "a signal");
+        }
+        // The control: nobody sends a signal.
+        assert_eq!(wait(&mut start(&coracle, &["-c", &WAITS.replace("99", "0.1")])).code(), Some(0));
+    }
+}
+
+/// A terminal sends Ctrl-C to the whole group, the launcher and its like among it.
+#[test]
+fn a_ctrl_c_from_the_terminal_still_gives_the_result() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let mut child =
+            start(&coracle, &["--json", "-c", &WAITS.replace("print", "open('/workspace/up', 'w'); print")]);
+        let up = coracle.home().join("workspaces/local/files/up");
+        let begun = Instant::now();
+        while !up.exists() {
+            assert!(begun.elapsed() < WITHIN, "the code does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        kill_process_group(pid(&child), Signal::INT).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(130), "as {who:?}");
+        let execution: serde_json::Value = serde_json::from_reader(child.stdout.take().unwrap()).unwrap();
+        assert_eq!((&execution["error_code"], &execution["stdout"]), (&"cancelled".into(), &"started\n".into()));
+        assert_eq!(left_in_run(&coracle.home()), Vec::<String>::new(), "as {who:?}");
+        assert_nothing_left(&coracle, "Ctrl-C");
+    }
+}
+
+#[test]
+fn a_signal_at_any_moment_and_a_second_one_leave_nothing() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        for step in 0..14 {
+            let mut child = start(&coracle, &["-c", WAITS]);
+            std::thread::sleep(Duration::from_millis(step * 9));
+            kill_process_group(pid(&child), Signal::INT).unwrap();
+            if step % 2 == 0 {
+                // It may be gone already.
+                let _ = kill_process(pid(&child), Signal::INT);
+            }
+            let status = wait(&mut child);
+            // Before the program listens, the signal ends it as it ends any program.
+            let early = std::os::unix::process::ExitStatusExt::signal(&status) == Some(2);
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            assert!(early || status.code() == Some(130), "after {} ms as {who:?}: {status:?} {stderr}", step * 9);
+        }
+        // What an early signal left, the next start removes.
+        assert_eq!(coracle.exec(&["-c", "6 * 7"]).stdout, b"42\n");
+        assert_nothing_left(&coracle, "signals");
+    }
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_error() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let mut child = start(&coracle, &["--timeout", "20", "-l", "bash", "-c", "yes | head -c 3000000"]);
+        let mut first = String::new();
+        BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        assert_eq!(first, "y\n");
+        let status = wait(&mut child);
+        let mut stderr = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!((status.code(), stderr.as_str()), (Some(0), ""), "as {who:?}");
+        assert_nothing_left(&coracle, "a closed pipe");
+    }
+}
+
+#[test]
+fn a_program_without_standard_streams_works() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let words = |command: &std::process::Command| -> Vec<String> {
+            let quoted = |word: &std::ffi::OsStr| format!("'{}'", word.to_str().unwrap());
+            std::iter::once(command.get_program()).chain(command.get_args()).map(quoted).collect()
+        };
+        let mut command = coracle.command();
+        command.args(["exec", "-c", "open(\"made\", \"w\").write(\"x\")"]);
+        let script = format!("{} <&- >&- 2>&-", words(&command).join(" "));
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).env("CORACLE_HOME", coracle.home()).current_dir("/");
+        let mut child = shell.spawn().unwrap();
+        let status = wait(&mut child);
+        assert!(coracle.home().join("workspaces/local/files/made").exists(), "as {who:?}: {status:?}");
+        assert_nothing_left(&coracle, "no streams");
+    }
+}

@@ -1,0 +1,222 @@
+//! Limits that `coracle exec` has no option for, set small: files, folders and quotas.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/lab.rs"]
+mod lab;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/outcome.rs"]
+mod outcome;
+
+use coracle_types::ErrorCode;
+use coracle_types::{Execution, Language, Limits};
+use harness::{Coracle, everybody};
+use lab::{Lab, error_code};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_mins(10);
+
+fn lab(limits: Limits) -> Lab {
+    Lab::new(limits, 0, LONG)
+}
+
+fn assert_limit(execution: &Execution, code: ErrorCode, words: &str) {
+    let failure = execution.failure.as_ref().unwrap_or_else(|| panic!("no failure: {execution:?}"));
+    assert_eq!(failure.error_code, code, "{execution:?}");
+    assert!(failure.error.contains(words), "{failure:?}");
+    assert!(failure.hint.is_some(), "{failure:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workspace_has_a_quota_and_deleting_helps() {
+    let lab = lab(Limits { workspace_mb: 20, ..Limits::default() });
+    let write = |megabytes: u32| {
+        format!(
+            "
+import time
+for i in range({megabytes}): open(f'/workspace/{{i}}', 'wb').write(b'x' * 1_000_000)
+time.sleep(1)"
+        )
+    };
+    assert_eq!(error_code(&lab.python(&write(10)).await), None);
+    let over = lab.python(&write(60)).await;
+    assert_limit(&over, ErrorCode::Disk, "the limit is 20 MB");
+    // Now only deleting works, and reading.
+    assert_limit(
+        &lab.python("open('/workspace/more', 'wb', buffering=0).write(b'x')").await,
+        ErrorCode::Disk,
+        "File too large",
+    );
+    let deleted = lab.python("import os\nfor name in os.listdir('.'): os.remove(name)").await;
+    assert_eq!(error_code(&deleted), None, "{deleted:?}");
+    assert_eq!(error_code(&lab.python(&write(5)).await), None);
+    lab.close().await;
+}
+
+/// Each start looks at what is there: many small runs do not add up to more than the quota.
+#[test]
+fn a_workspace_that_was_filled_by_earlier_programs_is_full() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let full = coracle.workspace().join("full");
+        let file = std::fs::File::create(&full).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1_100_000_000).unwrap();
+        coracle.own(&full);
+        let write = "open('/workspace/more', 'wb', buffering=0).write(b'x')";
+        let execution = coracle.run("python", write, &[]);
+        assert_eq!(execution["error_code"], "disk", "as {who:?}: {execution:#}");
+        coracle.python("import os, time; os.remove('/workspace/full'); time.sleep(0.5)");
+        assert_eq!(coracle.python(write), 1, "as {who:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workspace_holds_so_many_files() {
+    let lab = lab(Limits { workspace_files: 1_000, ..Limits::default() });
+    let make = |many: &str| {
+        format!(
+            "
+import os, time
+for i in range({many}): os.close(os.open(f'/workspace/{{i}}', os.O_CREAT | os.O_WRONLY))
+time.sleep(0.5)"
+        )
+    };
+    assert_eq!(error_code(&lab.python(&make("900")).await), None);
+    assert_limit(&lab.python(&make("1_000_000")).await, ErrorCode::Disk, "files and folders: the limit is 1000");
+    let deleted = lab.execute(lab.request(Language::Bash, "find /workspace -type f -delete")).await;
+    assert_eq!(error_code(&deleted), None, "{deleted:?}");
+    assert_eq!(error_code(&lab.python("open('/workspace/a', 'w').write('x')").await), None);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn artifacts_have_a_quota() {
+    let lab = lab(Limits { artifacts_mb: 20, ..Limits::default() });
+    let write = |megabytes: u32| {
+        format!(
+            "
+import time
+for i in range({megabytes}): open(f'/artifacts/{{i}}', 'wb').write(b'x' * 1_000_000)
+time.sleep(1)"
+        )
+    };
+    let under = lab.python(&write(10)).await;
+    assert_eq!((error_code(&under), under.artifacts.len()), (None, 10));
+    assert_limit(&lab.python(&write(60)).await, ErrorCode::Disk, "/artifacts holds");
+    assert_eq!(error_code(&lab.python(&write(10)).await), None);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
+    let lab =
+        lab(Limits { tmp_mb: 5, file_mb: 3, output_bytes: 4_096, open_files: 32, processes: 8, ..Limits::default() });
+    let fill = |many: u32| format!("for i in range({many}): open(f'/tmp/{{i}}', 'wb').write(b'x' * 1_000_000)");
+    assert_limit(&lab.python(&fill(6)).await, ErrorCode::Disk, "No space left");
+    assert_eq!(error_code(&lab.python(&fill(4)).await), None);
+    assert_limit(&lab.python("open('a', 'wb').write(b'x' * 3_100_000)").await, ErrorCode::Disk, "File too large");
+    assert_eq!(error_code(&lab.python("open('a', 'wb').write(b'x' * 2_900_000)").await), None);
+    assert_limit(&lab.python("print('x' * 4_096)").await, ErrorCode::Output, "4096 bytes");
+    assert_eq!(error_code(&lab.python("print('x' * 4_000)").await), None);
+    assert_limit(
+        &lab.python("files = [open('/dev/null') for _ in range(32)]").await,
+        ErrorCode::Files,
+        "Too many open files",
+    );
+    assert_eq!(error_code(&lab.python("files = [open('/dev/null') for _ in range(16)]").await), None);
+    let fork = |many: u32| {
+        format!("import os, time\nfor _ in range({many}):\n  if os.fork() == 0: time.sleep(5); os._exit(0)")
+    };
+    assert_limit(&lab.python(&fork(9)).await, ErrorCode::Processes, "temporarily unavailable");
+    assert_eq!(error_code(&lab.python(&fork(5)).await), None);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_nested_too_deeply_are_refused_and_can_be_removed() {
+    let lab = lab(Limits::default());
+    let nest = |depth: u32| {
+        format!(
+            "
+import os, time
+for _ in range({depth}):
+    os.mkdir('d'); os.chdir('d')
+for i in range(5_000): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))
+time.sleep(0.5)"
+        )
+    };
+    assert_eq!(error_code(&lab.python(&nest(100)).await), None);
+    let cleaned = lab.execute(lab.request(Language::Bash, "rm -rf d")).await;
+    assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
+    assert_limit(&lab.python(&nest(2_000)).await, ErrorCode::Disk, "nested deeper than");
+    let cleaned = lab.execute(lab.request(Language::Bash, "rm -rf d")).await;
+    assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_that_make_no_sense_are_refused() {
+    let lab = lab(Limits::default());
+    let wrong = [
+        Limits { wall_ms: 0, ..Limits::default() },
+        Limits { memory_mb: 1, ..Limits::default() },
+        Limits { processes: 0, ..Limits::default() },
+        Limits { open_files: u64::MAX, ..Limits::default() },
+        Limits { output_tokens: u64::MAX, ..Limits::default() },
+    ];
+    for limits in wrong {
+        let mut request = lab.request(Language::Python, "1");
+        request.limits = limits.clone();
+        let execution = lab.execute(request).await;
+        assert_eq!(error_code(&execution), Some(ErrorCode::InvalidRequest), "{limits:?}");
+    }
+    assert_eq!(lab.python("1").await.result, Some(1.into()));
+    lab.close().await;
+}
+
+/// Artifacts that nobody collected, deeper than a plain removal can follow: the next start still removes them.
+#[test]
+fn what_a_killed_program_left_is_removed_however_deep() {
+    let code = "import os, time\nos.chdir('/artifacts')\nfor _ in range(3_000):\n  os.mkdir('d'); os.chdir('d')\nprint('deep', flush=True)\ntime.sleep(99)";
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        // Too deep is an error when it is noticed, which a busy disk may bring about: then once more.
+        let mut child = loop {
+            let mut command = coracle.command();
+            let mut child = command.args(["exec", "-c", code]).stdout(Stdio::piped()).spawn().unwrap();
+            if child.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).is_ok() {
+                break child;
+            }
+            child.wait().unwrap();
+        };
+        let pids: Vec<i32> = outcome::processes_in(coracle.home().parent().unwrap())
+            .iter()
+            .filter(|process| process.contains("__launcher"))
+            .map(|process| process.split(' ').nth(1).unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(pids.len(), 1, "as {who:?}: the launcher");
+        for pid in [i32::try_from(child.id()).unwrap(), pids[0]] {
+            kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+        }
+        child.wait().unwrap();
+        assert_eq!(outcome::left_in_run(&coracle.home()).len(), 1, "the folder of the killed instance");
+        let begun = Instant::now();
+        // The first start may find the killed ones still going.
+        loop {
+            let next = coracle.run("python", "6 * 7", &[]);
+            assert_eq!(next["result"], 42, "as {who:?}: {next:#}");
+            if outcome::left_in_run(&coracle.home()).is_empty() {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "as {who:?}: the folder is still there");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Where the host's own `/proc` is partly hidden, as in a container, the kernel lets nobody mount another. Sandboxes then
+//! have an empty one, never the host's.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+
+use harness::{As, Coracle};
+use serde_json::{Value, json};
+use std::process::Command;
+
+/// Runs the program as the root of a user namespace, after a preparation by the shell.
+fn listing_of_proc(coracle: &Coracle, preparation: &str) -> Value {
+    let exec = coracle.command();
+    let mut command = Command::new(exec.get_program());
+    let mut arguments: Vec<_> = exec.get_args().collect();
+    let program = arguments.pop().map_or_else(|| exec.get_program().to_owned(), ToOwned::to_owned);
+    if !arguments.is_empty() {
+        command.args(&arguments);
+    }
+    let script = format!("{preparation} exec \"$0\" exec --json -c 'import os; sorted(os.listdir(\"/proc\"))'");
+    let unshare = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c"];
+    if arguments.is_empty() {
+        command = Command::new("unshare");
+        command.args(unshare.iter().skip(1));
+    } else {
+        command.args(unshare);
+    }
+    let output = command.arg(script).arg(program).env("CORACLE_HOME", coracle.home()).current_dir("/").output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn a_masked_proc_gives_an_empty_one_and_a_whole_one_gives_its_own() {
+    let coracle = Coracle::new(As::Ordinary);
+    let whole = listing_of_proc(&coracle, "");
+    assert_eq!((&whole["success"], &whole["result"]), (&json!(true), &json!(["1", "self", "thread-self"])), "{whole:#}");
+    let masked = listing_of_proc(&coracle, "mount -t tmpfs none /proc/driver &&");
+    assert_eq!((&masked["success"], &masked["result"]), (&json!(true), &json!([])), "{masked:#}");
+    assert_eq!(masked["limits"]["tier"], "native-partial");
+}

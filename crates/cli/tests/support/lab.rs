@@ -1,0 +1,76 @@
+//! The engine on the native backend inside the test program, for what `coracle exec` has no option for.
+
+use coracle_engine::{Engine, EngineConfig, Request};
+use coracle_sandbox::{NativeBackend, NativeConfig};
+use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// No execution of these tests takes longer; one that does is a hang.
+const HARD: Duration = Duration::from_secs(90);
+
+/// An engine with a data folder of its own.
+pub(crate) struct Lab {
+    pub(crate) engine: Engine,
+    pub(crate) backend: Arc<NativeBackend>,
+    pub(crate) home: TempDir,
+    pub(crate) limits: Limits,
+}
+
+impl Lab {
+    /// Sandboxes are prepared with these limits, and executions ask for the same.
+    pub(crate) fn new(limits: Limits, pool: usize, session_idle: Duration) -> Self {
+        let home = TempDir::new().unwrap();
+        let config = NativeConfig {
+            home: home.path().to_owned(),
+            launcher: env!("CARGO_BIN_EXE_coracle").into(),
+            python: None,
+            pool,
+            preload: false,
+            require_full_isolation: false,
+            limits: limits.clone(),
+        };
+        let backend = Arc::new(NativeBackend::new(config));
+        let config = EngineConfig { home: home.path().to_owned(), session_idle };
+        let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend));
+        Self { engine, backend, home, limits }
+    }
+
+    /// A request of one user, without a session.
+    pub(crate) fn request(&self, language: Language, code: &str) -> Request {
+        let mut request = Request::new(UserId::new("ada").unwrap(), language, code);
+        request.limits = self.limits.clone();
+        request
+    }
+
+    /// A request in a session of that user.
+    pub(crate) fn in_session(&self, session: &str, language: Language, code: &str) -> Request {
+        let mut request = self.request(language, code);
+        request.session = Some(SessionId::new(session).unwrap());
+        request
+    }
+
+    /// Runs it to its end; panics if it hangs.
+    pub(crate) async fn execute(&self, request: Request) -> Execution {
+        let code = request.code.clone();
+        let executed = tokio::time::timeout(HARD, self.engine.execute(request)).await;
+        executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"))
+    }
+
+    pub(crate) async fn python(&self, code: &str) -> Execution {
+        self.execute(self.request(Language::Python, code)).await
+    }
+
+    /// Ends everything; nothing may be left.
+    pub(crate) async fn close(self) {
+        tokio::time::timeout(HARD, self.engine.shutdown()).await.expect("the engine shuts down");
+        let left = crate::outcome::left_in_run(self.home.path());
+        assert_eq!(left, Vec::<String>::new());
+        assert_eq!(crate::outcome::processes_in(self.home.path()), Vec::<String>::new());
+    }
+}
+
+pub(crate) fn error_code(execution: &Execution) -> Option<ErrorCode> {
+    execution.failure.as_ref().map(|failure| failure.error_code)
+}
