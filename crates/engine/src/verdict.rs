@@ -57,7 +57,8 @@ impl Ending {
             }
             Self::Protocol(what) => {
                 let hint = "something in the sandbox wrote to Coracle's own channel; do not touch descriptors that the code did not open";
-                (KILLED, Some(failure(ErrorCode::GuestProtocol, format!("the sandbox broke the protocol and was killed: {what}"), hint)))
+                let what = capped(format!("the sandbox broke the protocol and was killed: {what}"));
+                (KILLED, Some(failure(ErrorCode::GuestProtocol, what, hint)))
             }
             Self::NoSandbox(error) => (1, Some(no_sandbox(&error))),
         }
@@ -65,7 +66,7 @@ impl Ending {
 }
 
 fn no_sandbox(error: &SandboxError) -> Failure {
-    let text = error.to_string();
+    let text = capped(error.to_string());
     match error {
         SandboxError::Workspace { .. } => failure(ErrorCode::InvalidRequest, text, "give a folder that exists and that you may write to"),
         SandboxError::Python(_) => {
