@@ -79,7 +79,7 @@ fn request(session: Option<u64>) -> Request {
 
 /// Two executions with one guest, in a session if the seed says so; what they came to.
 async fn converse(engine: Engine, seed: u64) -> Vec<Execution> {
-    let session = (seed % 3 == 0).then_some(seed);
+    let session = seed.is_multiple_of(3).then_some(seed);
     let mut all = Vec::new();
     for _ in 0..if session.is_some() { 2 } else { 1 } {
         let begun = Instant::now();
@@ -100,7 +100,7 @@ async fn fuzz(first: u64, most: usize) {
         let mut backends = Vec::new();
         for seed in next..next + AT_ONCE as u64 {
             let backend = FakeBackend::new(vec![script(move |guest| play(guest, seed))]);
-            let config = EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_secs(60) };
+            let config = EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_mins(1) };
             let engine = Engine::new(config, backend.clone());
             backends.push((seed, engine.clone(), backend));
             running.spawn(converse(engine, seed));
