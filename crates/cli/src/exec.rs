@@ -157,9 +157,10 @@ async fn cancel_on_signal(cancel: CancellationToken) {
     std::process::exit(130);
 }
 
-/// Writes output as it comes.
+/// Writes output as it comes. Holds no lock between two pieces: the log goes to standard error too, and whoever writes
+/// to it would wait for the end of the output, which may be waiting for them.
 fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
-    let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     while let Some(Event::Output { stream, bytes }) = listener.blocking_recv() {
         match stream {
             OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,

@@ -1,6 +1,6 @@
 //! One running Coracle: its folder below `run/`, held by a lock, and the clean-up of those whose lock nobody holds.
 
-use super::cgroup;
+use super::{cgroup, disk};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
 use std::io;
@@ -40,10 +40,9 @@ impl Instance {
     /// Removes everything of this instance. Its processes must be gone or going.
     pub(crate) fn remove(dir: &Path) {
         cgroup::remove_recorded(dir);
-        if let Err(error) = fs::remove_dir_all(dir)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(dir = %dir.display(), %error, "the instance's folder could not be removed");
+        // Sandboxes have left their artifacts in it: not a tree to be trusted.
+        if let Err(errno) = disk::remove(dir) {
+            tracing::warn!(dir = %dir.display(), %errno, "the instance's folder could not be removed");
         }
     }
 }
