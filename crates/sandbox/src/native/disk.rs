@@ -236,7 +236,7 @@ mod tests {
         }
         let seen = usage(&top).unwrap();
         assert!(seen.too_deep && seen.files > MAX_DEPTH as u64);
-        fs::set_permissions(&top, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&top, fs::Permissions::from_mode(0o0)).unwrap();
         remove(&top).unwrap();
         assert!(!top.exists());
         assert_eq!(fs::read_to_string(outside).unwrap(), "keep");
