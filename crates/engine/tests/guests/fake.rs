@@ -233,3 +233,10 @@ impl Drop for FakeControl {
         self.0.kill.cancel();
     }
 }
+
+/// The fake is a backend too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_fake_keeps_the_contract() {
+    let folder = TempDir::new().unwrap();
+    crate::contract::holds(FakeBackend::new(Vec::new()).as_ref(), folder.path()).await;
+}

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../../../sandbox/tests/support/contract.rs"]
+mod contract;
 mod conversations;
 mod fake;
 mod lies;
