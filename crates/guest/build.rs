@@ -16,9 +16,9 @@ fn main() -> io::Result<()> {
     let mut hasher = DefaultHasher::new();
     let mut code = String::from("/// The Python package `coracle_guest`: names and contents.\npub const FILES: &[(&str, &str)] = &[\n");
     for name in names {
-        let path = folder.join(&name);
-        (&name, fs::read(&path)?).hash(&mut hasher);
-        writeln!(code, "    ({name:?}, include_str!({path:?})),").map_err(io::Error::other)?;
+        (&name, fs::read(folder.join(&name))?).hash(&mut hasher);
+        let source = format!(r#"concat!(env!("CARGO_MANIFEST_DIR"), "/python/coracle_guest/{name}")"#);
+        writeln!(code, "    ({name:?}, include_str!({source})),").map_err(io::Error::other)?;
     }
     writeln!(code, "];\n\n/// Changes when any of the files does.\npub const DIGEST: u64 = {:#x};", hasher.finish())
         .map_err(io::Error::other)?;

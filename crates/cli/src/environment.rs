@@ -19,7 +19,8 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
         return std::path::absolute(&home).with_context(|| format!("{HOME} is {}", home.display()));
     }
     let user = std::env::home_dir().filter(|home| home.is_absolute());
-    user.map(|home| home.join(".coracle")).with_context(|| format!("no home folder is known: set {HOME} to a folder for Coracle's data"))
+    user.map(|home| home.join(".coracle"))
+        .with_context(|| format!("no home folder is known: set {HOME} to a folder for Coracle's data"))
 }
 
 /// The interpreter that was asked for.

@@ -126,17 +126,14 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
     }
     let most = coracle_engine::MAX_CODE_BYTES as u64 + 1;
     let mut bytes = Vec::new();
-    let name = match arguments.file.as_deref().filter(|file| file.as_os_str() != "-") {
-        Some(file) => {
-            let name = file.display().to_string();
-            let opened = std::fs::File::open(file).with_context(|| format!("cannot open {name}"))?;
-            opened.take(most).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
-            name
-        }
-        None => {
-            std::io::stdin().lock().take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
-            "standard input".to_owned()
-        }
+    let name = if let Some(file) = arguments.file.as_deref().filter(|file| file.as_os_str() != "-") {
+        let name = file.display().to_string();
+        let opened = std::fs::File::open(file).with_context(|| format!("cannot open {name}"))?;
+        opened.take(most).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+        name
+    } else {
+        std::io::stdin().lock().take(most).read_to_end(&mut bytes).context("cannot read standard input")?;
+        "standard input".to_owned()
     };
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }

@@ -3,9 +3,13 @@
 //! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
 //! backend. Standard output is data; everything else goes to standard error.
 
+mod bench;
+mod doctor;
 mod environment;
 mod exec;
+mod process_tree;
 mod status;
+mod timing;
 mod wiring;
 
 use clap::{Parser, Subcommand};
@@ -13,16 +17,31 @@ use std::process::ExitCode;
 
 /// Lets an AI agent write code that calls tools, in a small sealed sandbox.
 #[derive(Debug, Parser)]
-#[command(name = "coracle", version, propagate_version = true)]
+#[command(name = "coracle", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
+const AFTER_HELP: &str = "\
+Examples:
+  coracle exec -c 'print(6*7)'                    Python, in a sandbox of its own
+  coracle exec --lang bash --workspace data x.sh  a script, on the files of one folder
+  coracle doctor                                  is it safe here, and what is missing?
+
+Environment:
+  CORACLE_HOME    the data folder [default: ~/.coracle]
+  CORACLE_PYTHON  the interpreter for sandboxes [default: the system's python3]
+  CORACLE_LOG     what is logged to standard error [default: warn]";
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
+    /// Say what this machine's sandboxes really enforce, by trying it.
+    Doctor(doctor::DoctorArguments),
+    /// Measure Coracle beside its peers and the floor, in one run.
+    Bench(bench::BenchArguments),
 }
 
 fn main() -> ExitCode {
@@ -31,8 +50,11 @@ fn main() -> ExitCode {
         return coracle_sandbox::launcher_main();
     }
     environment::start_log();
+    raise_open_files();
     let outcome = match Arguments::parse().command {
         Command::Exec(arguments) => exec::run(arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {
         Ok(status) => status.into(),
@@ -48,4 +70,14 @@ fn main() -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(broken))
+}
+
+/// Every sandbox takes some descriptors, and the usual soft limit is meant for programs that use `select`. Sandboxes have
+/// a limit of their own.
+fn raise_open_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
+    }
 }

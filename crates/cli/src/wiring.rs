@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An interpreter of a session that nobody uses ends after this time.
-const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+const SESSION_IDLE: Duration = Duration::from_mins(30);
 
 /// How sandboxes are kept.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 
-from coracle_guest import calls, channel, interpreter, reserve, streams
+from coracle_guest import calls, channel, interpreter, reserve, sources, streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,17 +22,21 @@ _FRAME_ROOM = 64 * 1024
 """What a `done` frame may need besides its result."""
 
 
-def warm() -> None:
+def warm(output: streams.Streams | None = None) -> None:
     """Take the path of a first run once, so that its code and data are in memory; nothing of it stays behind."""
     reader, writer = os.pipe()
     mask = pthread_sigmask(SIG_BLOCK, ())
     try:
-        channel.send(writer, {"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
-        request = channel.receive(reader)
-        if request is not None:
-            answer = interpreter.Interpreter(None, reserve.Reserve()).run(request["code"], {}, request["result_bytes"])
-            channel.send(writer, {"type": "done", "id": 1, **answer})
+        calls.Link(writer).send({"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
+        request = calls.Link(reader).next_request()
+        if output is not None:
+            output.prepare()
+        if _is_run(request):
+            scratch = interpreter.Interpreter(output, reserve.Reserve())
+            answer = scratch.run(request["code"], {}, request["result_bytes"])
+            calls.Link(writer).send({"type": "done", "id": 1, **answer})
             channel.receive(reader)
+        sources.forget()
     finally:
         pthread_sigmask(SIG_SETMASK, mask)
         os.close(reader)
@@ -49,30 +53,50 @@ values
 
 def serve(fd: int) -> NoReturn:
     """Serve the host over the connected stream socket `fd`; the process ends with the stream."""
-    try:
-        os.set_inheritable(fd, False)
-        link = calls.attach(fd)
-        agent = _Agent()
-        while True:
-            request = link.next_request()
-            answer = agent.run(request)
-            link.send({"type": "done", "id": request["id"], **answer})
-            agent.tidy()
-    except BrokenPipeError:
-        # The host is gone; nobody is left to tell.
-        os._exit(0)
-    except BaseException:
-        os._exit(calls.PROTOCOL_STATUS)
+    agent = Agent(fd)
+    agent.adopt()
+    agent.serve()
 
 
-class _Agent:
-    """What lives as long as the process: the streams, a reserve, and the user's interpreter."""
+class Agent:
+    """What lives as long as the process: the channel, the streams, a reserve, and the user's interpreter.
 
-    def __init__(self) -> None:
+    Only numbers of descriptors are kept, so it can be made in the zygote, once for all its children; each of them
+    then adopts the descriptors that it really has.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._link = calls.attach(fd)
         self._streams = streams.Streams()
         self._reserve = reserve.Reserve()
         self._python = interpreter.Interpreter(self._streams, self._reserve)
         self._python.install()
+
+    def adopt(self) -> None:
+        """Take the descriptors of this process: the channel, standard output and standard error."""
+        os.set_inheritable(self._fd, False)
+        self._streams.adopt()
+        self._streams.prepare()
+        self._reserve.take()
+
+    def rehearse(self) -> None:
+        """Touch in advance what a first run will touch."""
+        warm(self._streams)
+
+    def serve(self) -> NoReturn:
+        """Carry out runs until the host goes away."""
+        try:
+            while True:
+                request = self._link.next_request()
+                answer = self.run(request)
+                self._link.send({"type": "done", "id": request["id"], **answer})
+                self.tidy()
+        except BrokenPipeError:
+            # The host is gone; nobody is left to tell.
+            os._exit(0)
+        except BaseException:
+            os._exit(calls.PROTOCOL_STATUS)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one run; a request that makes no sense ends the process."""

@@ -57,7 +57,7 @@ class Plan:
                 fixed.append(0)
                 late.append((position, kind == "result", value))
         fixed += [0] * (6 - len(fixed))
-        return step["name"], step["number"], fixed, late, step.get("keep"), step.get("poke"), step.get("ignore", False)
+        return step["name"], step["number"], fixed, late, step.get("keep"), step.get("poke")
 
     def run(self, parameters: tuple[int, ...] = ()) -> None:
         """Makes the calls in order; raises `StepFailed` at the first that fails."""
@@ -65,11 +65,11 @@ class Plan:
         for word, parameter in self._fills:
             word.value = parameters[parameter]
         call = _syscall
-        for name, number, fixed, late, keep, poke, ignore in self._steps:
+        for name, number, fixed, late, keep, poke in self._steps:
             for position, is_result, index in late:
                 fixed[position] = results[index] if is_result else parameters[index]
             value = call(number, *fixed)
-            if value == -1 and not ignore:
+            if value == -1:
                 raise StepFailed(name, ctypes.get_errno())
             if keep is not None:
                 results[keep] = value

@@ -17,13 +17,13 @@ class Reserve:
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
-        self._memory = bytearray()
+        self._memory = b""
 
     def take(self) -> None:
         """Set aside what is missing, as far as it can be had."""
         try:
-            # Zeroed pages that are never touched: this is address space, not memory in use.
-            self._memory = self._memory or bytearray(_MEMORY)
+            # Zeroed pages that are never touched (a bytearray would touch them): address space, not memory in use.
+            self._memory = self._memory or bytes(_MEMORY)
             while len(self._descriptors) < _DESCRIPTORS:
                 self._descriptors.append(os.dup(2))
         except (OSError, MemoryError):
@@ -32,7 +32,7 @@ class Reserve:
 
     def give_up(self) -> None:
         """Make it all available."""
-        self._memory = bytearray()
+        self._memory = b""
         while self._descriptors:
             try:
                 os.close(self._descriptors.pop())

@@ -34,6 +34,15 @@ def register(name: str, source: str) -> None:
         _publish(linecache)
 
 
+def forget() -> None:
+    """As if nothing had ever run."""
+    linecache = sys.modules.get("linecache")
+    for name in _sources:
+        if linecache is not None:
+            linecache.cache.pop(name, None)
+    _sources.clear()
+
+
 def show_all() -> None:
     """Make sure that tracebacks made now show lines, even if the user's code has emptied the cache."""
     import linecache

@@ -19,11 +19,15 @@ class Streams:
     """The three standard streams and what is needed to make them again."""
 
     def __init__(self) -> None:
-        # Copies that the code does not know of. They are not inherited by programs that it starts.
-        self._copies = {fd: os.dup(fd) for fd in (1, 2)}
+        self._copies: dict[int, int] = {}
         self._stdout = _writer(1, "<stdout>")
         self._stderr = _writer(2, "<stderr>")
         self._stdin = sys.stdin
+
+    def adopt(self) -> None:
+        """Remember what is behind the standard streams now."""
+        # Copies that the code does not know of. They are not inherited by programs that it starts.
+        self._copies = {fd: os.dup(fd) for fd in (1, 2)}
 
     def prepare(self) -> None:
         """Give the next run working streams."""

@@ -17,7 +17,7 @@ import sys
 
 import _socket
 
-from coracle_guest import agent, channel, confine
+from coracle_guest import agent, channel, confine, hot_pages, text_pages
 
 PROTOCOL = 1
 
@@ -25,21 +25,21 @@ PROTOCOL = 1
 CONTROL = 3
 CHANNEL = 3
 BINDING = 4
-FIRST_UNUSED = 5
+ARTIFACTS = 5
+FIRST_UNUSED = 6
 
 EXIT_BROKEN = 70
 
 _CLONE_PIDFD = 0x1000
 _SIGCHLD = 17
-_MESSAGE = 1 << 20
+_CONFIG_BYTES = 1 << 20
+_MESSAGE_BYTES = 4096
 
 
 def main() -> None:
     """Serves the launcher until it goes away."""
-    import json
-
     control = _socket.socket(fileno=CONTROL)
-    config = json.loads(control.recv(_MESSAGE))
+    config = channel.loads(control.recv(_CONFIG_BYTES).decode())
     sys.path[:] = _path()
     if config["preload"]:
         _preload()
@@ -49,11 +49,18 @@ def main() -> None:
     clone = config["syscalls"]["clone"]
     close_range = config["syscalls"]["close_range"]
     runtime = "python {}.{}.{}".format(*sys.version_info[:3])
-    agent.warm()
+    # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
+    os.dup2(2, 1)
+    prepared = agent.Agent(CHANNEL)
+    prepared.rehearse()
     # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
+    hot: list[tuple[int, int]] = []
+    if config["preload"]:
+        text_pages.keep_mapped()
+        hot = hot_pages.learn(clone, lambda: _rehearse(prepared))
     gc.collect()
     gc.freeze()
-    control.send(json.dumps({"op": "hello", "version": sys.version_info[:3]}).encode())
+    control.send(b'{"op":"hello","version":[%d,%d,%d]}' % sys.version_info[:3])
 
     poller = select.epoll()
     poller.register(CONTROL, select.EPOLLIN)
@@ -72,11 +79,11 @@ def main() -> None:
             message, fds = _receive(control)
             if not message:
                 os._exit(0)
-            request = json.loads(message)
+            request = channel.loads(message.decode())
             slot = request["slot"]
             pid = confine.syscall(clone, clone_flags, 0, pidfd_address)
             if pid == 0:
-                _child(request, fds, enter, seal, close_range, runtime)
+                _child(request, fds, prepared, hot, enter, seal, close_range, runtime)
             for fd in fds:
                 os.close(fd)
             if pid < 0:
@@ -87,6 +94,13 @@ def main() -> None:
             poller.register(own, select.EPOLLIN)
             rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", own))]
             control.sendmsg([b'{"op":"forked","slot":%d}' % slot], rights)
+
+
+def _rehearse(prepared: agent.Agent) -> None:
+    """What a child does, as far as it can be done without becoming one."""
+    _reseed()
+    prepared.adopt()
+    prepared.rehearse()
 
 
 def _path() -> list[str]:
@@ -115,7 +129,7 @@ def _preload() -> None:
 
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     """One message and the descriptors that came with it."""
-    message, ancillary, _, _ = socket.recvmsg(_MESSAGE, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
+    message, ancillary, _, _ = socket.recvmsg(_MESSAGE_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, data in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
@@ -123,29 +137,38 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     return message, fds
 
 
-def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Plan, close_range: int, runtime: str) -> None:
+def _child(
+    request: dict,
+    fds: list[int],
+    prepared: agent.Agent,
+    hot: list[tuple[int, int]],
+    enter: confine.Plan,
+    seal: confine.Plan,
+    close_range: int,
+    runtime: str,
+) -> None:
     """From the fork to the end of the sandbox; never returns.
 
     Before `seal` nothing foreign is read; after it nothing of the confinement can be undone.
     """
     status = EXIT_BROKEN
     try:
+        if request["warmth"] != "cold":
+            hot_pages.copy(hot)
         channel_fd, stdout, stderr, binding, artifacts = fds
-        # The mount of the artifacts is out of the way of the fixed numbers: all came after descriptors in use.
+        # Copied out of the way first: what came may stand where something else is to go.
+        high = [os.dup(fd) for fd in (channel_fd, binding, artifacts)]
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
-        keep = os.dup(artifacts)
-        moved = [os.dup(channel_fd), os.dup(binding)]
-        os.dup2(moved[0], CHANNEL, inheritable=False)
-        os.dup2(moved[1], BINDING, inheritable=False)
-        os.dup2(keep, FIRST_UNUSED, inheritable=False)
-        confine.syscall(close_range, FIRST_UNUSED + 1, 0xFFFFFFFF, 0)
+        for source, target in zip(high, (CHANNEL, BINDING, ARTIFACTS)):
+            os.dup2(source, target, inheritable=False)
+        confine.syscall(close_range, FIRST_UNUSED, 0xFFFFFFFF, 0)
         try:
-            enter.run((FIRST_UNUSED,))
-            os.close(FIRST_UNUSED)
+            enter.run((ARTIFACTS,))
             _reseed()
-            if request["warm"]:
-                agent.warm()
+            prepared.adopt()
+            if request["warmth"] == "rehearsed":
+                prepared.rehearse()
             channel.send(CHANNEL, {"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
             socket = _socket.socket(fileno=BINDING)
             message, trees = _receive(socket)
@@ -157,7 +180,7 @@ def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Pla
             channel.send(CHANNEL, {"type": "failed", "step": failure.step, "errno": failure.errno})
             os._exit(EXIT_BROKEN)
         gc.enable()
-        agent.serve(CHANNEL)
+        prepared.serve()
     except BaseException as error:  # noqa: B902  whatever it is, this process must not go back to the zygote's loop
         try:
             os.write(2, f"coracle: the guest broke: {error!r}\n".encode())
@@ -170,7 +193,7 @@ def _child(request: dict, fds: list[int], enter: confine.Plan, seal: confine.Pla
 def _reseed() -> None:
     """Children share the zygote's memory, so each gets generators of its own."""
     if "random" in sys.modules:
-        sys.modules["random"].seed()
+        sys.modules["random"].seed(int.from_bytes(os.urandom(32), "little"))
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

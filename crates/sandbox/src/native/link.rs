@@ -1,7 +1,7 @@
 //! The server's side of the launcher: starts it, talks to it, notices when it is gone.
 
 use super::instance::Instance;
-use super::messages::{self, Ask, Counters, Say, Slot, Start, Started};
+use super::messages::{self, Ask, Counters, Say, Slot, Start, Started, Warmth};
 use crate::SandboxError;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
@@ -133,7 +133,7 @@ impl Link {
     }
 
     /// Asks for a new sandbox.
-    pub(super) async fn prepare(&self, warm: bool) -> io::Result<Preparing> {
+    pub(super) async fn prepare(&self, warmth: Warmth) -> io::Result<Preparing> {
         let (prepared, streams) = oneshot::channel();
         let (ended_sender, ended) = watch::channel(None);
         let slot = {
@@ -146,7 +146,7 @@ impl Link {
             book.slots.insert(slot, Waiting { prepared: Some(prepared), ended: ended_sender, counted: Vec::new() });
             slot
         };
-        self.send(&Ask::Prepare { slot, warm }).await?;
+        self.send(&Ask::Prepare { slot, warmth }).await?;
         Ok(Preparing { slot, streams, ended })
     }
 

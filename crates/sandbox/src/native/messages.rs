@@ -45,11 +45,23 @@ pub(crate) struct Start {
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Ask {
     /// Make a sandbox that waits; answered by `prepared` or `prepare_failed`.
-    Prepare { slot: Slot, warm: bool },
+    Prepare { slot: Slot, warmth: Warmth },
     /// Bind a workspace to it and let it run; answered only if it fails.
     Bind(Bind),
     /// Read the counters of its cgroup; answered by `counted`.
     Count { slot: Slot },
+}
+
+/// How much of a first run a child does before it is asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Warmth {
+    /// Nothing: it takes the least memory.
+    Cold,
+    /// It has its own copies of the pages that a run will write to.
+    Copied,
+    /// It has run a little program as well.
+    Rehearsed,
 }
 
 /// A workspace and limits for a prepared sandbox.

@@ -4,7 +4,7 @@
 //! who wait come before the pool.
 
 use super::link::{Ended, Link, Streams};
-use super::messages::Slot;
+use super::messages::{Slot, Warmth};
 use super::sandbox::Life;
 use crate::SandboxError;
 use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
@@ -18,6 +18,9 @@ use tokio::sync::{oneshot, watch};
 
 /// Making the next one at once would take the processor from the execution that has just begun.
 const REFILL_DELAY: Duration = Duration::from_millis(2);
+
+/// So many of a pool have rehearsed; the others wait with less memory.
+const MOST_REHEARSED: usize = 32;
 
 /// A child that has not said `ready` by then never will.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -38,11 +41,22 @@ type Waiter = oneshot::Sender<Result<Prepared, SandboxError>>;
 
 #[derive(Debug, Default)]
 struct State {
-    ready: VecDeque<Prepared>,
+    /// Taken first.
+    rehearsed: VecDeque<Prepared>,
+    /// The rest of a large pool: slower by a millisecond, and half the memory.
+    cold: VecDeque<Prepared>,
     waiters: VecDeque<Waiter>,
+    /// Being made: for the pool rehearsed or cold, or for those who wait.
     under_way: usize,
+    rehearsing: usize,
     refill_planned: bool,
     stopped: bool,
+}
+
+impl State {
+    fn ready(&self) -> usize {
+        self.rehearsed.len() + self.cold.len()
+    }
 }
 
 #[derive(Debug)]
@@ -50,13 +64,6 @@ pub(super) struct Pool {
     link: Arc<Link>,
     target: usize,
     state: Mutex<State>,
-}
-
-/// Whether a new child runs through its first steps before it is asked to.
-#[derive(Clone, Copy)]
-enum Warm {
-    Yes,
-    No,
 }
 
 impl Pool {
@@ -67,14 +74,14 @@ impl Pool {
     }
 
     pub(super) fn ready(&self) -> usize {
-        self.state().ready.len()
+        self.state().ready()
     }
 
     /// A prepared sandbox, waiting for one if there is none.
     pub(super) async fn take(self: &Arc<Self>) -> Result<Prepared, SandboxError> {
         let waiting = {
             let mut state = self.state();
-            while let Some(prepared) = state.ready.pop_front() {
+            while let Some(prepared) = state.rehearsed.pop_front().or_else(|| state.cold.pop_front()) {
                 // One that went down with its zygote while it waited is of no use.
                 if prepared.ended.borrow().is_none() {
                     self.plan_refill(&mut state);
@@ -92,7 +99,8 @@ impl Pool {
     pub(super) fn stop(&self) {
         let mut state = self.state();
         state.stopped = true;
-        state.ready.clear();
+        state.rehearsed.clear();
+        state.cold.clear();
         state.waiters.clear();
     }
 
@@ -116,25 +124,32 @@ impl Pool {
 
     /// Starts making as many as are wanted and not under way.
     fn make_up(self: &Arc<Self>, state: &mut State) {
-        let wanted = self.target + state.waiters.len();
-        let there = state.ready.len() + state.under_way;
         if state.stopped {
             return;
         }
-        for _ in there..wanted {
-            let warm = if state.under_way < state.waiters.len() { Warm::No } else { Warm::Yes };
+        let wanted = self.target + state.waiters.len();
+        for _ in state.ready() + state.under_way..wanted {
+            let warmth = if state.under_way < state.waiters.len() {
+                Warmth::Copied
+            } else if state.rehearsed.len() + state.rehearsing < MOST_REHEARSED {
+                Warmth::Rehearsed
+            } else {
+                Warmth::Cold
+            };
             state.under_way += 1;
+            state.rehearsing += usize::from(warmth == Warmth::Rehearsed);
             let pool = Arc::clone(self);
             tokio::spawn(async move {
-                let made = prepare(&pool.link, warm).await;
-                pool.deliver(made);
+                let made = prepare(&pool.link, warmth).await;
+                pool.deliver(made, warmth);
             });
         }
     }
 
-    fn deliver(self: &Arc<Self>, made: Result<Prepared, SandboxError>) {
+    fn deliver(self: &Arc<Self>, made: Result<Prepared, SandboxError>, warmth: Warmth) {
         let mut state = self.state();
         state.under_way -= 1;
+        state.rehearsing -= usize::from(warmth == Warmth::Rehearsed);
         if state.stopped {
             return;
         }
@@ -142,7 +157,8 @@ impl Pool {
         while let Some(outcome) = made.take() {
             let Some(waiter) = state.waiters.pop_front() else {
                 match outcome {
-                    Ok(prepared) => state.ready.push_back(prepared),
+                    Ok(prepared) if warmth == Warmth::Cold => state.cold.push_back(prepared),
+                    Ok(prepared) => state.rehearsed.push_back(prepared),
                     // Whoever comes next will try again and be told.
                     Err(error) => tracing::warn!(%error, "no sandbox could be prepared"),
                 }
@@ -155,9 +171,9 @@ impl Pool {
     }
 }
 
-async fn prepare(link: &Arc<Link>, warm: Warm) -> Result<Prepared, SandboxError> {
+async fn prepare(link: &Arc<Link>, warmth: Warmth) -> Result<Prepared, SandboxError> {
     let unavailable = |error: io::Error| SandboxError::Unavailable(format!("the launcher: {error}"));
-    let preparing = link.prepare(matches!(warm, Warm::Yes)).await.map_err(unavailable)?;
+    let preparing = link.prepare(warmth).await.map_err(unavailable)?;
     let Ok(answer) = preparing.streams.await else {
         // The launcher is gone. Why it went is the better answer.
         link.started().await?;

@@ -33,6 +33,8 @@ pub(super) struct Settings {
     pub(super) tmp_bytes: u64,
     pub(super) tmp_inodes: u64,
     pub(super) proc: Proc,
+    /// The highest capability that this kernel knows.
+    pub(super) last_capability: u64,
     /// Folders beside the fixed ones that may be read: a Python outside /usr, a /bin that is no link.
     pub(super) readable: Vec<String>,
     /// Zero: the kernel has no Landlock.
@@ -41,7 +43,10 @@ pub(super) struct Settings {
 
 const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
-const LAST_CAPABILITY: u64 = 63;
+
+/// Where the host pipes core dumps to a program, the kernel starts that program, as root, outside, whatever the limit,
+/// but for one: at 1 byte there is no dump of any kind.
+const NO_CORE: u64 = 1;
 
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
@@ -57,13 +62,20 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     let tmp = format!("size={},nr_inodes={},mode=0700", settings.tmp_bytes, settings.tmp_inodes);
     mount(&mut plan, "tmpfs", "/tmp", plain, &tmp);
     bind(&mut plan, Parameter(0), "/artifacts");
-    for capability in 0..=LAST_CAPABILITY {
-        // Numbers that this kernel does not know are refused.
+    plan.call("close the mount of the artifacts", libc::SYS_close, &[Parameter(0)]);
+    for (resource, most) in [(libc::RLIMIT_CORE, NO_CORE), (libc::RLIMIT_MSGQUEUE, 0), (libc::RLIMIT_MEMLOCK, 0)] {
+        let value = plan.bytes(&[most.to_ne_bytes(), most.to_ne_bytes()].concat());
+        set_rlimit(&mut plan, resource, value);
+    }
+    for capability in 0..=settings.last_capability {
         let args = [Value(libc::PR_CAPBSET_DROP as u64), Value(capability)];
-        plan.try_call("drop capability from the bounding set", libc::SYS_prctl, &args);
+        plan.call("drop a capability from the bounding set", libc::SYS_prctl, &args);
     }
     plan.call("setsid", libc::SYS_setsid, &[]);
     plan.call("umask", libc::SYS_umask, &[Value(0o022)]);
+    if settings.landlock_abi > 0 {
+        landlock::begin(&mut plan, settings.landlock_abi, &settings.readable);
+    }
     plan
 }
 
@@ -81,18 +93,12 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
         plan.fill(value.plus(8), index + 1);
         set_rlimit(&mut plan, *resource, value);
     }
-    for resource in [libc::RLIMIT_CORE, libc::RLIMIT_MSGQUEUE, libc::RLIMIT_MEMLOCK] {
-        let none = plan.bytes(&[0; 16]);
-        set_rlimit(&mut plan, resource, none);
-    }
-    let ruleset = (settings.landlock_abi > 0).then(|| landlock::ruleset(&mut plan, settings.landlock_abi, &settings.readable));
     // _LINUX_CAPABILITY_VERSION_3 for this process, and three empty sets of two words each.
     let header = plan.bytes(&[0x2008_0522_u32.to_ne_bytes(), 0_u32.to_ne_bytes()].concat());
     let none = plan.bytes(&[0; 24]);
     plan.call("drop capabilities", libc::SYS_capset, &[Bytes(header), Bytes(none)]);
-    if let Some(ruleset) = ruleset {
-        plan.call("landlock", libc::SYS_landlock_restrict_self, &[Kept(ruleset), Value(0)]);
-        plan.call("close the ruleset", libc::SYS_close, &[Kept(ruleset)]);
+    if settings.landlock_abi > 0 {
+        landlock::complete(&mut plan, settings.landlock_abi);
     }
     let filter = seccomp::of_seal()?;
     let program = plan.bytes(&seccomp::to_bytes(&filter));

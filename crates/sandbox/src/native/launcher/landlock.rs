@@ -3,7 +3,7 @@
 //!
 //! The calls are written into the plan instead of being made, since it is the child that must make them.
 
-use super::plan::{Arg, Kept, Plan};
+use super::plan::{Arg, Plan};
 use Arg::{Bytes, Result as Earlier, Value};
 
 const EXECUTE: u64 = 1 << 0;
@@ -41,23 +41,21 @@ const RULES: &[(&str, u64)] = &[
     ("/usr", READ),
     ("/etc", READ),
     ("/coracle", READ),
-    ("/workspace", WRITE),
     ("/artifacts", WRITE),
     ("/tmp", WRITE),
-    ("/dev/null", DEVICE),
-    ("/dev/zero", DEVICE),
-    ("/dev/full", DEVICE),
-    ("/dev/random", DEVICE),
-    ("/dev/urandom", DEVICE),
+    ("/dev", DEVICE),
 ];
 
 const BIND_AND_CONNECT_TCP: u64 = 0b11;
 const SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
 const RULE_PATH_BENEATH: u64 = 1;
 
-/// Writes the calls that make the ruleset, with `readable` added to what may be read; restricting the process to it is left to the caller.
-pub(super) fn ruleset(plan: &mut Plan, abi: u32, readable: &[String]) -> Kept {
-    let rights = known_rights(abi);
+/// Where the ruleset is between `begin` and `complete`: a number that nothing else in a child uses.
+const RULESET: u64 = 7;
+
+/// Writes the calls that make the ruleset, with all that is known before there is a workspace; `readable` is added to
+/// what may be read.
+pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String]) {
     let network = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
     let scope = if abi >= 6 { SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 };
     let size: u64 = match abi {
@@ -65,22 +63,35 @@ pub(super) fn ruleset(plan: &mut Plan, abi: u32, readable: &[String]) -> Kept {
         4 | 5 => 16,
         _ => 24,
     };
-    let attribute = plan.bytes(&[rights.to_ne_bytes(), network.to_ne_bytes(), scope.to_ne_bytes()].concat());
+    let attribute = plan.bytes(&[known_rights(abi).to_ne_bytes(), network.to_ne_bytes(), scope.to_ne_bytes()].concat());
     let args = [Bytes(attribute), Value(size), Value(0)];
     let ruleset = plan.call_keep("landlock ruleset", libc::SYS_landlock_create_ruleset, &args);
+    let args = [Earlier(ruleset), Value(RULESET), Value(libc::O_CLOEXEC as u64)];
+    plan.call("put the ruleset aside", libc::SYS_dup3, &args);
+    plan.call("close the ruleset", libc::SYS_close, &[Earlier(ruleset)]);
     let extra = readable.iter().map(|path| (path.as_str(), READ));
     for (path, allowed) in RULES.iter().copied().chain(extra) {
-        let beneath = plan.bytes(&[&(allowed & rights).to_ne_bytes()[..], &[0; 4]].concat());
-        let name = plan.text(path);
-        let flags = Value((libc::O_PATH | libc::O_CLOEXEC) as u64);
-        let cwd = Value(libc::AT_FDCWD as i64 as u64);
-        let folder = plan.call_keep(format!("open {path}"), libc::SYS_openat, &[cwd, Bytes(name), flags]);
-        plan.poke(beneath.plus(8));
-        let args = [Earlier(ruleset), Value(RULE_PATH_BENEATH), Bytes(beneath), Value(0)];
-        plan.call(format!("landlock rule for {path}"), libc::SYS_landlock_add_rule, &args);
-        plan.call(format!("close {path}"), libc::SYS_close, &[Earlier(folder)]);
+        add_rule(plan, abi, path, allowed);
     }
-    ruleset
+}
+
+/// Writes the calls that add the workspace and restrict the process for good.
+pub(super) fn complete(plan: &mut Plan, abi: u32) {
+    add_rule(plan, abi, "/workspace", WRITE);
+    plan.call("landlock", libc::SYS_landlock_restrict_self, &[Value(RULESET), Value(0)]);
+    plan.call("close the ruleset", libc::SYS_close, &[Value(RULESET)]);
+}
+
+fn add_rule(plan: &mut Plan, abi: u32, path: &str, allowed: u64) {
+    let beneath = plan.bytes(&[&(allowed & known_rights(abi)).to_ne_bytes()[..], &[0; 4]].concat());
+    let name = plan.text(path);
+    let flags = Value((libc::O_PATH | libc::O_CLOEXEC) as u64);
+    let cwd = Value(libc::AT_FDCWD as i64 as u64);
+    let folder = plan.call_keep(format!("open {path}"), libc::SYS_openat, &[cwd, Bytes(name), flags]);
+    plan.poke(beneath.plus(8));
+    let args = [Value(RULESET), Value(RULE_PATH_BENEATH), Bytes(beneath), Value(0)];
+    plan.call(format!("landlock rule for {path}"), libc::SYS_landlock_add_rule, &args);
+    plan.call(format!("close {path}"), libc::SYS_close, &[Earlier(folder)]);
 }
 
 fn known_rights(abi: u32) -> u64 {

@@ -53,8 +53,6 @@ struct Step {
     keep: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     poke: Option<usize>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    ignore: bool,
 }
 
 /// Calls in order, and the bytes they point to.
@@ -99,15 +97,7 @@ impl Plan {
 
     /// Adds a call that must succeed.
     pub(super) fn call(&mut self, name: impl Into<String>, number: i64, args: &[Arg]) {
-        self.steps.push(Step { name: name.into(), number, args: args.to_vec(), keep: None, poke: None, ignore: false });
-    }
-
-    /// Adds a call that may fail without harm.
-    pub(super) fn try_call(&mut self, name: impl Into<String>, number: i64, args: &[Arg]) {
-        self.call(name, number, args);
-        if let Some(step) = self.steps.last_mut() {
-            step.ignore = true;
-        }
+        self.steps.push(Step { name: name.into(), number, args: args.to_vec(), keep: None, poke: None });
     }
 
     /// Adds a call whose result later calls need.

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct FilterError(#[from] seccompiler::BackendError);
 
 /// What code in a sandbox may call. Everything else is answered ENOSYS, so that libraries take their fallback.
+/// Absent on purpose: inotify, which would tell which programs others run from the shared `/usr`.
 #[rustfmt::skip]
 const ALLOWED: &[i64] = &[
     // files
@@ -35,7 +36,6 @@ const ALLOWED: &[i64] = &[
     libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_fgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr,
     libc::SYS_flistxattr, libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_removexattr,
     libc::SYS_lremovexattr, libc::SYS_fremovexattr,
-    libc::SYS_inotify_init1, libc::SYS_inotify_add_watch, libc::SYS_inotify_rm_watch,
     // waiting
     libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_signalfd4, libc::SYS_timerfd_create, libc::SYS_timerfd_settime,
@@ -83,7 +83,7 @@ const ALLOWED_LEGACY: &[i64] = &[
     libc::SYS_getdents, libc::SYS_mkdir, libc::SYS_rmdir, libc::SYS_mknod, libc::SYS_unlink, libc::SYS_rename,
     libc::SYS_link, libc::SYS_symlink, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime,
     libc::SYS_utimes, libc::SYS_futimesat, libc::SYS_dup2, libc::SYS_pipe, libc::SYS_poll, libc::SYS_select,
-    libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_signalfd, libc::SYS_inotify_init,
+    libc::SYS_epoll_create, libc::SYS_epoll_wait, libc::SYS_eventfd, libc::SYS_signalfd,
     libc::SYS_fork, libc::SYS_vfork, libc::SYS_getpgrp, libc::SYS_alarm, libc::SYS_pause, libc::SYS_time,
     libc::SYS_arch_prctl, libc::SYS_getrlimit,
 ];
@@ -142,6 +142,14 @@ const CLONE_NEWTIME: i32 = 0x80;
 /// Terminal requests that put words into somebody's mouth.
 const TERMINAL: &[u64] = &[libc::TIOCSTI as u64, libc::TIOCLINUX as u64, libc::TIOCSCTTY as u64, libc::TIOCSETD as u64];
 
+/// Commands of `fcntl` that act on others: a lease holds up whoever opens the file next, which may be the host; a notice
+/// tells what others do in a shared folder.
+const FCNTL: &[u64] = &[libc::F_SETLEASE as u64, libc::F_NOTIFY as u64];
+
+/// Options by which a socket gets an abstract name without `bind`, in a network namespace that sandboxes share.
+const CREDENTIALS: &[u64] = &[libc::SO_PASSCRED as u64, SO_PASSPIDFD];
+const SO_PASSPIDFD: u64 = 76;
+
 /// A file that changes who runs it must not be left in a workspace.
 const SET_ID: &[u64] = &[libc::S_ISUID as u64, libc::S_ISGID as u64];
 
@@ -158,7 +166,12 @@ pub(super) fn of_zygote() -> Result<[BpfProgram; 2], FilterError> {
         refused.insert(*number, Vec::new());
     }
     refused.insert(libc::SYS_socketpair, vec![rule(&[(0, Op::Ne, libc::AF_UNIX as u64)])?]);
-    refused.insert(libc::SYS_ioctl, TERMINAL.iter().map(|request| rule(&[(1, Op::Eq, *request)])).collect::<Result<_, _>>()?);
+    for (number, argument, values) in
+        [(libc::SYS_ioctl, 1, TERMINAL), (libc::SYS_fcntl, 1, FCNTL), (libc::SYS_setsockopt, 2, CREDENTIALS)]
+    {
+        let any = values.iter().map(|value| rule(&[(argument, Op::Eq, *value)])).collect::<Result<_, _>>()?;
+        refused.insert(number, any);
+    }
     set_id_rules(&mut refused)?;
     Ok([
         compile(base, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?,
@@ -177,6 +190,11 @@ pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
     rules.insert(libc::SYS_clone, new_namespace);
     let not_listed: Vec<_> = PRCTL.iter().map(|option| (0, Op::Ne, *option as u64)).collect();
     rules.insert(libc::SYS_prctl, vec![rule(&not_listed)?]);
+    // The one limit whose lowering gives more: see `NO_CORE` in `confinement.rs`. Asking, with no new value, is fine.
+    let core = (1, Op::Eq, u64::from(libc::RLIMIT_CORE));
+    let new_value = Condition::new(2, Len::Qword, Op::Ne, 0)?;
+    rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![condition(&core)?, new_value])?]);
+    rules.insert(libc::SYS_setrlimit, vec![rule(&[(0, core.1, core.2)])?]);
     compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))
 }
 
@@ -205,11 +223,13 @@ fn set_id_rules(rules: &mut Rules) -> Result<(), FilterError> {
 }
 
 fn rule(conditions: &[(u8, Op, u64)]) -> Result<Rule, FilterError> {
-    let conditions: Result<Vec<_>, _> = conditions
-        .iter()
-        .map(|(argument, operator, value)| Condition::new(*argument, Len::Dword, operator.clone(), *value))
-        .collect();
+    let conditions: Result<Vec<_>, _> = conditions.iter().map(condition).collect();
     Ok(Rule::new(conditions?)?)
+}
+
+/// On the lower half of an argument, which is all that the kernel takes of most; not for pointers.
+fn condition((argument, operator, value): &(u8, Op, u64)) -> Result<Condition, FilterError> {
+    Ok(Condition::new(*argument, Len::Dword, operator.clone(), *value)?)
 }
 
 fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, FilterError> {

@@ -6,7 +6,7 @@ use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
 use super::{LaunchError, kernel, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
-use crate::native::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
+use crate::native::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started, Warmth};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -17,6 +17,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The oldest Python whose zygote works.
 const OLDEST_PYTHON: [u32; 3] = [3, 10, 0];
+
+/// CAP_AUDIT_READ: there on every kernel that can run this.
+const OLDEST_LAST_CAPABILITY: u64 = 37;
 
 /// Files in `/tmp`: as many as a sandbox may have in its workspace is far more than a scratch folder needs.
 const TMP_INODES: u64 = 65_536;
@@ -37,7 +40,7 @@ pub(super) struct Launcher<'a> {
     zygote: Option<Zygote>,
     /// The zygote has said hello.
     warm: bool,
-    queue: VecDeque<(Slot, bool)>,
+    queue: VecDeque<(Slot, Warmth)>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
 }
@@ -70,6 +73,7 @@ impl<'a> Launcher<'a> {
             tmp_bytes: start.tmp_bytes,
             tmp_inodes: TMP_INODES,
             proc: Proc::Own,
+            last_capability: read("/proc/sys/kernel/cap_last_cap").trim().parse().unwrap_or(OLDEST_LAST_CAPABILITY),
             readable: root::readable(&start.python_folders),
             landlock_abi: kernel::landlock_abi(),
         };
@@ -130,7 +134,7 @@ impl<'a> Launcher<'a> {
         let received = messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
         let Some((ask, _)) = received else { return Ok(false) };
         match ask {
-            Ask::Prepare { slot, warm } => self.queue.push_back((slot, warm)),
+            Ask::Prepare { slot, warmth } => self.queue.push_back((slot, warmth)),
             Ask::Bind(bind) => {
                 if let Err(error) = self.bind(&bind) {
                     self.say(&Say::BindFailed { slot: bind.slot, reason: error.to_string() }, &[])?;
@@ -244,15 +248,15 @@ impl<'a> Launcher<'a> {
 
     fn fork_queued(&mut self) {
         while self.forking.len() < FORKS_UNDER_WAY {
-            let Some((slot, warm)) = self.queue.pop_front() else { return };
-            if let Err(error) = self.fork(slot, warm) {
+            let Some((slot, warmth)) = self.queue.pop_front() else { return };
+            if let Err(error) = self.fork(slot, warmth) {
                 // If this fails too the server is gone, which the next turn of the loop will see.
                 let _ = self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[]);
             }
         }
     }
 
-    fn fork(&mut self, slot: Slot, warm: bool) -> Result<(), LaunchError> {
+    fn fork(&mut self, slot: Slot, warmth: Warmth) -> Result<(), LaunchError> {
         let step = |errno| LaunchError::step("make the sandbox's streams", errno);
         if self.zygote.is_none() {
             self.warm = false;
@@ -266,7 +270,7 @@ impl<'a> Launcher<'a> {
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let artifacts = self.artifacts(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_binding, &artifacts].map(AsFd::as_fd);
-        let request = serde_json::json!({ "slot": slot, "warm": warm });
+        let request = serde_json::json!({ "slot": slot, "warmth": warmth });
         messages::send(zygote.control.as_fd(), &request, &fds).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
         self.forking.insert(slot, Ends { channel, stdout, stderr, binding });
         Ok(())

@@ -66,6 +66,9 @@ const ENVIRONMENT: [(&str, &str); 12] = [
 /// When memory runs out on the host, sandboxes go first.
 const OOM_SCORE: &str = "800";
 
+/// What the kernel calls a machine without a domain; a new namespace starts with the host's.
+const NO_DOMAIN: &[u8] = b"(none)";
+
 /// Where the zygote finds its socket.
 const CONTROL: i32 = 3;
 
@@ -107,8 +110,7 @@ impl Zygote {
         // The pipe does not block: what is there is there.
         let _ = self.complaints.by_ref().take(64 << 10).read_to_end(&mut words);
         let text = String::from_utf8_lossy(&words);
-        let tail: Vec<&str> = text.lines().rev().take(3).collect();
-        tail.into_iter().rev().collect::<Vec<_>>().join("; ")
+        text.lines().last().unwrap_or("it ended without a word").trim().to_owned()
     }
 }
 
@@ -137,6 +139,7 @@ fn set_up(
 ) -> Result<Command, LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     rustix::system::sethostname(b"coracle").map_err(step("set the host name"))?;
+    rustix::system::setdomainname(NO_DOMAIN).map_err(step("set the domain name"))?;
     // Not fatal: the score only says who goes first.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     root::enter(shared, &start.run_dir.join("root"))?;

@@ -1,0 +1,177 @@
+//! `coracle bench sandbox`: Coracle, its peers and the floor in one table, from one run.
+//!
+//! `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
+//! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
+
+mod floor;
+mod memory;
+mod ours;
+mod peers;
+mod program;
+mod rate;
+mod report;
+mod starts;
+
+use crate::status::Status;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use report::Report;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// How long an isolated `pass` takes, how many run in a second, and how much memory a sandbox holds.
+    Sandbox(SandboxArguments),
+}
+
+/// The parts of the benchmark besides the rows of the table of starts.
+const RATE: &str = "per_second";
+const MEMORY: &str = "memory";
+const PARTS: [&str; 12] = [
+    "fresh",
+    "on_demand",
+    "session",
+    "cold",
+    "floor",
+    "bwrap",
+    "docker_run",
+    "docker_exec",
+    "podman_run",
+    "runsc",
+    RATE,
+    MEMORY,
+];
+
+#[derive(Debug, Args)]
+struct SandboxArguments {
+    /// Runs of each row; of slow peers fewer.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+
+    /// Only these parts, separated by commas.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PARTS)]
+    only: Vec<String>,
+
+    /// Few runs and small counts: to see that it works, not to learn a number.
+    #[arg(long)]
+    quick: bool,
+
+    /// Print one line of JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+struct Scale {
+    runs: usize,
+    /// Every row has its share in each.
+    rounds: usize,
+    /// Executions at once.
+    at_once: &'static [usize],
+    rate_rounds: usize,
+    rate_window: Duration,
+    prepared: &'static [usize],
+    sessions: &'static [usize],
+}
+
+/// So many at once are also asked of the floor.
+const FLOOR_AT_ONCE: usize = 8;
+
+impl Scale {
+    fn of(arguments: &SandboxArguments) -> Self {
+        let runs = arguments.runs as usize;
+        if arguments.quick {
+            return Self {
+                runs: runs.min(4),
+                rounds: 2,
+                at_once: &[2, 8, 32],
+                rate_rounds: 1,
+                rate_window: Duration::from_millis(200),
+                prepared: &[4, 8],
+                sessions: &[2, 4],
+            };
+        }
+        Self {
+            runs,
+            rounds: runs.clamp(1, 20),
+            at_once: &[2, 8, 32],
+            rate_rounds: 3,
+            rate_window: Duration::from_secs(1),
+            prepared: &[100, 1_000],
+            sessions: &[10, 200],
+        }
+    }
+}
+
+/// Which parts were asked for.
+#[derive(Clone, Debug)]
+struct Wanted(BTreeSet<String>);
+
+impl Wanted {
+    fn has(&self, part: &str) -> bool {
+        self.0.is_empty() || self.0.contains(part)
+    }
+}
+
+pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
+    let What::Sandbox(arguments) = arguments.what;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let (scale, wanted) = (Scale::of(&arguments), Wanted(arguments.only.iter().cloned().collect()));
+    let report = runtime.block_on(async {
+        // As a task, as a server would run it; the thread that waits here only waits.
+        let mut work = tokio::spawn(measure(scale, wanted));
+        tokio::select! {
+            report = &mut work => report.context("the benchmark")?.map(Some),
+            _ = tokio::signal::ctrl_c() => {
+                work.abort();
+                // Until everything that it holds is dropped; that it was cancelled is known.
+                let _ = work.await;
+                Ok(None)
+            }
+        }
+    })?;
+    let Some(report) = report else { return Ok(Status::Cancelled) };
+    let text = if arguments.json {
+        serde_json::to_string(&report).context("write the report")? + "\n"
+    } else {
+        report.render()
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}
+
+async fn measure(scale: Scale, wanted: Wanted) -> anyhow::Result<Report> {
+    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let mut report = Report::default();
+    let progress = bar();
+    let bench = ours::Bench::start(folder.path()).await?;
+    starts::measure(&bench, &scale, &wanted, &progress, &mut report).await;
+    if wanted.has(RATE) {
+        rate::measure(&bench, &scale, &progress, &mut report).await;
+    }
+    bench.shutdown().await;
+    if wanted.has(MEMORY) {
+        memory::measure(folder.path(), &scale, &progress, &mut report).await;
+    }
+    progress.finish_and_clear();
+    Ok(report)
+}
+
+/// On standard error, and only if that is a terminal.
+fn bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}

@@ -1,0 +1,129 @@
+//! Memory of sandboxes that wait and of sessions that live: the PSS of the whole process tree, over their number.
+
+use super::Scale;
+use super::ours::{Imports, Server};
+use super::report::Report;
+use crate::process_tree::{descendants, pss_kib};
+use anyhow::Context;
+use coracle_types::SessionId;
+use indicatif::ProgressBar;
+use rustix::process::{Resource, getrlimit};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Descriptors that the server holds for each sandbox: channel, two outputs, a handle of the process.
+const DESCRIPTORS_EACH: u64 = 4;
+/// What else is open.
+const DESCRIPTORS_BESIDE: u64 = 200;
+
+/// A pool that does not grow for so long has stopped growing.
+const STALLED: Duration = Duration::from_secs(5);
+
+/// What each session has run: a few imports that are there already, some data of its own.
+const SMALL_PROGRAM: &str = "import json, math\n\
+    rows = [{'number': number, 'root': math.sqrt(number)} for number in range(1000)]\n\
+    len(json.dumps(rows))";
+
+pub(super) async fn measure(folder: &Path, scale: &Scale, progress: &ProgressBar, report: &mut Report) {
+    let weigh = scale.prepared.iter().chain(scale.sessions).sum::<usize>();
+    progress.reset();
+    progress.set_length(weigh as u64);
+    for count in scale.prepared {
+        progress.set_message(format!("{count} prepared"));
+        let name = format!("prepared_{count}");
+        match prepared(folder, *count, progress).await {
+            Ok(mib) => drop(report.pss_mib.insert(name, mib)),
+            Err(error) => report.skip(&name, &error),
+        }
+    }
+    for count in scale.sessions {
+        progress.set_message(format!("{count} sessions"));
+        let name = format!("session_{count}");
+        match sessions(folder, *count, progress).await {
+            Ok(mib) => drop(report.pss_mib.insert(name, mib)),
+            Err(error) => report.skip(&name, &error),
+        }
+    }
+}
+
+async fn prepared(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow::Result<f64> {
+    room_for(count)?;
+    let server = Server::boot(folder, count, Imports::Many).await?;
+    let weighed = async {
+        let (mut before, mut grown) = (0, Instant::now());
+        loop {
+            let now = server.backend.prepared().await;
+            if now >= count {
+                break;
+            }
+            if now > before {
+                progress.inc((now - before) as u64);
+                (before, grown) = (now, Instant::now());
+            }
+            anyhow::ensure!(grown.elapsed() < STALLED, "only {now} of {count} sandboxes could be prepared");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        progress.inc((count - before) as u64);
+        weigh(&server, count).await
+    };
+    let weighed = weighed.await;
+    server.engine.shutdown().await;
+    weighed
+}
+
+async fn sessions(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow::Result<f64> {
+    room_for(count)?;
+    let server = Server::start(folder, 0, Imports::Many).await?;
+    let weighed = async {
+        for number in 0..count {
+            let session = SessionId::new(format!("bench-{number}"))?;
+            server.run(Some(&session), SMALL_PROGRAM).await?;
+            progress.inc(1);
+        }
+        anyhow::ensure!(server.engine.live_sessions() == count, "not all sessions live");
+        weigh(&server, count).await
+    };
+    let weighed = weighed.await;
+    server.engine.shutdown().await;
+    weighed
+}
+
+/// The launcher, the zygote and every process below, in MiB for each of `count`.
+#[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 KiB")]
+async fn weigh(server: &Server, count: usize) -> anyhow::Result<f64> {
+    let launcher = server.backend.launcher_pid().await.context("the launcher is gone")?;
+    let tree = descendants(launcher);
+    anyhow::ensure!(tree.len() > count, "{} processes for {count} sandboxes", tree.len());
+    let summed = tokio::task::spawn_blocking(move || {
+        let mut total = 0;
+        for pid in tree {
+            total += pss_kib(pid).with_context(|| format!("weigh process {pid}"))?;
+        }
+        anyhow::Ok(total)
+    });
+    Ok(summed.await?? as f64 / 1024.0 / count as f64)
+}
+
+/// Says what is too low before half of them fail in a less readable way.
+fn room_for(count: usize) -> anyhow::Result<()> {
+    let count = count as u64;
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let needed = count * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE;
+    anyhow::ensure!(
+        files >= needed,
+        "the limit on open files is {files} and {needed} are needed: raise it (ulimit -Hn)"
+    );
+    let processes = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
+    anyhow::ensure!(
+        processes > count,
+        "the limit on processes is {processes} and more than {count} are needed: raise it (ulimit -u)"
+    );
+    for setting in ["kernel/pid_max", "user/max_user_namespaces", "user/max_mnt_namespaces", "user/max_pid_namespaces"]
+    {
+        let text = std::fs::read_to_string(format!("/proc/sys/{setting}")).unwrap_or_default();
+        let Ok(value) = text.trim().parse::<u64>() else { continue };
+        let name = setting.replace('/', ".");
+        anyhow::ensure!(value > count, "{name} is {value} and more than {count} are needed: raise it with sysctl");
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Coracle as the subject: engines over the native backend, as a server would have them.
+
+use crate::environment;
+use crate::timing::{refilled, timed};
+use crate::wiring::{Sandboxes, native};
+use anyhow::Context;
+use coracle_engine::{Engine, EngineConfig, Request};
+use coracle_sandbox::NativeBackend;
+use coracle_types::{Execution, Language, Limits, SessionId, UserId};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Prepared sandboxes of the measured server.
+pub(super) const POOL: usize = 16;
+
+/// A pool that is not full by then never will be.
+const REFILL_WITHIN: Duration = Duration::from_secs(10);
+
+/// No session ends by itself while it is weighed.
+const SESSION_IDLE: Duration = Duration::from_hours(1);
+
+/// An engine and its backend.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    pub(super) engine: Engine,
+    pub(super) backend: Arc<NativeBackend>,
+    pool: usize,
+    workspace: PathBuf,
+}
+
+/// What a zygote has imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Imports {
+    /// What a server wants.
+    Many,
+    /// What a one-shot `coracle exec` needs.
+    Few,
+}
+
+impl Server {
+    /// With a full pool. `folder` is where its workspace and everything of the engine goes.
+    pub(super) async fn start(folder: &Path, pool: usize, imports: Imports) -> anyhow::Result<Self> {
+        let server = Self::boot(folder, pool, imports).await?;
+        anyhow::ensure!(server.settle().await, "the pool did not fill");
+        Ok(server)
+    }
+
+    /// With a pool that is filling.
+    pub(super) async fn boot(folder: &Path, pool: usize, imports: Imports) -> anyhow::Result<Self> {
+        let preload = imports == Imports::Many;
+        let backend = native(&Sandboxes { pool, preload, require_full_isolation: false, limits: Limits::default() })?;
+        let workspace = folder.join("workspace");
+        std::fs::create_dir_all(&workspace).context("make a workspace")?;
+        backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
+        let config = EngineConfig { home: folder.to_owned(), session_idle: SESSION_IDLE };
+        Ok(Self { engine: Engine::new(config, backend.clone()), backend, pool, workspace })
+    }
+
+    /// Waits until the pool is full and the machine has dealt with what ended before.
+    pub(super) async fn settle(&self) -> bool {
+        refilled(&self.backend, self.pool, REFILL_WITHIN).await
+    }
+
+    pub(super) async fn run(&self, session: Option<&SessionId>, code: &str) -> anyhow::Result<Execution> {
+        let mut request = Request::new(UserId::local(), Language::Python, code);
+        request.session = session.cloned();
+        request.workspace = Some(self.workspace.clone());
+        let execution = self.engine.execute(request).await;
+        match &execution.failure {
+            None => Ok(execution),
+            Some(failure) => anyhow::bail!("{}", failure.error),
+        }
+    }
+
+    /// Times `pass` from the request to the answer, in a machine that is otherwise at rest.
+    pub(super) async fn time(&self, session: Option<&SessionId>) -> anyhow::Result<f64> {
+        anyhow::ensure!(self.settle().await, "the pool did not fill again");
+        let (time, execution) = timed(self.run(session, "pass")).await;
+        execution.map(|_| time)
+    }
+}
+
+/// The servers that are measured side by side.
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub(super) pooled: Server,
+    pub(super) on_demand: Server,
+    pub(super) interpreter: Interpreter,
+    pub(super) workspace: PathBuf,
+}
+
+/// What the sandboxes run, so that peers can run the same.
+#[derive(Clone, Debug)]
+pub(super) struct Interpreter {
+    pub(super) path: PathBuf,
+    /// Folders that it needs.
+    pub(super) prefixes: Vec<PathBuf>,
+    /// What of the standard library is imported when a one-shot sandbox runs its code.
+    pub(super) imports: Vec<String>,
+}
+
+const LOOK_AT_YOURSELF: &str = "import sys\n\
+    names = sorted(name for name in sys.modules if name.split('.')[0] in sys.stdlib_module_names)\n\
+    [[sys.base_prefix, sys.prefix], names]";
+
+impl Bench {
+    pub(super) async fn start(folder: &Path) -> anyhow::Result<Self> {
+        environment::home()?;
+        let one_shot = Server::start(folder, 0, Imports::Few).await?;
+        let seen = one_shot.run(None, LOOK_AT_YOURSELF).await?.result.unwrap_or_default();
+        let path = one_shot.backend.report().await?.python;
+        one_shot.engine.shutdown().await;
+        let (prefixes, imports) = serde_json::from_value(seen).context("ask the sandbox for its imports")?;
+        Ok(Self {
+            pooled: Server::start(folder, POOL, Imports::Many).await?,
+            on_demand: Server::start(folder, 0, Imports::Many).await?,
+            interpreter: Interpreter { path, prefixes, imports },
+            workspace: folder.join("workspace"),
+        })
+    }
+
+    pub(super) async fn shutdown(&self) {
+        self.pooled.engine.shutdown().await;
+        self.on_demand.engine.shutdown().await;
+    }
+}

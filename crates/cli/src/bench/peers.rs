@@ -1,0 +1,146 @@
+//! What else isolates a Python on this machine: found, tried once, and measured if it works.
+
+use super::ours::Interpreter;
+use super::program::{Program, find};
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// Something that works here.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) program: Program,
+    /// For the table.
+    pub(super) how: String,
+    /// Removed when the peer is dropped.
+    _container: Option<Container>,
+}
+
+/// How many images are tried until one has a `python3`.
+const IMAGES_TRIED: usize = 10;
+
+/// A container that nobody removes ends by itself after so many seconds.
+const CONTAINER_SECONDS: u32 = 1_800;
+
+/// The peer of this name, or why it is left out.
+pub(super) async fn probe(name: &str, interpreter: &Interpreter) -> anyhow::Result<Peer> {
+    let peer = match name {
+        "bwrap" => bwrap(interpreter)?,
+        "docker_run" => run("docker").await?,
+        "docker_exec" => exec("docker").await?,
+        "podman_run" => run("podman").await?,
+        "runsc" => runsc(interpreter)?,
+        other => bail!("{other} is not known"),
+    };
+    peer.program.output().await?;
+    Ok(peer)
+}
+
+fn installed(name: &str) -> anyhow::Result<OsString> {
+    find(name).map(OsString::from).with_context(|| format!("{name} is not on PATH"))
+}
+
+/// As people use it for such things, with the interpreter and the imports of a one-shot sandbox.
+fn bwrap(interpreter: &Interpreter) -> anyhow::Result<Peer> {
+    let mut line = vec![installed("bwrap")?];
+    line.extend(["--unshare-all", "--die-with-parent", "--new-session", "--clearenv"].map(OsString::from));
+    let system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Path::new);
+    let own = interpreter.prefixes.iter().map(PathBuf::as_path).filter(|prefix| !prefix.starts_with("/usr"));
+    for folder in system.into_iter().chain(own) {
+        line.extend([OsString::from("--ro-bind-try"), folder.into(), folder.into()]);
+    }
+    line.extend(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"].map(OsString::from));
+    let code = format!("import {}", interpreter.imports.join(", "));
+    line.extend([interpreter.path.clone().into(), "-I".into(), "-c".into(), code.into()]);
+    let how =
+        format!("bwrap --unshare-all … python3 -I, with the {} modules of a cold sandbox", interpreter.imports.len());
+    Ok(Peer { program: Program::new(line), how, _container: None })
+}
+
+fn runsc(interpreter: &Interpreter) -> anyhow::Result<Peer> {
+    let mut line = vec![installed("runsc")?];
+    if !rustix::process::geteuid().is_root() {
+        line.push("--rootless".into());
+    }
+    line.extend(["--network=none", "do"].map(OsString::from));
+    line.extend([interpreter.path.clone().into(), "-I".into(), "-c".into(), "pass".into()]);
+    Ok(Peer { program: Program::new(line), how: "runsc do python3 -I -c pass".to_owned(), _container: None })
+}
+
+async fn run(engine: &str) -> anyhow::Result<Peer> {
+    let image = image_with_python(engine).await?;
+    let how = format!("{engine} run --rm {image} python3 -I -c pass");
+    Ok(Peer { program: run_in(engine, &image)?, how, _container: None })
+}
+
+fn run_in(engine: &str, image: &str) -> anyhow::Result<Program> {
+    let mut line = vec![installed(engine)?];
+    line.extend(
+        ["run", "--rm", "--pull=never", "--network=none", "--entrypoint=python3", image, "-I", "-c", "pass"]
+            .map(OsString::from),
+    );
+    Ok(Program::new(line))
+}
+
+async fn exec(engine: &str) -> anyhow::Result<Peer> {
+    let image = image_with_python(engine).await?;
+    let wait = format!("import time; time.sleep({CONTAINER_SECONDS})");
+    let program = installed(engine)?;
+    let mut line = vec![program.clone()];
+    let arguments = [
+        "run",
+        "--detach",
+        "--rm",
+        "--init",
+        "--pull=never",
+        "--network=none",
+        "--entrypoint=python3",
+        &image,
+        "-c",
+        &wait,
+    ];
+    line.extend(arguments.map(OsString::from));
+    let started = Program::new(line).output().await?;
+    let id = String::from_utf8_lossy(&started.stdout).trim().to_owned();
+    let container = Container { engine: program.clone(), id: id.clone() };
+    let mut line = vec![program];
+    line.extend(["exec", &id, "python3", "-I", "-c", "pass"].map(OsString::from));
+    let how = format!("{engine} exec into a running {image}");
+    Ok(Peer { program: Program::new(line), how, _container: Some(container) })
+}
+
+/// A local image that has a `python3`; nothing is ever pulled.
+async fn image_with_python(engine: &str) -> anyhow::Result<String> {
+    let program = installed(engine)?;
+    let list =
+        Program::new([program, "images".into(), "--format".into(), "{{.Repository}}:{{.Tag}}".into()]).output().await?;
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let mut images: Vec<&str> = list.lines().filter(|image| !image.contains("<none>")).collect();
+    images.sort_by_key(|image| !image.contains("python"));
+    for image in images.iter().take(IMAGES_TRIED) {
+        if run_in(engine, image)?.output().await.is_ok() {
+            return Ok((*image).to_owned());
+        }
+    }
+    bail!("{engine} has no local image with python3 ({} there)", images.len())
+}
+
+#[derive(Debug)]
+struct Container {
+    engine: OsString,
+    id: String,
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let mut command = std::process::Command::new(&self.engine);
+        command.args(["rm", "--force", &self.id]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if !command.status().is_ok_and(|status| status.success()) {
+            tracing::warn!(
+                container = self.id,
+                "the container could not be removed; it ends within {CONTAINER_SECONDS} s"
+            );
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What the benchmark prints: the JSON of `--json`, and tables.
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// All numbers of one run. What was not asked for is empty.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Report {
+    pub(super) rows: Vec<Row>,
+    /// Executions a second by how many are under way at once, refill included.
+    #[serde(serialize_with = "rounded_values")]
+    pub(super) per_second: BTreeMap<usize, f64>,
+    /// The same of the floor.
+    #[serde(serialize_with = "rounded_values")]
+    pub(super) floor_per_second: BTreeMap<usize, f64>,
+    /// MiB for each: `prepared_N` of N sandboxes that wait, `session_N` of N sessions that live.
+    #[serde(serialize_with = "rounded_values")]
+    pub(super) pss_mib: BTreeMap<String, f64>,
+    /// Why something is missing.
+    pub(super) skipped: BTreeMap<String, String>,
+}
+
+/// Running `pass`, over and over.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) name: String,
+    #[serde(serialize_with = "rounded")]
+    pub(super) p50_ms: f64,
+    #[serde(serialize_with = "rounded")]
+    pub(super) p99_ms: f64,
+    pub(super) runs: usize,
+    /// For people.
+    #[serde(skip)]
+    pub(super) how: String,
+}
+
+/// Nobody believes more digits.
+fn thousandths(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(thousandths(*value))
+}
+
+fn rounded_values<K: Serialize, S: Serializer>(values: &BTreeMap<K, f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(values.iter().map(|(key, value)| (key, thousandths(*value))))
+}
+
+impl Report {
+    pub(super) fn skip(&mut self, name: &str, reason: &anyhow::Error) {
+        self.skipped.insert(name.to_owned(), format!("{reason:#}"));
+    }
+
+    fn floor(&self) -> Option<f64> {
+        self.rows.iter().find(|row| row.name == "floor").map(|row| row.p50_ms)
+    }
+
+    pub(super) fn render(&self) -> String {
+        let mut text = String::new();
+        if !self.rows.is_empty() {
+            let _ = writeln!(text, "{}\n", self.starts());
+        }
+        if !self.per_second.is_empty() {
+            let _ = writeln!(text, "{}\n", self.rates());
+        }
+        if !self.pss_mib.is_empty() {
+            let _ = writeln!(text, "{}\n", self.memory());
+        }
+        for (name, reason) in &self.skipped {
+            let _ = writeln!(text, "skipped {name}: {reason}");
+        }
+        text.push_str(if self.rows.is_empty() { "" } else { HOW_STARTS });
+        text.push_str(if self.per_second.is_empty() { "" } else { HOW_RATES });
+        text.push_str(if self.pss_mib.is_empty() { "" } else { HOW_MEMORY });
+        text
+    }
+
+    fn starts(&self) -> Table {
+        let mut table = plain(["start of `pass`", "p50 ms", "p99 ms", "× floor", "runs", ""]);
+        for row in &self.rows {
+            let ratio = self.floor().map_or("–".to_owned(), |floor| format!("{:.2}", row.p50_ms / floor));
+            let (p50, p99) = (format!("{:.2}", row.p50_ms), format!("{:.2}", row.p99_ms));
+            table.add_row([row.name.clone(), p50, p99, ratio, row.runs.to_string(), row.how.clone()]);
+        }
+        align(&mut table, 1..=4);
+        table
+    }
+
+    fn rates(&self) -> Table {
+        let mut table = plain(["at once", "executions/s", "floor/s"]);
+        for (at_once, rate) in &self.per_second {
+            let floor = self.floor_per_second.get(at_once).map_or(String::new(), |rate| format!("{rate:.0}"));
+            table.add_row([at_once.to_string(), format!("{rate:.0}"), floor]);
+        }
+        align(&mut table, 0..=2);
+        table
+    }
+
+    fn memory(&self) -> Table {
+        let mut table = plain(["memory", "MiB each"]);
+        for (name, mib) in &self.pss_mib {
+            table.add_row([name.clone(), format!("{mib:.2}")]);
+        }
+        align(&mut table, 1..=1);
+        table
+    }
+}
+
+const HOW_STARTS: &str = "\
+Starts: rows take turns in blocks. From request to answer; before each run of Coracle's own rows the pool is full again\n\
+and the machine has rested 5 ms. Programs are timed from start to end.\n";
+const HOW_RATES: &str = "\
+Executions a second: counted after the pool's store is used up, so making sandboxes is included; medians of the rounds.\n";
+const HOW_MEMORY: &str = "\
+Memory: PSS of the launcher, the zygote and all processes below, divided by the number; without the server's own process\n\
+and what the kernel keeps for namespaces and mounts. Each session has run a small program.\n";
+
+fn plain<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(header);
+    table
+}
+
+fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
+    for index in columns {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}

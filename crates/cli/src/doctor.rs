@@ -1,0 +1,55 @@
+//! `coracle doctor`: what this machine really enforces, found out by trying.
+//!
+//! Each tier is booted as a server would boot it. `probe.py` then tries from inside what must not work, each beside
+//! something like it that must, and the host looks at the processes from outside. `checks.rs` judges, `mends.rs` says
+//! what to do about what is missing.
+
+mod checks;
+mod machine;
+mod mends;
+mod native;
+mod report;
+mod table;
+
+use crate::status::Status;
+use anyhow::Context;
+use clap::Args;
+use machine::Machine;
+use report::{Diagnosis, MachineReport};
+use std::io::Write;
+use std::path::Path;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Print one line of JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let diagnosis = runtime.context("start the runtime")?.block_on(diagnose());
+    let text = if arguments.json {
+        serde_json::to_string(&diagnosis).context("write the diagnosis")? + "\n"
+    } else {
+        table::render(&diagnosis)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(if diagnosis.safe { Status::Success } else { Status::Failed })
+}
+
+async fn diagnose() -> Diagnosis {
+    let machine = Machine::read(Path::new("/"));
+    let tiers = vec![native::examine(&machine).await];
+    Diagnosis {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        safe: tiers.iter().any(|tier| tier.verdict.is_safe()),
+        machine: MachineReport {
+            kernel: machine.kernel,
+            architecture: std::env::consts::ARCH.to_owned(),
+            system: machine.distribution.name,
+            uid: rustix::process::geteuid().as_raw(),
+        },
+        tiers,
+    }
+}

@@ -1,0 +1,190 @@
+//! The native tier, booted as a server boots it, and tried from inside and outside.
+
+use super::checks::{self, Outside, Probe};
+use super::machine::Machine;
+use super::mends;
+use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
+use crate::process_tree::{descendants, status};
+use crate::wiring::{Sandboxes, engine, native};
+use crate::{environment, timing};
+use anyhow::Context;
+use coracle_engine::{Engine, Request};
+use coracle_sandbox::{NativeBackend, SandboxError};
+use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+const NAME: &str = "native";
+const PROBE: &str = include_str!("probe.py");
+
+const POOL: usize = 2;
+const WARM_RUNS: usize = 7;
+const COLD_RUNS: usize = 3;
+/// A machine on which the pool does not fill by then is measured as it is.
+const REFILL_WITHIN: Duration = Duration::from_millis(200);
+/// No probe runs longer.
+const PROBE_WALL_MS: u64 = 5_000;
+
+const SMALL_MEMORY_MB: u64 = 96;
+/// Takes twice the small limit, and less than the default one; the value is written to, so that it is really there.
+const TAKE_MEMORY: &str = "block = b'x' * 192_000_000\nlen(block)";
+
+const FEW_PROCESSES: u64 = 16;
+/// Starts children until it is refused one, and says how many there were.
+const TAKE_PROCESSES: &str = include_str!("processes.py");
+
+/// Boots the tier; whatever fails is part of the answer.
+pub(super) async fn examine(machine: &Machine) -> Tier {
+    match boot(machine).await {
+        Ok(tier) => tier,
+        Err(error) => {
+            let detail = format!("{error:#}");
+            let mend = mends::no_sandbox(machine, &detail, &program());
+            unavailable(Check::new("sandbox", Outcome::Failed, detail).with_mend(mend))
+        }
+    }
+}
+
+fn unavailable(check: Check) -> Tier {
+    Tier { name: NAME.to_owned(), verdict: Verdict::Unavailable, checks: vec![check], start: None }
+}
+
+fn program() -> std::path::PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| "coracle".into())
+}
+
+async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
+    let limits = Limits::default();
+    let sandboxes = Sandboxes { pool: POOL, preload: true, require_full_isolation: false, limits };
+    let backend = native(&sandboxes)?;
+    let report = match backend.report().await {
+        Ok(report) => report,
+        Err(SandboxError::Python(error)) => {
+            let mend = mends::python(machine, environment::python().as_deref());
+            return Ok(unavailable(Check::new("python", Outcome::Failed, error.to_string()).with_mend(mend)));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let folder =
+        tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("make a workspace to try things in")?;
+    let tried = Tried { engine: engine(backend.clone())?, workspace: folder.path().join("workspace") };
+    std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
+    let outcome = examine_booted(&tried, &backend, folder.path(), machine, &report).await;
+    tried.engine.shutdown().await;
+    outcome
+}
+
+async fn examine_booted(
+    tried: &Tried,
+    backend: &NativeBackend,
+    folder: &Path,
+    machine: &Machine,
+    report: &coracle_sandbox::NativeReport,
+) -> anyhow::Result<Tier> {
+    let host_file = folder.join("host");
+    std::fs::write(&host_file, "not for the sandbox").context("make a file to look for")?;
+    std::fs::write(tried.workspace.join("beside"), "for the sandbox").context("make a file to look for")?;
+    let session = SessionId::new("doctor")?;
+    let mut request = tried.request(Language::Python, PROBE);
+    request.session = Some(session);
+    request.vars.insert("host_file".to_owned(), host_file.to_string_lossy().into());
+    request.vars.insert("beside".to_owned(), "/workspace/beside".into());
+    let execution = tried.engine.execute(request).await;
+    let enforced = execution.limits.enforced.clone();
+    let probe: Probe = serde_json::from_value(value(execution)?).context("read what the probe found")?;
+    // The interpreter of the session lives on, so there is a used sandbox to look at.
+    let launcher = backend.launcher_pid().await;
+    let outside = launcher.zip(probe.pid_namespace()).and_then(|(pid, namespace)| look_from_outside(pid, namespace));
+    let memory = tried.limited(TAKE_MEMORY, Limits { memory_mb: SMALL_MEMORY_MB, ..Limits::default() }).await;
+    let control = tried.limited(TAKE_MEMORY, Limits::default()).await;
+    let processes = tried.limited(TAKE_PROCESSES, Limits { processes: FEW_PROCESSES, ..Limits::default() }).await;
+    let bash = tried.engine.execute(tried.request(Language::Bash, "echo \"$BASH_VERSION\"")).await;
+
+    let mut checks = vec![checks::python(report, &probe), checks::bash(&bash, machine)];
+    checks.extend(checks::isolation(&probe, outside.as_ref(), report, machine));
+    let hit = memory.failure.as_ref().map(|failure| failure.error_code) == Some(ErrorCode::Memory);
+    checks.push(checks::memory(hit && control.success, enforced.as_ref(), report, machine));
+    let started = processes.result.as_ref().and_then(serde_json::Value::as_u64);
+    checks.push(checks::processes(started, FEW_PROCESSES, enforced.as_ref()));
+    checks.push(checks::open_files(&probe, Limits::default().open_files));
+    checks.push(checks::packages(&probe));
+    let start = StartTimes { warm_ms: tried.warm(backend).await?, cold_ms: cold(&tried.workspace).await };
+    Ok(Tier { name: NAME.to_owned(), verdict: Verdict::of(&checks), checks, start: Some(start) })
+}
+
+/// The process that is in the pid namespace that the code saw itself in.
+fn look_from_outside(launcher: u32, pid_namespace: &str) -> Option<Outside> {
+    let number = |pid, name, radix| u64::from_str_radix(status(pid, name)?.split_whitespace().next()?, radix).ok();
+    let is_there = |pid: &u32| {
+        let link = std::fs::read_link(format!("/proc/{pid}/ns/pid"));
+        link.is_ok_and(|link| link.as_os_str() == pid_namespace)
+    };
+    let pid = descendants(launcher).into_iter().find(is_there)?;
+    Some(Outside {
+        uid: number(pid, "Uid", 10)?,
+        capabilities: number(pid, "CapEff", 16)?,
+        filters: number(pid, "Seccomp", 10)?,
+    })
+}
+
+/// An engine and a folder to try things in.
+struct Tried {
+    engine: Engine,
+    workspace: std::path::PathBuf,
+}
+
+impl Tried {
+    fn request(&self, language: Language, code: &str) -> Request {
+        let mut request = Request::new(UserId::local(), language, code);
+        request.workspace = Some(self.workspace.clone());
+        request.limits.wall_ms = PROBE_WALL_MS;
+        request
+    }
+
+    async fn limited(&self, code: &str, limits: Limits) -> Execution {
+        let mut request = self.request(Language::Python, code);
+        request.limits = Limits { wall_ms: PROBE_WALL_MS, ..limits };
+        self.engine.execute(request).await
+    }
+
+    /// The median of a few runs that each find a prepared sandbox.
+    async fn warm(&self, backend: &NativeBackend) -> anyhow::Result<f64> {
+        let mut times = Vec::new();
+        for _ in 0..WARM_RUNS {
+            timing::refilled(backend, POOL, REFILL_WITHIN).await;
+            let (time, execution) = timing::timed(self.engine.execute(self.request(Language::Python, "pass"))).await;
+            value(execution)?;
+            times.push(time);
+        }
+        Ok(timing::median(&mut times))
+    }
+}
+
+/// The median of a few whole programs; none if they fail, which the other checks explain.
+async fn cold(workspace: &Path) -> Option<f64> {
+    let workspace = workspace.to_owned();
+    let measured = tokio::task::spawn_blocking(move || {
+        let mut times = Vec::new();
+        for _ in 0..COLD_RUNS {
+            let mut command = timing::cold_command(&workspace).ok()?;
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            let begun = std::time::Instant::now();
+            command.status().ok().filter(std::process::ExitStatus::success)?;
+            times.push(timing::milliseconds(begun.elapsed()));
+        }
+        Some(timing::median(&mut times))
+    });
+    measured.await.ok().flatten()
+}
+
+/// The result of an execution that had to succeed.
+fn value(execution: Execution) -> anyhow::Result<serde_json::Value> {
+    match execution.failure {
+        None => Ok(execution.result.unwrap_or_default()),
+        Some(failure) => {
+            let trace = failure.traceback.as_deref().and_then(|text| text.lines().last()).unwrap_or_default();
+            anyhow::bail!("{} {trace}", failure.error)
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The diagnosis for people.
+
+use super::report::{Diagnosis, Tier};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use std::fmt::Write;
+
+/// Longer texts go on in the next line.
+const DETAIL_WIDTH: usize = 90;
+
+pub(super) fn render(diagnosis: &Diagnosis) -> String {
+    let machine = &diagnosis.machine;
+    let system = machine.system.as_deref().unwrap_or("Linux");
+    let mut text = format!(
+        "Coracle {} on {system}, Linux {} {}, as user {}\n",
+        diagnosis.version, machine.kernel, machine.architecture, machine.uid
+    );
+    for tier in &diagnosis.tiers {
+        render_tier(tier, &mut text);
+    }
+    text
+}
+
+fn render_tier(tier: &Tier, text: &mut String) {
+    let _ = writeln!(text, "\n{}: {}", tier.name, tier.verdict.phrase());
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    for check in &tier.checks {
+        table.add_row([check.outcome.mark().to_owned(), check.name.clone(), wrapped(&check.detail)]);
+    }
+    if let Some(start) = &tier.start {
+        let cold = start.cold_ms.map_or("not measured".to_owned(), |cold| format!("{cold:.0} ms"));
+        let detail = format!("warm {:.2} ms, cold {cold} (medians)", start.warm_ms);
+        table.add_row(["✓".to_owned(), "start".to_owned(), detail]);
+    }
+    for line in table.lines() {
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    for check in tier.checks.iter().filter(|check| !check.mend.is_empty()) {
+        let _ = writeln!(text, "\nTo mend {}:", check.name);
+        for line in &check.mend {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+}
+
+/// In lines of at most [`DETAIL_WIDTH`], broken between words.
+fn wrapped(detail: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in detail.split_whitespace() {
+        let full = lines
+            .last()
+            .is_some_and(|line| !line.is_empty() && line.chars().count() + 1 + word.chars().count() > DETAIL_WIDTH);
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,68 @@
+//! Measuring sandboxes, for `doctor` and `bench`.
+
+use coracle_sandbox::NativeBackend;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+/// How long a future takes, in milliseconds, and what it gives.
+pub(crate) async fn timed<T>(future: impl Future<Output = T>) -> (f64, T) {
+    let begun = Instant::now();
+    let value = future.await;
+    (milliseconds(begun.elapsed()), value)
+}
+
+/// Waits until so many sandboxes are prepared and what came before has died down; false if they do not come in time.
+pub(crate) async fn refilled(backend: &NativeBackend, pool: usize, within: Duration) -> bool {
+    /// Sandboxes that have ended are still being taken apart by the kernel for a moment.
+    const SETTLE: Duration = Duration::from_millis(5);
+    let deadline = Instant::now() + within;
+    while backend.prepared().await < pool {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(SETTLE).await;
+    true
+}
+
+/// `coracle exec -c pass` as a program of its own.
+pub(crate) fn cold_command(workspace: &Path) -> std::io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["exec", "-c", "pass", "--workspace"]).arg(workspace).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// Of what is there; sorts it. Zero for nothing.
+pub(crate) fn median(times: &mut [f64]) -> f64 {
+    quantile(times, 0.5)
+}
+
+/// The value that this part of all does not exceed, between neighbours in proportion; sorts. Zero for nothing.
+#[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 times")]
+pub(crate) fn quantile(times: &mut [f64], part: f64) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let Some(last) = times.len().checked_sub(1) else { return 0.0 };
+    let place = part * last as f64;
+    let (below, above) = (times[place.floor() as usize], times[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantile;
+
+    #[test]
+    fn quantiles_lie_between_neighbours() {
+        let mut times = [4.0, 1.0, 3.0, 2.0];
+        for (part, value) in [(0.0, 1.0), (0.5, 2.5), (1.0, 4.0)] {
+            assert!((quantile(&mut times, part) - value).abs() < f64::EPSILON, "{part}");
+        }
+        assert!(quantile(&mut [], 0.5).abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,96 @@
+"""Calls that rule the whole machine, with arguments that do nothing. Only root with all rights gets past the first
+check, so only there outside is a control."""
+
+import resource
+
+for name, args, outside in (
+    ("init_module", (0, 0, 0), ("EFAULT", "ENOEXEC", "EINVAL")),
+    ("finit_module", (-1, 0, 0), ("EBADF", "EFAULT")),
+    ("delete_module", (b"coracle_probe_no_such_module", 0o4000), ("ENOENT",)),
+    ("kexec_load", (0, 1 << 20, 0, 0), ("EINVAL",)),
+    ("reboot", (0, 0, 0, 0), ("EINVAL",)),
+    ("swapon", (b"/nonexistent/probe", 0), ("ENOENT",)),
+    ("swapoff", (b"/nonexistent/probe",), ("ENOENT", "EINVAL")),
+    ("acct", (b"/nonexistent/probe",), ("ENOENT",)),
+    ("quotactl", (-1, 0, 0, 0), ("EINVAL", "ENODEV", "EFAULT")),
+    ("settimeofday", ((ctypes.c_int64 * 2)(0, -1), 0), ("EINVAL",)),
+    ("clock_settime", (99, (ctypes.c_int64 * 2)(0, -1)), ("EINVAL",)),
+    ("adjtimex", (0,), ("EFAULT",)),
+    ("syslog", (99, 0, 0), ("EINVAL",)),
+    ("bpf", (9999, 0, 0), ("EINVAL", "EFAULT")),
+    ("open_by_handle_at", (-100, 0, 0), ("EFAULT",)),
+    ("setgroups", (0, 0), ("done",)),
+):
+    probe(name, lambda: call(name, *args), "EPERM", root=outside)
+for name, args in (("iopl", (0,)), ("ioperm", (0, 1, 0))) if X86_64 else ():
+    probe(name, lambda: call(name, *args), "ENOSYS", root=("done", "ENOSYS"))
+
+
+
+def real_time():
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
+
+for name, act, inside, root in (
+    ("take a better priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, -5), ("EACCES", "EPERM"), "done"),
+    ("take a worse priority", lambda: os.setpriority(os.PRIO_PROCESS, 0, 5), "done", "done"),
+    ("lock all memory", lambda: call("mlockall", 1), ("EPERM", "ENOMEM"), "done"),
+    ("real-time scheduling", real_time, ("ENOSYS", "EPERM"), "done"),
+    ("become root", lambda: os.setuid(0), ("EINVAL", "EPERM"), "done"),
+    ("become root's group", lambda: os.setresgid(0, 0, 0), ("EINVAL", "EPERM"), "done"),
+    ("become another user", lambda: os.setresuid(54322, 54322, 54322), ("EINVAL", "EPERM"), "done"),
+    ("stay who one is", lambda: os.setresuid(os.getuid(), os.getuid(), os.getuid()), "done", "done"),
+):
+    probe(name, act, inside, root=root)
+for name in ("NOFILE", "NPROC", "FSIZE", "MEMLOCK", "RTPRIO", "NICE"):
+    which = getattr(resource, f"RLIMIT_{name}")
+    soft, hard = resource.getrlimit(which)
+    if hard != resource.RLIM_INFINITY and hard < 1 << 30:
+        probe(
+            f"raise the hard limit {name}",
+            lambda: resource.setrlimit(which, (soft, hard + 1)),
+            ("ValueError: not allowed to raise maximum limit", "EPERM"),
+            root="done",
+        )
+    elif INSIDE and name in ("NOFILE", "NPROC", "MEMLOCK"):
+        check(f"there is a hard limit {name}", False, hard)
+probe("lower a limit", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32)), "done", "done")
+
+
+def crash():
+    """No program of the host is started by a crash in here: the kernel says whether it dumped."""
+    pid = os.fork()
+    if pid == 0:
+        if not INSIDE:
+            resource.setrlimit(resource.RLIMIT_CORE, (-1, -1))
+        ctypes.string_at(0)
+    status = os.waitpid(pid, 0)[1]
+    assert os.WTERMSIG(status) == signal.SIGSEGV, status
+    if not os.WCOREDUMP(status):
+        raise PermissionError(errno.EPERM, "no dump")
+
+
+def cores(*limits):
+    resource.setrlimit(resource.RLIMIT_CORE, limits)
+
+
+probe("crash with a dump", crash, "EPERM", root="done")
+NOT_ALLOWED = "ValueError: not allowed to raise maximum limit"
+for limits in ((0, 0), (0, 1), (1, 1), (-1, -1)):
+    probe(f"set the limit of dumps to {limits}", lambda: cores(*limits), NOT_ALLOWED, root="done")
+none = (ctypes.c_uint64 * 2)(0, 0)
+probe("set the limit of dumps by the old call", lambda: call("setrlimit", 4, none), "EPERM", "done")
+if INSIDE:
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    check("dumps are switched off", limits == (1, 1), limits)
+
+
+def low_pointer():
+    """A pointer whose lower half is zero is a pointer all the same."""
+    _libc.mmap.restype = ctypes.c_void_p
+    place = _libc.mmap(ctypes.c_void_p(1 << 32), ctypes.c_size_t(4096), 3, 0x100022, -1, ctypes.c_long(0))
+    assert place == 1 << 32, place
+    call("prlimit64", 0, 4, 1 << 32, 0)
+
+
+probe("set the limit of dumps by a pointer at 4 GiB", low_pointer, "EPERM", "done")
