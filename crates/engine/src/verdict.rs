@@ -128,6 +128,11 @@ fn from_cause(cause: &Cause) -> Failure {
         ),
         Cause::Processes => failure(ErrorCode::Processes, "the code started more processes than its limit", "start fewer at once"),
         Cause::Disk(what) => failure(ErrorCode::Disk, format!("{what}; the code was ended"), "delete files that are no longer needed"),
+        Cause::Lost(what) => failure(
+            ErrorCode::Internal,
+            format!("the sandbox was lost: {what}"),
+            "run it again; what it had done until then is done",
+        ),
         Cause::Setup(what) => failure(ErrorCode::SandboxUnavailable, format!("no sandbox: {what}"), "see `coracle doctor`"),
     }
 }
