@@ -25,6 +25,9 @@ const MAX_RESULT_BYTES: usize = 2 << 20;
 /// So many calls of one execution are answered at once; the guest waits for the others.
 const CALLS_AT_ONCE: usize = 32;
 
+/// While calls of more than so many bytes are under way, no other is heard: as values they take far more than as text.
+const CALL_BYTES_AT_ONCE: usize = 1 << 20;
+
 /// How much output is read at once.
 const CHUNK: usize = 64 << 10;
 
@@ -53,7 +56,7 @@ pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, captu
         vars: request.vars.clone(),
         result_bytes: RESULT_BYTES,
     };
-    let mut run = Run { id, limits: &request.limits, calls: Arc::clone(&request.calls), made: 0, answers: JoinSet::new(), result: None, truncated: false };
+    let mut run = Run { id, limits: &request.limits, calls: Arc::clone(&request.calls), made: 0, answers: JoinSet::new(), under_way: 0, result: None, truncated: false };
     let outcome = tokio::select! {
         biased;
         () = request.cancel.cancelled() => Err(Ending::Cancelled),
@@ -88,7 +91,10 @@ struct Run<'a> {
     limits: &'a Limits,
     calls: Arc<dyn HostCalls>,
     made: u64,
-    answers: JoinSet<Reply>,
+    /// With the length of the call that each answers.
+    answers: JoinSet<(usize, Reply)>,
+    /// The length of all calls under way.
+    under_way: usize,
     result: Option<Value>,
     truncated: bool,
 }
@@ -118,13 +124,14 @@ impl Run<'_> {
                     err_open = self.output(capture, OutputStream::Stderr, read, &err).await?;
                 }
                 Some(answer) = self.answers.join_next(), if !self.answers.is_empty() => {
-                    if let Ok(reply) = answer {
+                    if let Ok((length, reply)) = answer {
+                        self.under_way -= length;
                         reply_to(sandbox, reply).await;
                     }
                 }
-                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer), if self.answers.len() < CALLS_AT_ONCE => {
+                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer), if self.may_hear() => {
                     match frame {
-                        Ok(Some(frame)) => if let Some(ending) = self.hear(frame)? {
+                        Ok(Some(frame)) => if let Some(ending) = self.hear(frame, sandbox.buffer.last_length())? {
                             drain_ready(sandbox, capture).await.map_err(|TooMuchOutput| self.too_much())?;
                             return Ok(ending);
                         },
@@ -143,10 +150,10 @@ impl Run<'_> {
     /// nothing to answer.
     async fn hear_unasked(&mut self, sandbox: &mut Sandbox) -> Result<(), Ending> {
         let mut bytes = vec![0; CHUNK];
-        while self.answers.len() < CALLS_AT_ONCE {
+        while self.may_hear() {
             match sandbox.buffer.pop() {
                 Ok(Some(frame)) => {
-                    if self.hear(frame)?.is_some() {
+                    if self.hear(frame, sandbox.buffer.last_length())?.is_some() {
                         return Err(Ending::Protocol("an answer before the question".to_owned()));
                     }
                 }
@@ -158,6 +165,11 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is room for one more call.
+    fn may_hear(&self) -> bool {
+        self.answers.len() < CALLS_AT_ONCE && self.under_way <= CALL_BYTES_AT_ONCE
     }
 
     fn too_much(&self) -> Ending {
@@ -173,7 +185,7 @@ impl Run<'_> {
     }
 
     /// A frame of the guest; the ending if it was the last.
-    fn hear(&mut self, frame: FromGuest) -> Result<Option<Ending>, Ending> {
+    fn hear(&mut self, frame: FromGuest, length: usize) -> Result<Option<Ending>, Ending> {
         match frame {
             FromGuest::Done { id, ok, result, result_truncated, exit_code, error } => {
                 if id != self.id {
@@ -195,7 +207,8 @@ impl Run<'_> {
                     return Err(Ending::TooManyCalls { most: self.limits.calls });
                 }
                 let calls = Arc::clone(&self.calls);
-                self.answers.spawn(async move { answer(calls.as_ref(), id, method, params).await });
+                self.under_way += length;
+                self.answers.spawn(async move { (length, answer(calls.as_ref(), id, method, params).await) });
                 Ok(None)
             }
             FromGuest::Failed { .. } if self.id > 1 || self.made > 0 => {

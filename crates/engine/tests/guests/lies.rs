@@ -401,6 +401,31 @@ async fn calls_are_answered_at_once_up_to_the_cap() {
     assert_eq!(answers.most.load(Ordering::SeqCst), at_once);
 }
 
+/// Calls become values, which take far more memory than their text: few large ones are heard at once, and all in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_calls_are_answered_a_few_at_once() {
+    let stage = stage(vec![script(async |mut guest: Guest| {
+        let id = guest.run().await;
+        for n in 0..12_u64 {
+            let params = json!({ "n": n, "text": "x".repeat(300_000) });
+            guest.say(json!({ "type": "call", "id": n, "method": "echo", "params": params })).await;
+        }
+        for _ in 0..12 {
+            assert!(matches!(guest.hear().await, ToGuest::Reply(reply) if reply.ok));
+        }
+        guest.say(done(id)).await;
+        0
+    })]);
+    let answers = Arc::new(Answers::default());
+    let mut asked = request();
+    asked.limits.wall_ms = 10_000;
+    asked.calls = answers.clone();
+    let execution = stage.engine.execute(asked).await;
+    assert!(execution.success, "{execution:#?}");
+    assert_eq!(answers.made.load(Ordering::SeqCst), 12);
+    assert!(answers.most.load(Ordering::SeqCst) <= 4, "{answers:?}");
+}
+
 /// Two calls of one id are two calls: the id is the guest's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_with_one_id_are_answered_both() {
