@@ -45,6 +45,8 @@ impl FrameBuffer {
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
+            // What one long frame took is not kept for the life of a session.
+            self.bytes.shrink_to(4 * CHUNK);
             self.start = 0;
         } else if self.start > CHUNK {
             self.bytes.drain(..self.start);
