@@ -173,9 +173,9 @@ async fn cancel_on_signal(mut signals: Signals, cancel: CancellationToken) {
     std::process::exit(Status::Cancelled.code().into());
 }
 
-/// Writes output as it comes.
+/// Writes output as it comes. Holds no lock between two pieces: the log goes to standard error too, and whoever writes
+/// to it would wait for the end of the output, which may be waiting for them.
 fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
-    // Locked for each piece only: whoever logs in between must not wait for the code to end.
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     while let Some(Event::Output { stream, bytes }) = listener.blocking_recv() {
         match stream {

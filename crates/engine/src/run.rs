@@ -3,7 +3,7 @@
 use crate::capture::{Capture, TooMuchOutput};
 use crate::request::{HostCallError, HostCalls, Request};
 use crate::verdict::{Ending, Known};
-use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
+use coracle_protocol::{CallFailure, FrameError, FromGuest, MAX_FRAME, Reply, ToGuest, read_frame, write_frame};
 use coracle_sandbox::Sandbox;
 use coracle_types::{Limits, OutputStream};
 use serde_json::{Map, Value};
@@ -19,14 +19,23 @@ use tokio::time::Instant;
 /// A longer result is replaced by a summary of its shape.
 const RESULT_BYTES: u64 = 1 << 20;
 
+/// A result longer than this is a lie: twice as much, because the two sides may write the same value differently.
+const MAX_RESULT_BYTES: usize = 2 << 20;
+
 /// So many calls of one execution are answered at once; the guest waits for the others.
 const CALLS_AT_ONCE: usize = 32;
+
+/// While calls of more than so many bytes are under way, no other is heard: as values they take far more than as text.
+const CALL_BYTES_AT_ONCE: usize = 1 << 20;
 
 /// How much output is read at once.
 const CHUNK: usize = 64 << 10;
 
 /// After the last word of the guest, output that is still in the pipes is waited for no longer than this.
 const DRAIN_WITHIN: Duration = Duration::from_millis(200);
+
+/// A guest whose channel has ended is dead by then, or it has closed the channel and lives on.
+const DEAD_WITHIN: Duration = Duration::from_secs(1);
 
 /// What came of a run besides its output.
 #[derive(Debug)]
@@ -50,7 +59,7 @@ pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, captu
         vars: request.vars.clone(),
         result_bytes: RESULT_BYTES,
     };
-    let mut run = Run { id, limits: &request.limits, calls: Arc::clone(&request.calls), made: 0, answers: JoinSet::new(), result: None, truncated: false };
+    let mut run = Run { id, limits: &request.limits, calls: Arc::clone(&request.calls), made: 0, answers: JoinSet::new(), under_way: 0, result: None, truncated: false };
     let outcome = tokio::select! {
         biased;
         () = request.cancel.cancelled() => Err(Ending::Cancelled),
@@ -63,7 +72,14 @@ pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, captu
             let known = Known { causes: sandbox.control.causes().await, stderr: capture.complaints() };
             Ending::Done { exit_code, error: Some(error), known }
         }
-        Ok(Ending::Died(_)) => Ending::Died(sandbox.control.exit().await),
+        Ok(Ending::Died(_)) => {
+            if let Ok(exit) = tokio::time::timeout(DEAD_WITHIN, sandbox.control.exit()).await {
+                Ending::Died(exit)
+            } else {
+                sandbox.control.kill();
+                Ending::Protocol("it closed its channel and lived on".to_owned())
+            }
+        }
         Ok(ending) => ending,
         Err(ending) => {
             sandbox.control.kill();
@@ -82,7 +98,10 @@ struct Run<'a> {
     limits: &'a Limits,
     calls: Arc<dyn HostCalls>,
     made: u64,
-    answers: JoinSet<Reply>,
+    /// With the length of the call that each answers.
+    answers: JoinSet<(usize, Reply)>,
+    /// The length of all calls under way.
+    under_way: usize,
     result: Option<Value>,
     truncated: bool,
 }
@@ -91,6 +110,9 @@ impl Run<'_> {
     /// Until the guest is done or gone. `Err` means that the sandbox must be killed.
     async fn go(&mut self, sandbox: &mut Sandbox, frame: &ToGuest, capture: &mut Capture) -> Result<Ending, Ending> {
         let died = || Ending::Died(coracle_sandbox::Exit { status: 0, causes: Vec::new() });
+        if self.id > 1 {
+            self.hear_unasked(sandbox).await?;
+        }
         if let Err(error) = write_frame(&mut sandbox.to_guest, frame).await {
             return match error {
                 FrameError::Io(_) => Ok(died()),
@@ -109,14 +131,14 @@ impl Run<'_> {
                     err_open = self.output(capture, OutputStream::Stderr, read, &err).await?;
                 }
                 Some(answer) = self.answers.join_next(), if !self.answers.is_empty() => {
-                    if let Ok(reply) = answer && write_frame(&mut sandbox.to_guest, &ToGuest::Reply(reply)).await.is_err() {
-                        // The guest is gone; the end of its stream will say so.
-                        continue;
+                    if let Ok((length, reply)) = answer {
+                        self.under_way -= length;
+                        reply_to(sandbox, reply).await;
                     }
                 }
-                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer), if self.answers.len() < CALLS_AT_ONCE => {
+                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer), if self.may_hear() => {
                     match frame {
-                        Ok(Some(frame)) => if let Some(ending) = self.hear(frame)? {
+                        Ok(Some(frame)) => if let Some(ending) = self.hear(frame, sandbox.buffer.last_length())? {
                             drain_ready(sandbox, capture).await.map_err(|TooMuchOutput| self.too_much())?;
                             return Ok(ending);
                         },
@@ -129,6 +151,32 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Frames that came before this run was asked for, in a session: threads of an earlier run may call, but there is
+    /// nothing to answer.
+    async fn hear_unasked(&mut self, sandbox: &mut Sandbox) -> Result<(), Ending> {
+        let mut bytes = vec![0; CHUNK];
+        while self.may_hear() {
+            match sandbox.buffer.pop() {
+                Ok(Some(frame)) => {
+                    if self.hear(frame, sandbox.buffer.last_length())?.is_some() {
+                        return Err(Ending::Protocol("an answer before the question".to_owned()));
+                    }
+                }
+                Ok(None) => match ReadNow(&mut sandbox.from_guest, &mut bytes).await {
+                    0 => break,
+                    length => sandbox.buffer.push(bytes.get(..length).unwrap_or_default()),
+                },
+                Err(error) => return Err(Ending::Protocol(error.to_string())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for one more call.
+    fn may_hear(&self) -> bool {
+        self.answers.len() < CALLS_AT_ONCE && self.under_way <= CALL_BYTES_AT_ONCE
     }
 
     fn too_much(&self) -> Ending {
@@ -144,14 +192,17 @@ impl Run<'_> {
     }
 
     /// A frame of the guest; the ending if it was the last.
-    fn hear(&mut self, frame: FromGuest) -> Result<Option<Ending>, Ending> {
+    fn hear(&mut self, frame: FromGuest, length: usize) -> Result<Option<Ending>, Ending> {
         match frame {
             FromGuest::Done { id, ok, result, result_truncated, exit_code, error } => {
                 if id != self.id {
                     return Err(Ending::Protocol(format!("an answer to run {id}, which was not asked")));
                 }
-                if ok == error.is_some() {
+                if ok == error.is_some() || ok && exit_code != 0 {
                     return Err(Ending::Protocol("an answer that is both success and failure, or neither".to_owned()));
+                }
+                if longer_than(&result, MAX_RESULT_BYTES) {
+                    return Err(Ending::Protocol(format!("a result of more than {RESULT_BYTES} bytes")));
                 }
                 self.result = (!result.is_null()).then_some(result);
                 self.truncated = result_truncated;
@@ -163,8 +214,12 @@ impl Run<'_> {
                     return Err(Ending::TooManyCalls { most: self.limits.calls });
                 }
                 let calls = Arc::clone(&self.calls);
-                self.answers.spawn(async move { answer(calls.as_ref(), id, method, params).await });
+                self.under_way += length;
+                self.answers.spawn(async move { (length, answer(calls.as_ref(), id, method, params).await) });
                 Ok(None)
+            }
+            FromGuest::Failed { .. } if self.id > 1 || self.made > 0 => {
+                Err(Ending::Protocol("a failed confinement, after code has run".to_owned()))
             }
             FromGuest::Failed { step, errno } => {
                 let cause = std::io::Error::from_raw_os_error(errno);
@@ -174,6 +229,33 @@ impl Run<'_> {
             FromGuest::Ready { .. } => Err(Ending::Protocol("ready, for the second time".to_owned())),
         }
     }
+}
+
+/// Answers a call. What does not fit into a frame is an error that the code can read. If the guest is gone, the end of
+/// its stream will say so.
+async fn reply_to(sandbox: &mut Sandbox, reply: Reply) {
+    let id = reply.id;
+    if let Err(FrameError::Length(length)) = write_frame(&mut sandbox.to_guest, &ToGuest::Reply(reply)).await {
+        let message = format!("the answer is {length} bytes long: at most {MAX_FRAME} can be passed on");
+        let error = CallFailure { code: "too_large".to_owned(), message, retryable: false };
+        let _ = write_frame(&mut sandbox.to_guest, &ToGuest::Reply(Reply { id, ok: false, value: Value::Null, error: Some(error) })).await;
+    }
+}
+
+/// Whether a value is longer than so many bytes as JSON; writes nothing and stops there.
+fn longer_than(value: &Value, most: usize) -> bool {
+    struct Room(usize);
+    impl std::io::Write for Room {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::FileTooLarge)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    serde_json::to_writer(Room(most), value).is_err()
 }
 
 async fn answer(calls: &dyn HostCalls, id: u64, method: String, params: Map<String, Value>) -> Reply {
@@ -194,8 +276,7 @@ async fn drain_ready(sandbox: &mut Sandbox, capture: &mut Capture) -> Result<(),
                 OutputStream::Stderr => &mut sandbox.stderr,
             };
             let mut bytes = vec![0; CHUNK];
-            let read = ReadNow(pipe, &mut bytes).await;
-            match read {
+            match ReadNow(pipe, &mut bytes).await {
                 0 => break,
                 length => capture.push(stream, bytes.get(..length).unwrap_or_default()).await?,
             }
@@ -233,7 +314,9 @@ impl Future for ReadNow<'_> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
         let Self(pipe, bytes) = &mut *self;
         let mut buffer = ReadBuf::new(bytes);
-        match Pin::new(pipe).poll_read(context, &mut buffer) {
+        // Unconstrained: a task that has done much already would be told that nothing is there, to make it pause.
+        let mut read = tokio::task::coop::unconstrained(std::future::poll_fn(|context| Pin::new(&mut **pipe).poll_read(context, &mut buffer)));
+        match Pin::new(&mut read).poll(context) {
             Poll::Ready(Ok(())) => Poll::Ready(buffer.filled().len()),
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(0),
         }

@@ -78,7 +78,8 @@ impl Ending {
             }
             Self::Protocol(what) => {
                 let hint = "something in the sandbox wrote to Coracle's own channel; do not touch descriptors that the code did not open";
-                (KILLED, Some(failure(ErrorCode::GuestProtocol, format!("the sandbox broke the protocol and was killed: {what}"), hint)))
+                let what = capped(format!("the sandbox broke the protocol and was killed: {what}"));
+                (KILLED, Some(failure(ErrorCode::GuestProtocol, what, hint)))
             }
             Self::NoSandbox(error) => (1, Some(no_sandbox(&error))),
         }
@@ -86,7 +87,7 @@ impl Ending {
 }
 
 fn no_sandbox(error: &SandboxError) -> Failure {
-    let text = error.to_string();
+    let text = capped(error.to_string());
     match error {
         SandboxError::Workspace { .. } => failure(ErrorCode::InvalidRequest, text, "give a folder that exists and that you may write to"),
         SandboxError::Python(_) => {
@@ -177,6 +178,11 @@ fn from_cause(cause: &Cause) -> Failure {
         ),
         Cause::Processes => failure(ErrorCode::Processes, "the code started more processes than its limit", "start fewer at once"),
         Cause::Disk(what) => failure(ErrorCode::Disk, format!("{what}; the code was ended"), "delete files that are no longer needed"),
+        Cause::Lost(what) => failure(
+            ErrorCode::Internal,
+            format!("the sandbox was lost: {what}"),
+            "run it again; what it had done until then is done",
+        ),
         Cause::Setup(what) => failure(ErrorCode::SandboxUnavailable, format!("no sandbox: {what}"), "see `coracle doctor`"),
     }
 }

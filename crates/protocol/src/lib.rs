@@ -20,3 +20,6 @@ pub const VERSION: u32 = 1;
 
 /// No frame is longer than this, in either direction.
 pub const MAX_FRAME: usize = 8 << 20;
+
+/// No frame holds more values than this: each takes up to a hundred times the memory of its text.
+pub const MAX_VALUES: usize = 600_000;

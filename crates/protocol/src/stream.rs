@@ -1,4 +1,4 @@
-use crate::MAX_FRAME;
+use crate::{MAX_FRAME, MAX_VALUES};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io;
@@ -10,6 +10,9 @@ pub enum FrameError {
     /// The length is zero or over [`MAX_FRAME`].
     #[error("frame of {0} bytes: between 1 and {MAX_FRAME} are allowed")]
     Length(usize),
+    /// There are more values in it than [`MAX_VALUES`].
+    #[error("frame of more than {MAX_VALUES} values")]
+    Values,
     /// The bytes are no frame of this protocol.
     #[error("malformed frame: {0}")]
     Malformed(serde_json::Error),
@@ -34,6 +37,7 @@ const CHUNK: usize = 64 << 10;
 pub struct FrameBuffer {
     bytes: Vec<u8>,
     start: usize,
+    last: usize,
 }
 
 impl FrameBuffer {
@@ -41,6 +45,8 @@ impl FrameBuffer {
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
+            // What one long frame took is not kept for the life of a session.
+            self.bytes.shrink_to(4 * CHUNK);
             self.start = 0;
         } else if self.start > CHUNK {
             self.bytes.drain(..self.start);
@@ -58,15 +64,42 @@ impl FrameBuffer {
             return Err(FrameError::Length(length));
         }
         let Some(body) = rest.get(..length) else { return Ok(None) };
+        if has_too_many_values(body) {
+            return Err(FrameError::Values);
+        }
         let frame = serde_json::from_slice(body).map_err(FrameError::Malformed)?;
         self.start += HEADER + length;
+        self.last = length;
         Ok(Some(frame))
+    }
+
+    /// How long the last frame was.
+    pub fn last_length(&self) -> usize {
+        self.last
     }
 
     /// Nothing of an unfinished frame is held.
     pub fn is_empty(&self) -> bool {
         self.start == self.bytes.len()
     }
+}
+
+/// Counts what begins or separates values, outside of texts. Few bytes cannot hold many.
+fn has_too_many_values(body: &[u8]) -> bool {
+    if body.len() <= MAX_VALUES {
+        return false;
+    }
+    let (mut values, mut in_text, mut escaped) = (0, false, false);
+    for byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' | b':' | b'[' | b'{' if !in_text => values += 1,
+            _ => {}
+        }
+    }
+    values > MAX_VALUES
 }
 
 /// Reads until a whole frame is there; `None` at the end of the stream. May be dropped at any await without losing
@@ -145,10 +178,28 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_an_error_and_no_stack_overflow() {
-        let body = format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{}"#, "[".repeat(1_000_000));
+        let body = format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{}"#, "[".repeat(500_000));
         let mut buffer = FrameBuffer::default();
         buffer.push(&framed(body.as_bytes()));
         assert!(matches!(buffer.pop::<FromGuest>(), Err(FrameError::Malformed(_))));
+    }
+
+    #[test]
+    fn many_values_are_refused_before_they_are_made_and_long_texts_are_not() {
+        let call = |params: &str| framed(format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{params}}}}}"#).as_bytes());
+        let heard = |bytes: &[u8]| {
+            let mut buffer = FrameBuffer::default();
+            buffer.push(bytes);
+            buffer.pop::<FromGuest>()
+        };
+        let list = |value: &str, times: usize| call(&format!("[{}0]", value.repeat(times)));
+        // As many as fit into the longest result, and as much text as fits into a frame.
+        assert!(matches!(heard(&list("0,", 524_280)), Ok(Some(_))));
+        let text = format!("\"{}\"", r#"\",:[{"#.repeat(1_000_000));
+        assert!(matches!(heard(&call(&text)), Ok(Some(_))));
+        for (value, times) in [("0,", 1_000_000), ("[],", 1_000_000), (r#"{"":0},"#, 1_000_000), (r#""\\","#, 1_000_000)] {
+            assert!(matches!(heard(&list(value, times)), Err(FrameError::Values)), "{value}");
+        }
     }
 
     proptest! {

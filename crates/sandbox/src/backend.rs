@@ -113,4 +113,6 @@ pub enum Cause {
     Disk(String),
     /// The sandbox never became one: a step of its confinement failed.
     Setup(String),
+    /// What had made the sandbox is gone, and the sandbox with it; the code did nothing wrong.
+    Lost(String),
 }

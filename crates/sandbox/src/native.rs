@@ -174,7 +174,7 @@ impl NativeBackend {
         let python = python::find(config.python.as_deref())?;
         let in_home = |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
         let instance = instance::Instance::claim(&config.home).map_err(in_home)?;
-        let guest_dir = guest_files::install(&config.home, &python.path).map_err(in_home)?;
+        let guest_dir = guest_files::install(&config.home, &instance.dir, &python.path).map_err(in_home)?;
         let start = Start {
             instance: instance.id.clone(),
             run_dir: instance.dir.clone(),

@@ -9,6 +9,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+#[cfg(test)]
+mod tests;
+
 /// The limits of one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupLimits {
@@ -41,6 +44,9 @@ enum Layout {
 
 /// The file in an instance's folder that names its cgroup folders, one a line.
 const RECORD: &str = "cgroups";
+
+/// The v2 group that the server and its launcher are moved to where they stand in the way; its parent is then ours.
+const HOST_GROUP: &str = "coracle-host";
 
 /// Groups above this use are emptied of page cache before they are given out again.
 const LEFTOVER_BYTES: u64 = 8 << 20;
@@ -95,15 +101,14 @@ impl Cgroups {
             busy.push(group);
         }
         self.free.append(&mut busy);
-        let mut group = match found {
-            Some(group) => group,
-            None => {
-                self.made += 1;
-                let name = format!("s{}", self.made);
-                self.layout.create(&name)?;
-                let nothing = GroupLimits { memory_bytes: 0, processes: 0 };
-                Group { name, limits: nothing, baseline: Counters::default() }
-            }
+        let mut group = if let Some(group) = found {
+            group
+        } else {
+            self.made += 1;
+            let name = format!("s{}", self.made);
+            self.layout.create(&name)?;
+            let nothing = GroupLimits { memory_bytes: 0, processes: 0 };
+            Group { name, limits: nothing, baseline: Counters::default() }
         };
         self.layout.shed(&group.name);
         self.limit(&mut group, limits)?;
@@ -186,15 +191,19 @@ fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
             controllers.split(',').any(|name| name == controller).then(|| parts.next().unwrap_or("/").to_owned())
         })
     };
-    if let Some(root) = mount_point(mounts, "cgroup2", "") {
-        all.push(Layout::Two { base: join(&root, &own("").unwrap_or_default()) });
+    if let Some(mount) = Mount::find(mounts, "cgroup2", "") {
+        let mut base = mount.below(&own("").unwrap_or_default());
+        if base.ends_with(HOST_GROUP) {
+            base.pop();
+        }
+        all.push(Layout::Two { base });
     }
-    if let (Some(memory), Some(pids)) = (mount_point(mounts, "cgroup", "memory"), mount_point(mounts, "cgroup", "pids")) {
+    if let (Some(memory), Some(pids)) = (Mount::find(mounts, "cgroup", "memory"), Mount::find(mounts, "cgroup", "pids")) {
         let below = Layout::One {
-            memory: join(&memory, &own("memory").unwrap_or_default()),
-            pids: join(&pids, &own("pids").unwrap_or_default()),
+            memory: memory.below(&own("memory").unwrap_or_default()),
+            pids: pids.below(&own("pids").unwrap_or_default()),
         };
-        let top = Layout::One { memory, pids };
+        let top = Layout::One { memory: memory.point, pids: pids.point };
         if below != top {
             all.push(below);
         }
@@ -203,20 +212,32 @@ fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
     all
 }
 
-fn join(root: &Path, below: &str) -> PathBuf {
-    let below = below.trim_start_matches('/');
-    if below.is_empty() { root.to_owned() } else { root.join(below) }
+/// Where a hierarchy is mounted, and which group of it is at the top there: in a container not always the first.
+struct Mount {
+    root: PathBuf,
+    point: PathBuf,
 }
 
-/// Where a hierarchy is mounted: for v1, the one with this controller.
-fn mount_point(mounts: &str, kind: &str, controller: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut after = after.split(' ');
-        let is_kind = after.next() == Some(kind);
-        let has = controller.is_empty() || after.nth(1)?.split(',').any(|option| option == controller);
-        (is_kind && has).then(|| before.split(' ').nth(4).map(PathBuf::from))?
-    })
+impl Mount {
+    /// For v1, the hierarchy with this controller.
+    fn find(mounts: &str, kind: &str, controller: &str) -> Option<Self> {
+        mounts.lines().find_map(|line| {
+            let (before, after) = line.split_once(" - ")?;
+            let mut after = after.split(' ');
+            let is_kind = after.next() == Some(kind);
+            let has = controller.is_empty() || after.nth(1)?.split(',').any(|option| option == controller);
+            let mut before = before.split(' ').skip(3);
+            let (root, point) = (before.next()?.into(), before.next()?.into());
+            (is_kind && has).then_some(Self { root, point })
+        })
+    }
+
+    /// Where the group of this path is.
+    fn below(&self, group: &str) -> PathBuf {
+        let group = Path::new(group);
+        let below = group.strip_prefix(&self.root).or_else(|_| group.strip_prefix("/")).unwrap_or(group);
+        self.point.components().chain(below.components()).collect()
+    }
 }
 
 impl Layout {
@@ -240,11 +261,11 @@ impl Layout {
 
     /// Makes the folders of the instance, recording them first.
     fn make(&self, run_dir: &Path) -> io::Result<()> {
-        let lines: String = self.roots().iter().map(|root| format!("{}\n", root.display())).collect();
-        fs::write(run_dir.join(RECORD), lines)?;
+        let lines: Vec<String> = self.roots().iter().map(|root| root.display().to_string()).collect();
+        fs::write(run_dir.join(RECORD), lines.join("\n"))?;
         if let Self::Two { base } = self {
             let parent = base.parent().unwrap_or(base);
-            delegate(parent)?;
+            delegate(parent, |path, text| fs::write(path, text))?;
         }
         for root in self.roots() {
             fs::create_dir(root).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
@@ -332,9 +353,10 @@ impl Layout {
 }
 
 /// Lets the children of a v2 group have memory and pids controllers. A group with processes of its own may not: then we
-/// move ourselves and our parent, the server, one level down first.
-fn delegate(group: &Path) -> io::Result<()> {
-    let available = fs::read_to_string(group.join("cgroup.controllers"))?;
+/// move ourselves and our parent, the server, one level down first. `enable` writes to a control file.
+fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>) -> io::Result<()> {
+    let in_group = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", group.display()));
+    let available = fs::read_to_string(group.join("cgroup.controllers")).map_err(in_group)?;
     for needed in ["memory", "pids"] {
         if !available.split_whitespace().any(|word| word == needed) {
             return Err(io::Error::other(format!("{}: the {needed} controller is not delegated here", group.display())));
@@ -346,10 +368,10 @@ fn delegate(group: &Path) -> io::Result<()> {
     if has("memory") && has("pids") {
         return Ok(());
     }
-    if fs::write(&control, "+memory +pids").is_ok() {
+    if enable(&control, "+memory +pids").is_ok() {
         return Ok(());
     }
-    let leaf = group.join("coracle-host");
+    let leaf = group.join(HOST_GROUP);
     if let Err(error) = fs::create_dir(&leaf)
         && error.kind() != io::ErrorKind::AlreadyExists
     {
@@ -358,7 +380,7 @@ fn delegate(group: &Path) -> io::Result<()> {
     for pid in [std::process::id(), std::os::unix::process::parent_id()] {
         fs::write(leaf.join("cgroup.procs"), pid.to_string())?;
     }
-    fs::write(&control, "+memory +pids")
+    enable(&control, "+memory +pids")
 }
 
 fn field(path: &Path, name: &str) -> u64 {

@@ -5,11 +5,11 @@
 
 use crate::Cause;
 use coracle_types::Limits;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, statfs, unlinkat};
+use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, openat, renameat, statat, statfs, unlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -198,7 +198,7 @@ pub(super) fn remove_soon(folder: &Path) {
 
 /// Removes a folder with all that is in it. However deep it is: what lies two levels down is moved up first.
 pub(super) fn remove(folder: &Path) -> Result<(), Errno> {
-    let top = match open_folder(CWD, folder) {
+    let top = match open_for_removal(CWD, folder) {
         Err(Errno::NOENT) => return Ok(()),
         other => other?,
     };
@@ -214,11 +214,13 @@ pub(super) fn remove(folder: &Path) -> Result<(), Errno> {
             break;
         }
         for name in folders {
-            let below = open_for_removal(&top, &name)?;
+            let below = open_for_removal(&top, name.as_c_str())?;
             for inner in names(&below)? {
                 if unlinkat(&below, &inner, AtFlags::empty()) == Err(Errno::ISDIR) {
                     moved += 1;
-                    renameat(&below, &inner, &top, format!(".removing-{moved}-{}", std::process::id()))?;
+                    let up = || renameat(&below, &inner, &top, format!(".removing-{moved}-{}", std::process::id()));
+                    // A folder that changes its parent must itself be writable.
+                    up().or_else(|_| permit(&below, inner.as_c_str()).and_then(|()| up()))?;
                 }
             }
             unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
@@ -227,15 +229,21 @@ pub(super) fn remove(folder: &Path) -> Result<(), Errno> {
     rustix::fs::rmdir(folder)
 }
 
-/// A folder may have been made unreadable by its owner, who is us.
-fn open_for_removal(top: &OwnedFd, name: &CString) -> Result<OwnedFd, Errno> {
-    match open_folder(top, name.as_c_str()) {
-        Err(Errno::ACCESS) => {
-            rustix::fs::chmodat(top, name.as_c_str(), Mode::RWXU, AtFlags::empty())?;
-            open_folder(top, name.as_c_str())
-        }
-        other => other,
+/// A folder may have been made unusable by its owner, who is us: one that is opened can be emptied, too.
+fn open_for_removal(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
+    // Fails for a link, which is not followed, and for what is not ours.
+    let usable = accessat(&at, name, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
+    if !usable {
+        permit(&at, name)?;
     }
+    open_folder(at, name)
+}
+
+/// Lets the owner do everything with a folder, unless it is a link.
+fn permit(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
+    let folder = openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    // Not by name again: the folder could be a link by now.
+    rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
 }
 
 fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
@@ -270,10 +278,14 @@ mod tests {
             rustix::fs::mkdirat(&at, "deep", rustix::fs::Mode::RWXU).unwrap();
             at = rustix::fs::openat(&at, "deep", rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
         }
-        fs::create_dir_all(top.join("locked/inner")).unwrap();
-        fs::set_permissions(top.join("locked"), fs::Permissions::from_mode(0)).unwrap();
+        fs::create_dir_all(top.join("locked/inner/a/b")).unwrap();
+        fs::create_dir_all(top.join("unwritable/inner")).unwrap();
+        for (name, mode) in [("locked/inner/a", 0), ("locked/inner", 0), ("locked", 0), ("unwritable", 0o500)] {
+            fs::set_permissions(top.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
         let seen = usage(&top).unwrap();
         assert!(seen.too_deep && seen.files > MAX_DEPTH as u64);
+        fs::set_permissions(&top, fs::Permissions::from_mode(0o0)).unwrap();
         remove(&top).unwrap();
         assert!(!top.exists());
         assert_eq!(fs::read_to_string(outside).unwrap(), "keep");

@@ -12,8 +12,9 @@ const COMPILE: &str = "import compileall, py_compile, sys; \
     compileall.compile_dir(sys.argv[1], quiet=2, stripdir=sys.argv[2], prependdir='/', \
     invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
 
-/// The folder that becomes `/coracle`; made when it is not there yet.
-pub(crate) fn install(home: &Path, python: &Path) -> io::Result<PathBuf> {
+/// The folder that becomes `/coracle`; made when it is not there yet, in the folder of the instance first: if that dies
+/// midway, the next start removes it.
+pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<PathBuf> {
     let cache = home.join("cache");
     let interpreter = fs::metadata(python)?;
     let mut hasher = DefaultHasher::new();
@@ -23,7 +24,8 @@ pub(crate) fn install(home: &Path, python: &Path) -> io::Result<PathBuf> {
         return Ok(folder);
     }
     // Made aside and renamed, so that nobody ever sees half of it.
-    let aside = cache.join(format!(".guest-{}", super::instance::random_id()?));
+    let aside = run_dir.join("guest");
+    fs::create_dir_all(&cache)?;
     let package = aside.join(coracle_guest::PACKAGE);
     fs::create_dir_all(&package)?;
     for folder in ["servers", "skills"] {

@@ -40,14 +40,9 @@ impl Instance {
     /// Removes everything of this instance. Its processes must be gone or going.
     pub(crate) fn remove(dir: &Path) {
         cgroup::remove_recorded(dir);
-        // What sandboxes left may be nested deeper than a plain removal can follow.
-        if let Err(errno) = disk::remove(&dir.join("artifacts")) {
-            tracing::warn!(dir = %dir.display(), %errno, "artifacts that nobody collected could not be removed");
-        }
-        if let Err(error) = fs::remove_dir_all(dir)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(dir = %dir.display(), %error, "the instance's folder could not be removed");
+        // Sandboxes have left their artifacts in it: not a tree to be trusted.
+        if let Err(errno) = disk::remove(dir) {
+            tracing::warn!(dir = %dir.display(), %errno, "the instance's folder could not be removed");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::instance::Instance;
 use super::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
-use crate::SandboxError;
+use crate::{Cause, SandboxError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
 use std::io;
@@ -24,12 +24,19 @@ const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct Ended {
     pub(super) status: i32,
     pub(super) counters: Counters,
-    /// The launcher could not bind the workspace.
-    pub(super) failure: Option<String>,
+    /// The launcher could not bind the workspace, or is gone, or its zygote is.
+    pub(super) failure: Option<Cause>,
 }
 
 /// The status of a sandbox that went down with the launcher.
 const STATUS_KILLED: i32 = 9;
+
+impl Ended {
+    /// Killed, and why.
+    fn by(cause: Cause) -> Self {
+        Self { status: STATUS_KILLED, counters: Counters::default(), failure: Some(cause) }
+    }
+}
 
 /// The ends of a prepared sandbox's streams: channel, stdout, stderr, pidfd.
 pub(super) type Streams = [OwnedFd; 4];
@@ -40,6 +47,19 @@ struct Waiting {
     prepared: Option<oneshot::Sender<Result<Streams, String>>>,
     ended: watch::Sender<Option<Ended>>,
     counted: Vec<oneshot::Sender<Counters>>,
+}
+
+impl Waiting {
+    /// The first word on how it ended is the last.
+    fn end(&self, how: Ended) {
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            if first {
+                *ended = Some(how);
+            }
+            first
+        });
+    }
 }
 
 #[derive(Debug)]
@@ -177,7 +197,7 @@ impl Link {
             std::mem::take(&mut book.slots)
         };
         for waiting in waiting.into_values() {
-            waiting.ended.send_replace(Some(Ended { status: STATUS_KILLED, ..Ended::default() }));
+            waiting.end(Ended::by(Cause::Lost("the launcher ended".to_owned())));
         }
     }
 
@@ -200,8 +220,12 @@ impl Link {
             }
             Say::BindFailed { slot, reason } => {
                 if let Some(waiting) = book.slots.get(&slot) {
-                    let failure = Some(reason);
-                    waiting.ended.send_replace(Some(Ended { status: STATUS_KILLED, failure, ..Ended::default() }));
+                    waiting.end(Ended::by(Cause::Setup(reason)));
+                }
+            }
+            Say::Lost { slot, reason } => {
+                if let Some(waiting) = book.slots.get(&slot) {
+                    waiting.end(Ended::by(Cause::Lost(reason)));
                 }
             }
             Say::Counted { slot, counters } => {
@@ -212,13 +236,7 @@ impl Link {
             }
             Say::Exited { slot, status, counters } => {
                 if let Some(waiting) = book.slots.remove(&slot) {
-                    waiting.ended.send_if_modified(|ended| {
-                        let first = ended.is_none();
-                        if first {
-                            *ended = Some(Ended { status, counters, failure: None });
-                        }
-                        first
-                    });
+                    waiting.end(Ended { status, counters, failure: None });
                 }
             }
         }

@@ -77,6 +77,8 @@ pub(crate) enum Say {
     Prepared { slot: Slot },
     PrepareFailed { slot: Slot, reason: String },
     BindFailed { slot: Slot, reason: String },
+    /// The sandbox went down with what had made it; `exited` follows.
+    Lost { slot: Slot, reason: String },
     Counted { slot: Slot, counters: Counters },
     /// The sandbox is gone, with this wait status.
     Exited { slot: Slot, status: i32, counters: Counters },

@@ -106,7 +106,7 @@ impl Control for NativeControl {
         // The launcher is gone or stuck: all that is known is that the sandbox was to be killed.
         let ended = ended.unwrap_or(Ended { status: Signal::KILL.as_raw(), ..Ended::default() });
         let mut causes = self.causes_with(ended.counters).await;
-        causes.extend(ended.failure.map(Cause::Setup));
+        causes.extend(ended.failure);
         Exit { status: shell_status(ended.status), causes }
     }
 

@@ -255,6 +255,7 @@ impl<'a> Launcher<'a> {
         }
         let slots: Vec<Slot> = self.sandboxes.keys().copied().collect();
         for slot in slots {
+            self.say(&Say::Lost { slot, reason: "the zygote ended".to_owned() }, &[])?;
             self.bury(slot, STATUS_KILLED)?;
         }
         Ok(())

@@ -1,0 +1,11 @@
+//! `kill -9` at any moment, and futures dropped at any moment: nothing stays behind, and who survives works on.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "../support/harness.rs"]
+mod harness;
+mod instances;
+mod rounds;
+mod server;
+mod traces;

@@ -1,0 +1,220 @@
+//! One round: a busy Coracle, one kill at a random moment, and a look at what is left.
+
+use crate::harness::{As, Coracle, everybody};
+use crate::server::Server;
+use crate::traces::{Process, files, instances, leftovers, nothing_within, tree};
+use fastrand::Rng;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+const SHORT: usize = 12;
+const LONG: usize = 200;
+
+/// Everything is gone by then, on a busy machine.
+const GONE_WITHIN: Duration = Duration::from_secs(8);
+
+/// Who is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Server,
+    Launcher,
+    Zygote,
+    Sandbox,
+    ServerAndLauncher,
+}
+
+const TARGETS: [Target; 5] =
+    [Target::Server, Target::Launcher, Target::Zygote, Target::Sandbox, Target::ServerAndLauncher];
+
+fn rounds() -> usize {
+    if std::env::var_os("CORACLE_SOAK").is_some() { LONG } else { SHORT }
+}
+
+/// The processes of a target, of those that are there.
+fn victims(rng: &mut Rng, target: Target, tree: &[Process]) -> Vec<Process> {
+    let launcher = tree.iter().find(|process| process.depth == 1 && process.command_line().contains("__launcher"));
+    let at = |depth: usize| {
+        let deep: Vec<Process> =
+            tree.iter().filter(|process| launcher.is_some() && process.depth == depth).copied().collect();
+        deep
+    };
+    match target {
+        Target::Server => at(0).into_iter().chain(tree.first().copied()).take(1).collect(),
+        Target::Launcher => launcher.into_iter().copied().collect(),
+        Target::Zygote => at(2).into_iter().take(1).collect(),
+        Target::Sandbox => rng.choice(at(3)).into_iter().collect(),
+        // Both orders happen.
+        Target::ServerAndLauncher => {
+            let mut both: Vec<Process> = tree.first().into_iter().chain(launcher).copied().collect();
+            rng.shuffle(&mut both);
+            both
+        }
+    }
+}
+
+/// After the server is dead: processes, mounts and cgroups go at once; files too if a launcher was there to see to it,
+/// else with the next start.
+fn all_gone(
+    coracle: &Coracle,
+    what: &str,
+    seen: &[Process],
+    ids: &std::collections::BTreeSet<String>,
+    by_itself: bool,
+) {
+    let home = coracle.home();
+    if by_itself {
+        nothing_within(GONE_WITHIN, what, || [leftovers(&home, seen, ids), files(&home)].concat());
+        return;
+    }
+    // Groups wait for the next start; processes and mounts do not.
+    nothing_within(GONE_WITHIN, what, || leftovers(&home, seen, &std::collections::BTreeSet::new()));
+    let next = coracle.exec(&["-c", "print(6*7)"]);
+    assert_eq!(next.stdout, b"42\n", "{what}: the next start: {next:?}");
+    nothing_within(GONE_WITHIN, &format!("{what}, after the next start"), || {
+        [leftovers(&home, seen, ids), files(&home)].concat()
+    });
+}
+
+/// The busy server.
+fn server_round(seed: u64, who: As) {
+    let mut rng = Rng::with_seed(seed);
+    let target = TARGETS[(seed % TARGETS.len() as u64) as usize];
+    let coracle = Coracle::new(who);
+    let mut server = Server::start(&coracle);
+    // Sometimes in the middle of the start.
+    let early = matches!(target, Target::Server | Target::ServerAndLauncher) && rng.u8(..3) == 0;
+    if !early {
+        server.says("started", 1, 0);
+    }
+    std::thread::sleep(Duration::from_millis(rng.u64(..700)));
+    let (before, ids) = (tree(server.child.id()), instances(&coracle.home()));
+    let from = server.lines();
+    let odd: Vec<String> =
+        server.since(0).into_iter().skip_while(|line| line != "started").skip(1).filter(|line| !usual(line)).collect();
+    assert!(odd.is_empty(), "seed {seed}, {who:?}, before the kill: {odd:#?}");
+    let killed = victims(&mut rng, target, &before);
+    killed.iter().for_each(Process::kill);
+    let what = format!("seed {seed}, {who:?}, {target:?}{}", if early { " early" } else { "" });
+    match target {
+        Target::Server | Target::ServerAndLauncher => {
+            server.child.wait().unwrap();
+            let by_itself = target == Target::Server && !early;
+            all_gone(&coracle, &what, &before, &ids, by_itself);
+        }
+        Target::Launcher | Target::Zygote | Target::Sandbox => {
+            // It works on, and says what happened to whoever was in the middle of something.
+            server.says("ok", 8, from);
+            let odd: Vec<String> = server.since(from).into_iter().filter(|line| !expected(line, target)).collect();
+            assert!(odd.is_empty(), "{what}: {odd:#?}");
+            nothing_within(GONE_WITHIN, &what, || {
+                killed.iter().filter(|process| process.is_alive()).map(|process| format!("{process:?}")).collect()
+            });
+            if target == Target::Launcher {
+                let old: Vec<Process> = before.iter().filter(|process| process.depth > 0).copied().collect();
+                nothing_within(GONE_WITHIN, &what, || {
+                    old.iter().filter(|process| process.is_alive()).map(Process::command_line).collect()
+                });
+            }
+            let (before, mut all) = (tree(server.child.id()), ids);
+            all.extend(instances(&coracle.home()));
+            assert!(server.end().success(), "{what}");
+            all_gone(&coracle, &what, &before, &all, true);
+        }
+    }
+}
+
+/// What a server says when all is well.
+fn usual(line: &str) -> bool {
+    line == "ok" || line == "dropped" || line.starts_with("timeout worker 1")
+}
+
+/// What a server may say around a kill of one of its parts: the time-out of the program that always has one, and a
+/// plain word to those whose sandbox was lost.
+fn expected(line: &str, target: Target) -> bool {
+    let lost = match target {
+        Target::Sandbox => &["exception worker", "sandbox_unavailable worker"][..],
+        _ => &["internal worker", "sandbox_unavailable worker"],
+    };
+    usual(line) || lost.iter().any(|start| line.starts_with(start))
+}
+
+/// The one-shot program.
+fn exec_round(seed: u64, who: As) {
+    let mut rng = Rng::with_seed(seed);
+    let target = TARGETS[(seed % TARGETS.len() as u64) as usize];
+    let coracle = Coracle::new(who);
+    let code = "trap '' TERM HUP; sleep 60 & (setsid sleep 60 &); (setsid nohup sleep 60 >/dev/null 2>&1 &)
+        echo up > /artifacts/up; echo up; while :; do sleep 0.02; done";
+    let mut command = coracle.command();
+    command.args(["exec", "--json", "--timeout", "60", "--lang", "bash", "-c", code]);
+    let child: Child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(rng.u64(..900)));
+    let mut before = tree(child.id());
+    let mut killed = victims(&mut rng, target, &before);
+    while killed.is_empty() {
+        // Not there yet.
+        std::thread::sleep(Duration::from_millis(5));
+        before = tree(child.id());
+        assert!(!before.is_empty(), "seed {seed}: it ended by itself: {:?}", child.wait_with_output());
+        killed = victims(&mut rng, target, &before);
+    }
+    let ids = instances(&coracle.home());
+    killed.iter().for_each(Process::kill);
+    let what = format!("seed {seed}, {who:?}, {target:?} of {} processes", before.len());
+    let output = child.wait_with_output().unwrap();
+    match target {
+        Target::Server | Target::ServerAndLauncher => {
+            let by_itself =
+                target == Target::Server && before.iter().any(|process| process.depth == 2 && is_up(process));
+            all_gone(&coracle, &what, &before, &ids, by_itself);
+        }
+        Target::Launcher | Target::Zygote | Target::Sandbox => {
+            let answer: serde_json::Value =
+                serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{what}: {error}: {output:?}"));
+            let code = answer["error_code"].as_str().unwrap();
+            let (lost, status) = if target == Target::Sandbox { ("exception", 1) } else { ("internal", 125) };
+            let early = code == "sandbox_unavailable" && output.status.code() == Some(125);
+            assert!(early || code == lost && output.status.code() == Some(status), "{what}: {answer:#}");
+            all_gone(&coracle, &what, &before, &ids, true);
+        }
+    }
+    let next = coracle.exec(&["-c", "print(6*7)"]);
+    assert_eq!(next.stdout, b"42\n", "{what}: the next execution: {next:?}");
+}
+
+/// The launcher has begun its work when its zygote runs.
+fn is_up(process: &Process) -> bool {
+    process.command_line().contains("coracle_guest")
+}
+
+/// `CORACLE_TEST_SEED` repeats one round.
+fn run(first: u64, count: usize, round: fn(u64, As)) {
+    let one = std::env::var("CORACLE_TEST_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    let seeds = one.map_or(first..first + count as u64, |seed| seed..seed + 1);
+    for seed in seeds {
+        let users = everybody();
+        // Each target as each user in turn.
+        let who = users[(seed / TARGETS.len() as u64) as usize % users.len()];
+        println!("seed {seed} as {who:?}");
+        round(seed, who);
+    }
+}
+
+#[test]
+fn a_busy_server_and_its_parts_killed_at_random_leave_nothing() {
+    run(0, rounds(), server_round);
+}
+
+#[test]
+fn a_one_shot_and_its_parts_killed_at_random_leave_nothing() {
+    run(100, rounds(), exec_round);
+}
+
+#[test]
+#[ignore = "minutes: cargo xtask soak"]
+fn soak_two_hundred_kills_from_a_new_seed() {
+    let first = u64::from(Rng::new().u16(..)) * 1000;
+    println!("seed {first}");
+    run(first, LONG / 2, server_round);
+    run(first, LONG / 2, exec_round);
+}

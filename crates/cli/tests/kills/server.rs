@@ -1,0 +1,183 @@
+//! A server that is always busy, as a process of its own: this test program started again.
+
+use crate::harness::{As, Coracle};
+use coracle_engine::{Engine, EngineConfig, Request};
+use coracle_sandbox::{NativeBackend, NativeConfig};
+use coracle_types::{Language, Limits, SessionId, UserId};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const LAUNCHER: &str = "CORACLE_TEST_LAUNCHER";
+
+/// Prepared sandboxes of the server.
+pub(crate) const POOL: usize = 4;
+
+/// What its executions do, again and again: return, be ended with many children and daemons, leave hostile folders,
+/// keep a session, and be dropped.
+const PROGRAMS: [(Language, &str, u64); 5] = [
+    (Language::Python, "sum(range(1000))", 20_000),
+    (
+        Language::Bash,
+        "for i in 1 2 3; do sleep 60 & done; (setsid sleep 60 &); (setsid nohup sleep 60 >/dev/null 2>&1 &); wait",
+        400,
+    ),
+    (
+        Language::Python,
+        "import os\nos.makedirs('/artifacts/a/b/c/d')\nfor f in ('/artifacts/a/b/c', '/artifacts/a/b'): os.chmod(f, 0)\nimport time; time.sleep(0.2)",
+        20_000,
+    ),
+    (Language::Python, "n = globals().get('n', 0) + 1", 20_000),
+    (Language::Bash, "trap '' TERM HUP; while :; do sleep 0.05; done", 20_000),
+];
+
+/// The program with which this one is started again must be where an ordinary user can reach it.
+fn this_program() -> &'static Path {
+    static COPY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = COPY.get_or_init(|| {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = folder.path().join("server");
+        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
+        (folder, path)
+    });
+    path
+}
+
+/// A running server and what it has said.
+pub(crate) struct Server {
+    pub(crate) child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Starts one on the data folder of `coracle`.
+    pub(crate) fn start(coracle: &Coracle) -> Self {
+        // The same way of becoming somebody else as the program's, with this program in its place.
+        let model = coracle.command();
+        let mut words: Vec<_> = std::iter::once(model.get_program()).chain(model.get_args()).collect();
+        let launcher = words.pop().unwrap().to_owned();
+        words.push(this_program().as_os_str());
+        let (program, arguments) = words.split_first().unwrap();
+        let mut child = Command::new(program)
+            .args(arguments)
+            .args(["--exact", "server::the_server_itself", "--nocapture", "--test-threads=1"])
+            .env("CORACLE_HOME", coracle.home())
+            .env(LAUNCHER, launcher)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let (out, book) = (BufReader::new(child.stdout.take().unwrap()), Arc::clone(&said));
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                book.lock().unwrap().push(line);
+            }
+        });
+        Self { child, said }
+    }
+
+    /// How many lines there are so far.
+    pub(crate) fn lines(&self) -> usize {
+        self.said.lock().unwrap().len()
+    }
+
+    /// Lines after the first `from`.
+    pub(crate) fn since(&self, from: usize) -> Vec<String> {
+        self.said.lock().unwrap()[from..].to_vec()
+    }
+
+    /// Waits until so many lines after `from` begin with `word`.
+    pub(crate) fn says(&mut self, word: &str, times: usize, from: usize) {
+        let begun = Instant::now();
+        while self.since(from).iter().filter(|line| line.starts_with(word)).count() < times {
+            let waited = begun.elapsed() < Duration::from_secs(30);
+            assert!(waited && self.child.try_wait().unwrap().is_none(), "no {word:?} but {:#?}", self.since(from));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Lets it end as it should.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        drop(self.child.stdin.take());
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An engine as the server's.
+pub(crate) fn engine(home: &Path, launcher: &Path, pool: usize) -> (Engine, Arc<NativeBackend>) {
+    let backend = Arc::new(NativeBackend::new(NativeConfig {
+        home: home.to_owned(),
+        launcher: launcher.to_owned(),
+        python: None,
+        pool,
+        preload: false,
+        require_full_isolation: false,
+        limits: Limits::default(),
+    }));
+    let config = EngineConfig { home: home.to_owned(), session_idle: Duration::from_mins(1) };
+    (Engine::new(config, backend.clone()), backend)
+}
+
+async fn work(engine: Engine, worker: usize) {
+    let (language, code, wall_ms) = PROGRAMS[worker % PROGRAMS.len()];
+    let mut rng = fastrand::Rng::with_seed(worker as u64);
+    loop {
+        let mut request = Request::new(UserId::local(), language, code);
+        request.limits.wall_ms = wall_ms;
+        request.session = (worker == 3).then(|| SessionId::new("kept").unwrap());
+        let patience = if worker == 4 { Duration::from_millis(rng.u64(..300)) } else { Duration::from_mins(1) };
+        let line = match tokio::time::timeout(patience, engine.execute(request)).await {
+            Err(_) => "dropped".to_owned(),
+            Ok(execution) => match execution.failure {
+                None => "ok".to_owned(),
+                Some(failure) => format!("{} worker {worker}: {}", failure.error_code, failure.error),
+            },
+        };
+        // If nobody reads any more, the end is near.
+        let _ = writeln!(std::io::stdout(), "{line}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Not a test: what [`Server::start`] starts. Ends when its standard input does.
+#[test]
+fn the_server_itself() {
+    let (Some(launcher), Some(home)) = (std::env::var_os(LAUNCHER), std::env::var_os("CORACLE_HOME")) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (engine, backend) = engine(Path::new(&home), Path::new(&launcher), POOL);
+        backend.report().await.unwrap();
+        println!("\nstarted");
+        let workers: Vec<_> = (0..PROGRAMS.len()).map(|worker| tokio::spawn(work(engine.clone(), worker))).collect();
+        let _ = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await;
+        for worker in workers {
+            worker.abort();
+            let _ = worker.await;
+        }
+        engine.shutdown().await;
+    });
+}
+
+/// Where the launcher for `coracle`'s user is.
+pub(crate) fn launcher(coracle: &Coracle) -> PathBuf {
+    let command = coracle.command();
+    let last = command.get_args().last().unwrap_or(command.get_program());
+    assert!(coracle.who == As::Ordinary || command.get_args().len() == 0);
+    PathBuf::from(last)
+}

@@ -1,0 +1,489 @@
+//! Guests that lie: whatever they say, one answer, the right code, in time, and the guest is dead.
+
+use crate::fake::{FakeBackend, Guest, Life, Script, call, done, script};
+use async_trait::async_trait;
+use coracle_engine::{Engine, EngineConfig, HostCallError, HostCalls, Request};
+use coracle_protocol::ToGuest;
+use coracle_types::{ErrorCode, Execution, Language, SessionId, UserId};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The wall-clock limit of these executions.
+const WALL: Duration = Duration::from_millis(400);
+
+/// What the engine may take on top on a busy machine: to kill, to drain, to wait for the end.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// No text of an answer is longer: 32 Ki characters of four bytes each, and a few words of our own.
+const MOST_TEXT: usize = 132 << 10;
+
+struct Stage {
+    engine: Engine,
+    backend: Arc<FakeBackend>,
+    _home: TempDir,
+}
+
+fn stage(scripts: Vec<Script>) -> Stage {
+    let home = TempDir::new().unwrap();
+    let backend = FakeBackend::new(scripts);
+    let config = EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_mins(1) };
+    Stage { engine: Engine::new(config, backend.clone()), backend, _home: home }
+}
+
+fn request() -> Request {
+    let mut request = Request::new(UserId::local(), Language::Python, "the guest does what it wants");
+    request.limits.wall_ms = WALL.as_millis() as u64;
+    request.limits.calls = 100;
+    request
+}
+
+/// Executes, and checks what holds for every execution.
+async fn execute(stage: &Stage, request: Request) -> Execution {
+    let begun = Instant::now();
+    let execution = stage.engine.execute(request).await;
+    assert!(begun.elapsed() < WALL + SLACK, "took {:?}: {execution:?}", begun.elapsed());
+    assert_eq!(execution.success, execution.failure.is_none());
+    assert!(execution.success || execution.exit_code != 0 || code(&execution) == Some(ErrorCode::Exception));
+    if let Some(failure) = &execution.failure {
+        let texts = [Some(&failure.error), failure.traceback.as_ref(), failure.hint.as_ref()];
+        for text in texts.into_iter().flatten() {
+            assert!(text.len() < MOST_TEXT, "{} bytes of {:?}", text.len(), failure.error_code);
+        }
+    }
+    execution
+}
+
+fn code(execution: &Execution) -> Option<ErrorCode> {
+    execution.failure.as_ref().map(|failure| failure.error_code)
+}
+
+/// One hostile sandbox, then a well-behaved one on the same engine.
+async fn survives(name: &str, expected: Option<ErrorCode>, play: Script) {
+    let stage = stage(vec![play]);
+    let execution = execute(&stage, request()).await;
+    assert_eq!(code(&execution), expected, "{name}: {execution:#?}");
+    let lives = stage.backend.lives();
+    assert_eq!(lives.len(), 1, "{name}");
+    assert!(lives[0].was_killed(), "{name}: the sandbox was not killed");
+    let after = execute(&stage, request()).await;
+    assert_eq!((after.success, after.stdout.as_str()), (true, "hello\n"), "after {name}: {after:#?}");
+}
+
+/// A guest that waits for its run, then sends these bytes and lives on.
+fn then_raw(bytes: impl Into<Vec<u8>>) -> Script {
+    let bytes = bytes.into();
+    script(async move |mut guest: Guest| {
+        guest.run().await;
+        guest.raw(&bytes).await;
+        guest.live_on().await
+    })
+}
+
+/// The same with a body whose length is right.
+fn then_text(body: impl Into<Vec<u8>>) -> Script {
+    let body = body.into();
+    script(async move |mut guest: Guest| {
+        guest.run().await;
+        guest.say_text(&body).await;
+        guest.live_on().await
+    })
+}
+
+fn then(frame: &Value) -> Script {
+    then_text(frame.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_lies_is_killed_and_reported() {
+    let lie = Some(ErrorCode::GuestProtocol);
+    let error = json!({ "code": "exception", "message": "no" });
+    let long = "x".repeat(1 << 20);
+    let cases: Vec<(&str, Script)> = vec![
+        ("another id", then(&done(2))),
+        ("id 0", then(&done(0))),
+        ("success and error", then(&json!({"type": "done", "id": 1, "ok": true, "exit_code": 0, "error": error}))),
+        ("neither success nor error", then(&json!({"type": "done", "id": 1, "ok": false, "exit_code": 1}))),
+        ("success with a status", then(&json!({"type": "done", "id": 1, "ok": true, "exit_code": 3}))),
+        ("ready again", then(&json!({"type": "ready", "protocol": 1, "runtime": "python"}))),
+        ("a frame of 4 GiB", then_raw(u32::MAX.to_be_bytes())),
+        ("a frame just too long", then_raw(((8_u32 << 20) + 1).to_be_bytes())),
+        ("an empty frame", then_raw([0; 4])),
+        ("no JSON", then_text("hello")),
+        ("no UTF-8", then_text(b"{\"type\":\"\xff\"}")),
+        ("no object", then_text("[1]")),
+        ("a frame of the host", then(&json!({"type": "reply", "id": 1, "ok": true}))),
+        ("an unknown type of a megabyte", then(&json!({"type": long}))),
+        ("an unknown field of a megabyte", then_text(format!(r#"{{"type":"done","{long}":1}}"#))),
+        (
+            "nesting",
+            then_text(r#"{"type":"call","id":1,"method":"m","params":{"a":"#.to_owned() + &"[".repeat(1 << 20)),
+        ),
+        (
+            "a result longer than allowed",
+            then(&json!({"type": "done", "id": 1, "ok": true, "exit_code": 0, "result": "y".repeat(7 << 20)})),
+        ),
+        (
+            "unready after a call",
+            script(async |mut guest: Guest| {
+                guest.run().await;
+                guest.say(call(1, "m")).await;
+                guest.say(json!({"type": "failed", "step": "seal", "errno": 1})).await;
+                guest.live_on().await
+            }),
+        ),
+        (
+            "closes its channel and lives on",
+            script(async |mut guest: Guest| {
+                guest.run().await;
+                let Guest { channel, stdout, stderr, .. } = guest;
+                drop(channel);
+                let _open = (stdout, stderr);
+                std::future::pending().await
+            }),
+        ),
+    ];
+    for (name, play) in cases {
+        survives(name, lie, play).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_is_silent_or_deaf_meets_the_time_limit() {
+    let late = Some(ErrorCode::Timeout);
+    survives("silence", late, script(|guest: Guest| guest.live_on())).await;
+    survives("half a header", late, then_raw([0, 0])).await;
+    survives("half a frame", late, then_raw(*b"\x00\x00\x00\x20{\"type\"")).await;
+    survives("a length and nothing", late, then_raw((8_u32 << 20).to_be_bytes())).await;
+    let closed = script(async |mut guest: Guest| {
+        guest.run().await;
+        let Guest { channel, .. } = guest;
+        let _open = channel;
+        std::future::pending().await
+    });
+    survives("closed output", late, closed).await;
+}
+
+/// Replies that nobody takes fill the stream: the host waits no longer than for anything else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_never_reads_meets_the_time_limit() {
+    let deaf_to_replies = script(async |mut guest: Guest| {
+        guest.run().await;
+        for id in 0..90 {
+            guest.say(call(id, "large")).await;
+        }
+        guest.live_on().await
+    });
+    let stage = stage(vec![deaf_to_replies, script(|guest: Guest| guest.live_on())]);
+    let mut asked = request();
+    asked.calls = Arc::new(Answers { bytes: 32 << 10, ..Answers::default() });
+    assert_eq!(code(&execute(&stage, asked).await), Some(ErrorCode::Timeout));
+    let mut asked = request();
+    asked.code = "#".repeat(1 << 20);
+    assert_eq!(code(&execute(&stage, asked).await), Some(ErrorCode::Timeout), "deaf to the run itself");
+    assert!(stage.backend.lives().iter().all(Life::was_killed));
+    assert!(execute(&stage, request()).await.success);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_goes_away_at_any_point_is_a_failure_of_the_code() {
+    let gone = Some(ErrorCode::Exception);
+    survives("before the run", gone, script(async |_| 3)).await;
+    survives(
+        "after the run",
+        gone,
+        script(async |mut guest: Guest| {
+            guest.run().await;
+            3
+        }),
+    )
+    .await;
+    survives(
+        "in the middle of a frame",
+        gone,
+        script(async |mut guest: Guest| {
+            guest.run().await;
+            guest.raw(b"\x00\x00\x00\x20{").await;
+            3
+        }),
+    )
+    .await;
+    survives(
+        "while a call is under way",
+        gone,
+        script(async |mut guest: Guest| {
+            guest.run().await;
+            guest.say(call(1, "slow")).await;
+            3
+        }),
+    )
+    .await;
+    survives(
+        "after printing",
+        gone,
+        script(async |mut guest: Guest| {
+            guest.run().await;
+            guest.print(b"last words").await;
+            3
+        }),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endless_calls_and_endless_output_end() {
+    survives(
+        "endless calls",
+        Some(ErrorCode::Calls),
+        script(async |mut guest: Guest| {
+            guest.run().await;
+            for id in 0.. {
+                guest.say(call(id % 3, "m")).await;
+                if id % 16 == 15 {
+                    for _ in 0..16 {
+                        guest.hear().await;
+                    }
+                }
+            }
+            0
+        }),
+    )
+    .await;
+    let stage = stage(vec![script(async |mut guest: Guest| {
+        guest.run().await;
+        loop {
+            guest.print(&[b'a'; 4096]).await;
+        }
+    })]);
+    let mut asked = request();
+    asked.limits.output_bytes = 1 << 20;
+    let execution = execute(&stage, asked).await;
+    assert_eq!(code(&execution), Some(ErrorCode::Output));
+    assert!(stage.backend.lives()[0].was_killed());
+    assert!(execution.stdout.len() <= 1 << 20);
+}
+
+/// What a guest says about itself is its own affair, but it is short and it cannot pass for a finding of the host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_of_a_guest_are_capped_and_only_its_own() {
+    let long = "é".repeat(1 << 18);
+    let error = |code: &str| json!({"code": code, "message": long, "traceback": long, "hint": long});
+    let failed = |code: &str| json!({"type": "done", "id": 1, "ok": false, "exit_code": -7, "error": error(code)});
+    for (claimed, expected) in [
+        ("exception", ErrorCode::Exception),
+        ("syntax", ErrorCode::Syntax),
+        ("memory", ErrorCode::Memory),
+        ("timeout", ErrorCode::Exception),
+        ("denied", ErrorCode::Exception),
+        ("internal", ErrorCode::Exception),
+        ("guest_protocol", ErrorCode::Exception),
+        ("sandbox_unavailable", ErrorCode::Exception),
+        (long.as_str(), ErrorCode::Exception),
+    ] {
+        survives(claimed.get(..20).unwrap_or(claimed), Some(expected), then(&failed(claimed))).await;
+    }
+    let step = json!({"type": "failed", "step": long, "errno": i32::MIN});
+    survives("a failed set-up", Some(ErrorCode::SandboxUnavailable), then(&step)).await;
+}
+
+/// After its last word the guest is dead: what it goes on to say and print is nobody's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn words_after_the_last_are_not_heard() {
+    survives(
+        "done twice",
+        None,
+        script(async |mut guest: Guest| {
+            let id = guest.run().await;
+            guest.say(done(id)).await;
+            guest.say(done(id)).await;
+            guest.live_on().await
+        }),
+    )
+    .await;
+    survives(
+        "megabytes after done",
+        None,
+        script(async |mut guest: Guest| {
+            let id = guest.run().await;
+            guest.say(done(id)).await;
+            // Only a trickle: a flood is caught by the cap on output.
+            for _ in 0..1024 {
+                guest.print(&[b'a'; 4096]).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            guest.live_on().await
+        }),
+    )
+    .await;
+}
+
+/// A session's next run finds what the last one left: an answer that nobody has asked for ends the session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_before_the_question_ends_a_session() {
+    for unasked in [1, 2] {
+        let early = script(async move |mut guest: Guest| {
+            let id = guest.run().await;
+            guest.say(done(id)).await;
+            guest.say(done(unasked)).await;
+            guest.ignore().await;
+            0
+        });
+        let stage = stage(vec![early]);
+        let session = || Request { session: Some(SessionId::new("s").unwrap()), ..request() };
+        assert!(execute(&stage, session()).await.success);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let second = execute(&stage, session()).await;
+        assert_eq!(code(&second), Some(ErrorCode::GuestProtocol), "done {unasked}: {second:#?}");
+        assert!(stage.backend.lives()[0].was_killed());
+        let third = execute(&stage, session()).await;
+        assert!(third.success && third.session_restarted, "{third:#?}");
+    }
+}
+
+/// Answers calls by their method, and remembers how many there were at once.
+#[derive(Debug, Default)]
+struct Answers {
+    bytes: usize,
+    now: AtomicUsize,
+    most: AtomicUsize,
+    made: AtomicUsize,
+}
+
+#[async_trait]
+impl HostCalls for Answers {
+    async fn call(&self, method: String, mut params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        self.made.fetch_add(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        match method.as_str() {
+            "echo" => Ok(params.remove("n").unwrap_or_default()),
+            "large" => Ok("z".repeat(self.bytes).into()),
+            _ => Err(HostCallError { code: "nothing".to_owned(), message: "no".to_owned(), retryable: false }),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_are_answered_at_once_up_to_the_cap() {
+    let (many, at_once) = (100, 32);
+    let caller = script(async move |mut guest: Guest| {
+        let id = guest.run().await;
+        for n in 0..many {
+            guest.say(call(n, if n % 10 == 9 { "refuse" } else { "echo" })).await;
+        }
+        let mut seen = Vec::new();
+        for _ in 0..many {
+            let ToGuest::Reply(reply) = guest.hear().await else { panic!("no reply") };
+            let right = match &reply.error {
+                None => reply.ok && reply.value == json!(reply.id),
+                Some(error) => !reply.ok && error.code == "nothing" && reply.id % 10 == 9,
+            };
+            assert!(right, "{reply:?}");
+            seen.push(reply.id);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..many).collect::<Vec<_>>());
+        guest.say(done(id)).await;
+        0
+    });
+    let stage = stage(vec![caller]);
+    let answers = Arc::new(Answers::default());
+    let mut asked = request();
+    asked.limits.wall_ms = 10_000;
+    asked.calls = answers.clone();
+    let execution = stage.engine.execute(asked).await;
+    assert!(execution.success, "{execution:#?}");
+    assert_eq!(answers.made.load(Ordering::SeqCst), many as usize);
+    assert_eq!(answers.most.load(Ordering::SeqCst), at_once);
+}
+
+/// Calls become values, which take far more memory than their text: few large ones are heard at once, and all in the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_calls_are_answered_a_few_at_once() {
+    let stage = stage(vec![script(async |mut guest: Guest| {
+        let id = guest.run().await;
+        for n in 0..12_u64 {
+            let params = json!({ "n": n, "text": "x".repeat(300_000) });
+            guest.say(json!({ "type": "call", "id": n, "method": "echo", "params": params })).await;
+        }
+        for _ in 0..12 {
+            assert!(matches!(guest.hear().await, ToGuest::Reply(reply) if reply.ok));
+        }
+        guest.say(done(id)).await;
+        0
+    })]);
+    let answers = Arc::new(Answers::default());
+    let mut asked = request();
+    asked.limits.wall_ms = 10_000;
+    asked.calls = answers.clone();
+    let execution = stage.engine.execute(asked).await;
+    assert!(execution.success, "{execution:#?}");
+    assert_eq!(answers.made.load(Ordering::SeqCst), 12);
+    assert!(answers.most.load(Ordering::SeqCst) <= 4, "{answers:?}");
+}
+
+/// Two calls of one id are two calls: the id is the guest's own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_with_one_id_are_answered_both() {
+    let stage = stage(vec![script(async |mut guest: Guest| {
+        let id = guest.run().await;
+        guest.say(call(7, "echo")).await;
+        guest.say(call(7, "echo")).await;
+        for _ in 0..2 {
+            assert!(matches!(guest.hear().await, ToGuest::Reply(reply) if reply.id == 7 && reply.ok));
+        }
+        guest.say(done(id)).await;
+        0
+    })]);
+    let mut asked = request();
+    asked.calls = Arc::new(Answers::default());
+    assert!(execute(&stage, asked).await.success);
+}
+
+/// An answer that is too long for a frame is an error that the code can read, not a silence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_too_long_for_a_frame_is_an_error() {
+    let stage = stage(vec![script(async |mut guest: Guest| {
+        let id = guest.run().await;
+        guest.say(call(1, "large")).await;
+        let ToGuest::Reply(reply) = guest.hear().await else { panic!("no reply") };
+        assert!(reply.id == 1 && !reply.ok && reply.error.is_some());
+        guest.say(done(id)).await;
+        0
+    })]);
+    let mut asked = request();
+    asked.limits.wall_ms = 5_000;
+    asked.calls = Arc::new(Answers { bytes: 9 << 20, ..Answers::default() });
+    let execution = stage.engine.execute(asked).await;
+    assert!(execution.success, "{execution:#?}");
+}
+
+/// Cancelling and dropping end the sandbox at any point.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_or_dropped_execution_ends_its_sandbox() {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let stage = stage((0..40).map(|_| script(|guest: Guest| guest.live_on())).collect());
+    for round in 0..40 {
+        let asked = request();
+        let (cancel, pause) = (asked.cancel.clone(), Duration::from_micros(rng.u64(..3_000)));
+        let running = tokio::spawn({
+            let engine = stage.engine.clone();
+            async move { engine.execute(asked).await }
+        });
+        tokio::time::sleep(pause).await;
+        if round % 2 == 0 {
+            cancel.cancel();
+            assert_eq!(code(&running.await.unwrap()), Some(ErrorCode::Cancelled));
+        } else {
+            running.abort();
+            assert!(running.await.unwrap_err().is_cancelled());
+        }
+        for life in stage.backend.lives() {
+            assert!(life.was_killed());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The contract of a [`Backend`]: what every implementation must pass. A test program of each includes this file and
+//! gives it a backend and an empty folder.
+
+use coracle_protocol::{FromGuest, ToGuest, read_frame, write_frame};
+use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
+use coracle_types::Limits;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+
+/// Nothing of this takes as long, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs the whole suite. The backend is shut down afterwards.
+pub(crate) async fn holds(backend: &dyn Backend, folder: &Path) {
+    let workspace = folder.join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
+    let spec = || Spec { workspace: workspace.clone(), limits: Limits::default() };
+    refuses_what_is_no_workspace(backend, folder).await;
+    gives_sandboxes_that_are_ready(open(backend, spec()).await).await;
+    ends_a_sandbox_that_is_dropped(open(backend, spec()).await).await;
+    ends_a_sandbox_that_is_killed(open(backend, spec()).await).await;
+    keeps_two_apart(open(backend, spec()).await, open(backend, spec()).await).await;
+    forgets_who_stopped_waiting(backend, &spec).await;
+    let (left, right) = (open(backend, spec()).await, open(backend, spec()).await);
+    shuts_down(backend, [left, right]).await;
+    works_or_says_why_not_after_shutdown(backend, spec()).await;
+    within("the second shutdown", backend.shutdown()).await;
+    within("a shutdown of nothing", backend.shutdown()).await;
+}
+
+async fn within<T>(what: &str, act: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, act).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
+}
+
+async fn open(backend: &dyn Backend, spec: Spec) -> Sandbox {
+    within("open", backend.open(spec)).await.unwrap()
+}
+
+/// Asks a sandbox to run something small; whether it did.
+async fn runs(sandbox: &mut Sandbox, id: u64) -> bool {
+    let run = ToGuest::Run {
+        id,
+        language: "python".to_owned(),
+        code: "6 * 7".to_owned(),
+        vars: serde_json::Map::new(),
+        result_bytes: 1 << 20,
+    };
+    if write_frame(&mut sandbox.to_guest, &run).await.is_err() {
+        return false;
+    }
+    let answer = within("an answer", read_frame(&mut sandbox.from_guest, &mut sandbox.buffer)).await;
+    matches!(answer, Ok(Some(FromGuest::Done { id: answered, ok: true, .. })) if answered == id)
+}
+
+async fn refuses_what_is_no_workspace(backend: &dyn Backend, folder: &Path) {
+    let file = folder.join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    for wrong in [folder.join("missing"), file] {
+        let opened = within("open", backend.open(Spec { workspace: wrong.clone(), limits: Limits::default() })).await;
+        assert!(matches!(&opened, Err(SandboxError::Workspace { path, .. }) if *path == wrong), "{opened:?}");
+    }
+}
+
+/// `ready` has been said and is not said again: the next frame is the answer.
+async fn gives_sandboxes_that_are_ready(mut sandbox: Sandbox) {
+    assert!(sandbox.artifacts.is_dir(), "{sandbox:?}");
+    assert_eq!(std::fs::read_dir(&sandbox.artifacts).unwrap().count(), 0, "{sandbox:?}");
+    for id in 1..=3 {
+        assert!(runs(&mut sandbox, id).await);
+    }
+    assert_eq!(sandbox.control.causes().await, []);
+}
+
+/// Reads to the end of a stream of a sandbox that should be dead.
+async fn ends(stream: &mut (dyn tokio::io::AsyncRead + Send + Sync + Unpin)) {
+    // A stream that is reset has ended as well.
+    let _ = within("the end of a stream", stream.read_to_end(&mut Vec::new())).await;
+}
+
+async fn ends_a_sandbox_that_is_dropped(mut sandbox: Sandbox) {
+    assert!(runs(&mut sandbox, 1).await);
+    let Sandbox { mut from_guest, mut stdout, mut stderr, control, .. } = sandbox;
+    drop(control);
+    for stream in [&mut from_guest, &mut stdout, &mut stderr] {
+        ends(stream).await;
+    }
+}
+
+async fn ends_a_sandbox_that_is_killed(mut sandbox: Sandbox) {
+    // Before that its workspace may still be on its way, and a cause for not getting it could be given.
+    assert!(runs(&mut sandbox, 1).await);
+    sandbox.control.kill();
+    let exit = within("exit", sandbox.control.exit()).await;
+    assert_eq!((exit.status, exit.causes), (128 + 9, Vec::new()));
+    assert!(!runs(&mut sandbox, 2).await);
+    // Killing what is dead is no harm.
+    sandbox.control.kill();
+    assert_eq!(within("exit", sandbox.control.exit()).await.status, 128 + 9);
+}
+
+async fn keeps_two_apart(mut left: Sandbox, mut right: Sandbox) {
+    assert_ne!(left.artifacts, right.artifacts);
+    assert!(runs(&mut left, 1).await && runs(&mut right, 1).await);
+    left.control.kill();
+    within("exit", left.control.exit()).await;
+    assert!(runs(&mut right, 2).await, "one ended with the other");
+}
+
+/// `open` may be dropped at any time.
+async fn forgets_who_stopped_waiting(backend: &dyn Backend, spec: &impl Fn() -> Spec) {
+    for microseconds in [0, 10, 100, 500, 1_000, 2_000, 5_000, 10_000] {
+        let opened = tokio::time::timeout(Duration::from_micros(microseconds), backend.open(spec())).await;
+        drop(opened);
+    }
+    assert!(runs(&mut open(backend, spec()).await, 1).await);
+}
+
+async fn shuts_down(backend: &dyn Backend, open: [Sandbox; 2]) {
+    within("shutdown", backend.shutdown()).await;
+    for mut sandbox in open {
+        ends(sandbox.from_guest.as_mut()).await;
+        assert!(!runs(&mut sandbox, 1).await, "a sandbox outlived the shutdown");
+    }
+}
+
+async fn works_or_says_why_not_after_shutdown(backend: &dyn Backend, spec: Spec) {
+    match within("open", backend.open(spec)).await {
+        Ok(mut sandbox) => assert!(runs(&mut sandbox, 1).await),
+        Err(SandboxError::Unavailable(reason)) => assert!(!reason.is_empty()),
+        Err(other) => panic!("{other:?}"),
+    }
+}
