@@ -76,6 +76,9 @@ const CHANNEL: i32 = 3;
 const BINDING: i32 = 4;
 const ARTIFACTS: i32 = 5;
 const FIRST_UNUSED: i32 = 6;
+const STDOUT_COPY: i32 = 8;
+const STDERR_COPY: i32 = 9;
+const SPARE: i32 = 10;
 
 /// Out of the way of all those while they are put in place.
 const ASIDE: i32 = 200;
@@ -246,6 +249,14 @@ pub unsafe extern "C" fn coracle_fork(spawn: *mut Spawn, in_child: *mut i32) -> 
     let closed = unsafe { call(number::CLOSE_RANGE, [FIRST_UNUSED as u64, u32::MAX as u64, 0, 0, 0, 0]) };
     if closed < 0 {
         return failed(0, -closed);
+    }
+    // Copies of the output streams that the code does not know of, and a few descriptors in reserve.
+    for (source, target) in [(1, STDOUT_COPY), (2, STDERR_COPY), (2, SPARE), (2, SPARE + 1), (2, SPARE + 2)] {
+        // SAFETY: only descriptors.
+        let placed = unsafe { call(number::DUP3, [source as u64, target as u64, O_CLOEXEC, 0, 0, 0]) };
+        if placed < 0 {
+            return failed(0, -placed);
+        }
     }
     // SAFETY: the launcher's plan.
     unsafe { run(&spawn.enter, &[ARTIFACTS as u64]) }

@@ -182,6 +182,7 @@ impl NativeBackend {
             python: python.path.clone(),
             python_folders: python.folders,
             preload: config.preload,
+            one_shot: config.pool == 0 && !config.preload,
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
             processes: config.limits.processes,

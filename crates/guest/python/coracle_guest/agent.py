@@ -72,13 +72,13 @@ class Agent:
         self._reserve = reserve.Reserve()
         self._python = interpreter.Interpreter(self._streams, self._reserve)
         self._python.install()
+        self._streams.install()
 
     def adopt(self) -> None:
-        """Take the descriptors of this process: the channel, standard output and standard error."""
+        """Make the descriptors that a child of the zygote is born with, in a process that was started in another way."""
         os.set_inheritable(self._fd, False)
-        self._streams.adopt()
-        self._streams.prepare()
-        self._reserve.take()
+        for source, target in ((1, streams.COPIES[1]), (2, streams.COPIES[2]), *((2, fd) for fd in reserve.DESCRIPTORS)):
+            os.dup2(source, target, inheritable=False)
 
     def rehearse(self) -> None:
         """Touch in advance what a first run will touch."""

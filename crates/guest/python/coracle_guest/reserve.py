@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 
-_DESCRIPTORS = 3
+DESCRIPTORS = (10, 11, 12)
+"""Copies of standard error that stand where others are to come, made when the process is born (`native/confine.rs`)."""
+
 _MEMORY = 4 * 1024 * 1024
 
 
@@ -16,15 +18,15 @@ class Reserve:
     """Taken before a run, given up when it fails."""
 
     def __init__(self) -> None:
-        self._descriptors: list[int] = []
-        self._memory = b""
+        self._descriptors = list(DESCRIPTORS)
+        # Zeroed pages that are never touched (a bytearray would touch them): address space, not memory in use.
+        self._memory = bytes(_MEMORY)
 
     def take(self) -> None:
         """Set aside what is missing, as far as it can be had."""
         try:
-            # Zeroed pages that are never touched (a bytearray would touch them): address space, not memory in use.
             self._memory = self._memory or bytes(_MEMORY)
-            while len(self._descriptors) < _DESCRIPTORS:
+            while len(self._descriptors) < len(DESCRIPTORS):
                 self._descriptors.append(os.dup(2))
         except (OSError, MemoryError):
             # The code of an earlier run holds all there is.

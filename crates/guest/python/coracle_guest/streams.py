@@ -15,23 +15,22 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
+COPIES = {1: 8, 2: 9}
+"""Copies of standard output and standard error that the code does not know of, made when the process is born
+(`native/confine.rs`). Programs that the code starts do not inherit them."""
+
+
 class Streams:
     """The three standard streams and what is needed to make them again."""
 
     def __init__(self) -> None:
-        self._copies: dict[int, int] = {}
         self._stdout = _writer(1, "<stdout>")
         self._stderr = _writer(2, "<stderr>")
         self._stdin = sys.stdin
 
-    def adopt(self) -> None:
-        """Remember what is behind the standard streams now."""
-        # Copies that the code does not know of. They are not inherited by programs that it starts.
-        self._copies = {fd: os.dup(fd) for fd in (1, 2)}
-
     def prepare(self) -> None:
         """Give the next run working streams."""
-        for fd, copy in self._copies.items():
+        for fd, copy in COPIES.items():
             if not _same_file(fd, copy):
                 try:
                     os.dup2(copy, fd)
@@ -44,6 +43,10 @@ class Streams:
             self._stderr = _writer(2, "<stderr>")
         if self._stdin is None or self._stdin.closed:
             self._stdin = _empty_input()
+        self.install()
+
+    def install(self) -> None:
+        """Make them the standard streams."""
         sys.stdin = sys.__stdin__ = self._stdin
         sys.stdout = sys.__stdout__ = self._stdout
         sys.stderr = sys.__stderr__ = self._stderr

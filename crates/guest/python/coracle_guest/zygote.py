@@ -17,7 +17,7 @@ import sys
 
 import _socket
 
-from coracle_guest import agent, channel, confine, text_pages
+from coracle_guest import agent, channel, confine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ def main() -> None:
     # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
     os.dup2(2, 1)
     prepared = agent.Agent(CHANNEL)
-    prepared.rehearse()
     if config["preload"]:
-        text_pages.keep_mapped()
+        prepared.rehearse()
     # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
     gc.collect()
     gc.freeze()
@@ -98,12 +97,10 @@ def _child(rehearse: bool, prepared: agent.Agent, confinement: confine.Confineme
     """
     try:
         if rehearse:
-            _begin(prepared)
             prepared.rehearse()
         if not confinement.seal():
             os._exit(0)
-        if not rehearse:
-            _begin(prepared)
+        _reseed()
         gc.enable()
         prepared.serve()
     except confine.StepFailed as failure:
@@ -115,12 +112,6 @@ def _child(rehearse: bool, prepared: agent.Agent, confinement: confine.Confineme
             pass
     finally:
         os._exit(EXIT_BROKEN)
-
-
-def _begin(prepared: agent.Agent) -> None:
-    """What each child must have of its own."""
-    _reseed()
-    prepared.adopt()
 
 
 def _report(failure: confine.StepFailed) -> NoReturn:

@@ -53,14 +53,20 @@ const LEFTOVER_BYTES: u64 = 8 << 20;
 
 impl Cgroups {
     /// Tries what this machine has. `membership` is the text of `/proc/self/cgroup`, `mounts` of `/proc/self/mountinfo`.
-    pub(crate) fn open(instance: &str, run_dir: &Path, membership: &str, mounts: &str) -> Result<Self, String> {
+    /// `limits` are those that sandboxes will most likely ask for: setting them is the trial.
+    pub(crate) fn open(
+        instance: &str,
+        run_dir: &Path,
+        (membership, mounts): (&str, &str),
+        limits: GroupLimits,
+    ) -> Result<Self, String> {
         let mut reasons = Vec::new();
         for candidate in candidates(membership, mounts) {
             let layout = candidate.below(&format!("coracle-{instance}"));
             match layout.make(run_dir) {
                 Ok(()) => {
                     let mut cgroups = Self { layout, free: Vec::new(), made: 0 };
-                    let trial = cgroups.take(GroupLimits { memory_bytes: 64 << 20, processes: 16 });
+                    let trial = cgroups.take(limits);
                     match trial {
                         Ok(group) => {
                             cgroups.free.push(group);

@@ -35,6 +35,8 @@ pub(crate) struct Start {
     pub(crate) python_folders: Vec<PathBuf>,
     /// Import what a long-lived server wants to have imported.
     pub(crate) preload: bool,
+    /// There will be one sandbox, as soon as it can be had.
+    pub(crate) one_shot: bool,
     pub(crate) tmp_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,

@@ -11,7 +11,7 @@ use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -21,6 +21,9 @@ const REFILL_DELAY: Duration = Duration::from_millis(2);
 
 /// So many of a pool have rehearsed; the others wait with less memory.
 const MOST_REHEARSED: usize = 32;
+
+/// After the pool was found empty, for so long all haste goes into making new ones.
+const PRESSED_FOR: Duration = Duration::from_millis(100);
 
 /// A child that has not said `ready` by then never will.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -47,6 +50,8 @@ struct State {
     rehearsing: usize,
     cooling: usize,
     refill_planned: bool,
+    /// When somebody last found nothing here: there is no time to rehearse then.
+    last_empty: Option<Instant>,
     stopped: bool,
 }
 
@@ -85,13 +90,14 @@ impl Pool {
     pub(super) fn take(self: &Arc<Self>) -> Option<Prepared> {
         let mut state = self.state();
         self.plan_refill(&mut state);
-        loop {
-            let prepared = state.rehearsed.pop_front().or_else(|| state.cold.pop_front())?;
+        while let Some(prepared) = state.rehearsed.pop_front().or_else(|| state.cold.pop_front()) {
             // One that went down with its zygote while it waited is of no use.
             if prepared.ended.borrow().is_none() {
                 return Some(prepared);
             }
         }
+        state.last_empty = Some(Instant::now());
+        None
     }
 
     pub(super) fn stop(&self) {
@@ -125,7 +131,9 @@ impl Pool {
             return;
         }
         for _ in state.ready() + state.rehearsing + state.cooling..self.target {
-            let rehearse = if state.rehearsed.len() + state.rehearsing < MOST_REHEARSED { Rehearse::Yes } else { Rehearse::No };
+            let pressed = state.last_empty.is_some_and(|then| then.elapsed() < PRESSED_FOR);
+            let enough = state.rehearsed.len() + state.rehearsing >= MOST_REHEARSED;
+            let rehearse = if pressed || enough { Rehearse::No } else { Rehearse::Yes };
             *state.under_way(rehearse) += 1;
             let pool = Arc::clone(self);
             tokio::spawn(async move {

@@ -111,7 +111,7 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
     if settings.landlock_abi > 0 {
         landlock::complete(&mut plan, settings.landlock_abi);
     }
-    let filter = seccomp::of_seal(settings.memory)?;
+    let filter = seccomp::of_seal()?;
     let program = plan.bytes(&seccomp::to_bytes(&filter));
     let descriptor = plan.bytes(&[(filter.len() as u64).to_ne_bytes(), [0; 8]].concat());
     plan.pointer(descriptor.plus(8), program);

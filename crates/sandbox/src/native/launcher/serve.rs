@@ -40,6 +40,8 @@ pub(super) struct Launcher<'a> {
     zygote: Option<Zygote>,
     /// The zygote has said hello.
     warm: bool,
+    /// The group that the zygote is in, for the next child alone.
+    cradle: Option<Group>,
     queue: VecDeque<Order>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
@@ -49,7 +51,14 @@ pub(super) struct Launcher<'a> {
 struct Order {
     slot: Slot,
     rehearse: bool,
-    bind: Option<Bind>,
+    binding: Option<Binding>,
+}
+
+/// A workspace for a sandbox that is being made.
+struct Binding {
+    bind: Bind,
+    /// Its mount, once there was time to take it.
+    tree: Option<Result<OwnedFd, LaunchError>>,
 }
 
 /// The ends of a new sandbox's streams, until its pidfd is known.
@@ -57,8 +66,8 @@ struct Ends {
     channel: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    binding: OwnedFd,
-    bind: Option<Bind>,
+    socket: OwnedFd,
+    binding: Option<Binding>,
 }
 
 struct Sandbox {
@@ -72,7 +81,8 @@ impl<'a> Launcher<'a> {
         privilege::raise_open_files();
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (membership, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
-        let cgroups = Cgroups::open(&start.instance, &start.run_dir, &membership, &mounts);
+        let limits = GroupLimits { memory_bytes: start.memory_bytes, processes: start.processes };
+        let cgroups = Cgroups::open(&start.instance, &start.run_dir, (&membership, &mounts), limits);
         let privilege = privilege::enter_mount_namespace()?;
         let (outer_uid, outer_gid) = privilege.sandbox_ids();
         let settings = Settings {
@@ -87,7 +97,7 @@ impl<'a> Launcher<'a> {
             memory: if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes },
         };
         let zygote = Zygote::start(&start, &settings, privilege)?;
-        Ok(Self {
+        let mut launcher = Self {
             server,
             start,
             privilege,
@@ -96,10 +106,27 @@ impl<'a> Launcher<'a> {
             id_maps: IdMaps::default(),
             zygote: Some(zygote),
             warm: false,
+            cradle: None,
             queue: VecDeque::new(),
             forking: HashMap::new(),
             sandboxes: HashMap::new(),
-        })
+        };
+        if launcher.start.one_shot {
+            launcher.rock();
+        }
+        Ok(launcher)
+    }
+
+    /// Moves the zygote into the group of its first child, which is then born there. Moving a process takes
+    /// milliseconds on a machine at rest: these pass while Python starts. If it fails, the child is moved later.
+    fn rock(&mut self) {
+        let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
+        let (Ok(cgroups), Some(zygote)) = (&mut self.cgroups, &self.zygote) else { return };
+        let Ok(group) = cgroups.take(limits) else { return };
+        match host_pid(&zygote.pidfd).and_then(|pid| cgroups.add(&group, pid)) {
+            Ok(()) => self.cradle = Some(group),
+            Err(_) => cgroups.give_back(group),
+        }
     }
 
     /// Until the server is gone.
@@ -143,8 +170,13 @@ impl<'a> Launcher<'a> {
         let received = messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
         let Some((ask, _)) = received else { return Ok(false) };
         match ask {
-            Ask::Prepare { slot, rehearse, bind } => self.queue.push_back(Order { slot, rehearse, bind }),
-            Ask::Bind { slot, bind } => self.bind_or_say(slot, &bind)?,
+            Ask::Prepare { slot, rehearse, bind } => {
+                // While Python starts there is time; later the zygote should not wait for it.
+                let now = !self.warm;
+                let binding = bind.map(|bind| Binding { tree: now.then(|| self.tree_of(&bind)), bind });
+                self.queue.push_back(Order { slot, rehearse, binding });
+            }
+            Ask::Bind { slot, bind } => self.bind(slot, Binding { bind, tree: None })?,
             Ask::Count { slot } => {
                 let counters = self.sandboxes.get(&slot).map(|sandbox| self.counters(sandbox)).unwrap_or_default();
                 self.say(&Say::Counted { slot, counters }, &[])?;
@@ -187,10 +219,10 @@ impl<'a> Launcher<'a> {
                 match self.admit(&pidfd) {
                     Ok(group) => {
                         let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), pidfd.as_fd()];
-                        self.sandboxes.insert(slot, Sandbox { binding: Some(ends.binding), group });
                         self.say(&Say::Prepared { slot }, &fds)?;
-                        if let Some(bind) = &ends.bind {
-                            self.bind_or_say(slot, bind)?;
+                        self.sandboxes.insert(slot, Sandbox { binding: Some(ends.socket), group });
+                        if let Some(binding) = ends.binding {
+                            self.bind(slot, binding)?;
                         }
                     }
                     Err(reason) => {
@@ -213,6 +245,9 @@ impl<'a> Launcher<'a> {
     /// Puts a new child into a group of its own, where there are groups.
     fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
         let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
+        if let Some(group) = self.cradle.take() {
+            return Ok(Some(group));
+        }
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
         let added = host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
@@ -277,19 +312,22 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
-    fn fork(&mut self, Order { slot, rehearse, bind }: Order) -> Result<(), LaunchError> {
+    fn fork(&mut self, Order { slot, rehearse, mut binding }: Order) -> Result<(), LaunchError> {
         let step = |errno| LaunchError::step("make the sandbox's streams", errno);
         let Some(zygote) = &self.zygote else { return Ok(()) };
         let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
         let (channel, guest_channel) = pair(SocketType::STREAM).map_err(step)?;
-        let (binding, guest_binding) = pair(SocketType::SEQPACKET).map_err(step)?;
+        let (socket, guest_socket) = pair(SocketType::SEQPACKET).map_err(step)?;
         let (stdout, guest_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let artifacts = self.artifacts(slot)?;
-        let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_binding, &artifacts].map(AsFd::as_fd);
+        let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_socket, &artifacts].map(AsFd::as_fd);
         let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
         messages::send(zygote.control.as_fd(), &request, &fds).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
-        self.forking.insert(slot, Ends { channel, stdout, stderr, binding, bind });
+        if let Some(Binding { bind, tree: tree @ None }) = &mut binding {
+            *tree = Some(self.tree_of(bind));
+        }
+        self.forking.insert(slot, Ends { channel, stdout, stderr, socket, binding });
         Ok(())
     }
 
@@ -307,14 +345,17 @@ impl<'a> Launcher<'a> {
         root::user_folder(&folder)
     }
 
-    fn bind_or_say(&mut self, slot: Slot, bind: &Bind) -> Result<(), LaunchError> {
-        match self.bind(slot, bind) {
+    /// Gives a sandbox its workspace, or tells why not.
+    fn bind(&mut self, slot: Slot, Binding { bind, tree }: Binding) -> Result<(), LaunchError> {
+        let tree = tree.unwrap_or_else(|| self.tree_of(&bind));
+        match tree.and_then(|tree| self.hand_over(slot, &bind, &tree)) {
             Ok(()) => Ok(()),
             Err(error) => self.say(&Say::BindFailed { slot, reason: error.to_string() }, &[]),
         }
     }
 
-    fn bind(&mut self, slot: Slot, bind: &Bind) -> Result<(), LaunchError> {
+    /// The mount of a workspace, which must be the folder that the server looked at.
+    fn tree_of(&mut self, bind: &Bind) -> Result<OwnedFd, LaunchError> {
         let tree = root::user_folder(&bind.workspace)?;
         let (device, inode, uid, gid) = root::identity(&tree)?;
         if (device, inode) != (bind.device, bind.inode) {
@@ -323,6 +364,10 @@ impl<'a> Launcher<'a> {
         if self.privilege == Privilege::Root {
             self.id_maps.apply(&tree, (uid, gid), self.privilege.sandbox_ids())?;
         }
+        Ok(tree)
+    }
+
+    fn hand_over(&mut self, slot: Slot, bind: &Bind, tree: &OwnedFd) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.get_mut(&slot) else { return Ok(()) };
         if let (Ok(cgroups), Some(group)) = (&self.cgroups, &mut sandbox.group) {
             let limits = GroupLimits { memory_bytes: bind.memory_bytes, processes: bind.processes };

@@ -77,7 +77,7 @@ impl Zygote {
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let shared = root::shared(&start.guest_dir, &start.python_folders, settings.proc)?;
-        let filters = seccomp::of_zygote().map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
+        let filters = seccomp::of_zygote(settings.memory).map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(step("make the zygote's socket"))?;
