@@ -19,15 +19,21 @@ fn main() -> io::Result<()> {
         .collect();
     names.sort();
     let mut hasher = DefaultHasher::new();
-    let mut code = String::from("/// The Python package `coracle_guest`: names and contents.\npub const FILES: &[(&str, &str)] = &[\n");
+    let mut code = String::from(
+        "/// The Python package `coracle_guest`: names and contents.\npub const FILES: &[(&str, &str)] = &[\n",
+    );
     for name in names {
         (&name, fs::read(folder.join(&name))?).hash(&mut hasher);
         let source = format!(r#"concat!(env!("CARGO_MANIFEST_DIR"), "/python/coracle_guest/{name}")"#);
         writeln!(code, "    ({name:?}, include_str!({source})),").map_err(io::Error::other)?;
     }
     fs::read(LIBRARY)?.hash(&mut hasher);
-    writeln!(code, "];\n\n/// Changes when any of the files does.\npub const DIGEST: u64 = {:#x};", hasher.finish())
-        .map_err(io::Error::other)?;
+    writeln!(
+        code,
+        "];\n\n/// Changes when any of the files does.\npub const DIGEST: &str = \"{:016x}\";",
+        hasher.finish()
+    )
+    .map_err(io::Error::other)?;
     compile_library()?;
     fs::write(Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("files.rs"), code)
 }
@@ -37,7 +43,13 @@ fn compile_library() -> io::Result<()> {
     let variable = |name: &str| env::var(name).map_err(|error| io::Error::other(format!("{name}: {error}")));
     let mut compiler = Command::new(variable("RUSTC")?);
     compiler.args(["--edition=2024", "--crate-type=cdylib", "--crate-name=confine", "-Cpanic=abort", "-Copt-level=2"]);
-    compiler.args(["-Cstrip=symbols", "-Clink-arg=-nostdlib", "-Clink-arg=-nostartfiles", "--target", &variable("TARGET")?]);
+    compiler.args([
+        "-Cstrip=symbols",
+        "-Clink-arg=-nostdlib",
+        "-Clink-arg=-nostartfiles",
+        "--target",
+        &variable("TARGET")?,
+    ]);
     if let Ok(linker) = env::var("RUSTC_LINKER") {
         compiler.arg(format!("-Clinker={linker}"));
     }

@@ -140,7 +140,9 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
         "standard input".to_owned()
     };
     if bytes.len() > most {
-        anyhow::bail!("{name} is longer than the {most} bytes that code may have: put data into a file in the workspace");
+        anyhow::bail!(
+            "{name} is longer than the {most} bytes that code may have: put data into a file in the workspace"
+        );
     }
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }

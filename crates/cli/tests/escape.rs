@@ -63,8 +63,10 @@ fn beside(coracle: &Coracle) -> (PathBuf, PathBuf) {
 fn both(probes: &str, place: Outside, at_least: usize) {
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        inside(&coracle, "", probes).demand(at_least, &format!("{who:?} inside"));
-        outside(&coracle, place, "", probes).demand(0, &format!("{who:?} outside"));
+        let memory = &coracle.run("python", "pass", &[])["limits"]["enforced"]["memory"];
+        let counted = if memory == "watch" { "COUNTED = False" } else { "COUNTED = True" };
+        inside(&coracle, counted, probes).demand(at_least, &format!("{who:?} inside"));
+        outside(&coracle, place, counted, probes).demand(0, &format!("{who:?} outside"));
     }
 }
 

@@ -28,7 +28,8 @@ fn listing_of_proc(coracle: &Coracle, preparation: &str) -> Value {
     } else {
         command.args(unshare);
     }
-    let output = command.arg(script).arg(program).env("CORACLE_HOME", coracle.home()).current_dir("/").output().unwrap();
+    let output =
+        command.arg(script).arg(program).env("CORACLE_HOME", coracle.home()).current_dir("/").output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
@@ -36,7 +37,11 @@ fn listing_of_proc(coracle: &Coracle, preparation: &str) -> Value {
 fn a_masked_proc_gives_an_empty_one_and_a_whole_one_gives_its_own() {
     let coracle = Coracle::new(As::Ordinary);
     let whole = listing_of_proc(&coracle, "");
-    assert_eq!((&whole["success"], &whole["result"]), (&json!(true), &json!(["1", "self", "thread-self"])), "{whole:#}");
+    assert_eq!(
+        (&whole["success"], &whole["result"]),
+        (&json!(true), &json!(["1", "self", "thread-self"])),
+        "{whole:#}"
+    );
     let masked = listing_of_proc(&coracle, "mount -t tmpfs none /proc/driver &&");
     assert_eq!((&masked["success"], &masked["result"]), (&json!(true), &json!([])), "{masked:#}");
     assert_eq!(masked["limits"]["tier"], "native-partial");

@@ -63,7 +63,9 @@ fn list(folder: &Path, below: &Path, since: SystemTime, found: &mut Vec<(String,
             #[expect(clippy::cast_precision_loss, reason = "times of this century fit")]
             let changed = metadata.ctime() as f64 + metadata.ctime_nsec() as f64 / 1e9;
             // The file system's clock ticks more coarsely than ours.
-            if changed + 0.02 >= since_seconds && let Some(path) = path.to_str() {
+            if changed + 0.02 >= since_seconds
+                && let Some(path) = path.to_str()
+            {
                 found.push((path.to_owned(), metadata.len()));
             }
         }
@@ -86,15 +88,20 @@ fn percent_encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
         }
     }
     out
 }
 
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
 /// By the ending; what is not known is bytes.
 fn mime(name: &str) -> &'static str {
-    let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let ending =
+        Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
     match ending.as_str() {
         "png" => "image/png",
         "jpg" | "jpeg" => "image/jpeg",

@@ -68,11 +68,13 @@ impl Engine {
     pub async fn execute(&self, request: Request) -> Execution {
         let begun = Instant::now();
         let id = ExecutionId::from_random(random_number());
-        let mut facts = Facts { id, begun, restarted: false, artifacts: Vec::new(), enforced: None, tier: "none".to_owned() };
+        let mut facts =
+            Facts { id, begun, restarted: false, artifacts: Vec::new(), enforced: None, tier: "none".to_owned() };
         if let Err(failure) = check(&request) {
             return refused(facts, &request, failure);
         }
-        let mut capture = Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
+        let mut capture =
+            Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
         let workspace = match self.workspace(&request) {
             Ok(workspace) => workspace,
             Err(error) => return refused(facts, &request, no_folder(&self.inner.config.home, &error)),
@@ -112,7 +114,13 @@ impl Engine {
         self.run_live(&mut live, request, capture, facts).await
     }
 
-    async fn run_in_session(&self, request: &Request, workspace: &Path, capture: &mut Capture, facts: &mut Facts) -> Ran {
+    async fn run_in_session(
+        &self,
+        request: &Request,
+        workspace: &Path,
+        capture: &mut Capture,
+        facts: &mut Facts,
+    ) -> Ran {
         let Some(session) = &request.session else { return ended(Ending::Cancelled) };
         let seat = self.inner.sessions.seat(&request.user, session);
         let deadline = facts.begun + Duration::from_millis(request.limits.wall_ms);
@@ -150,7 +158,9 @@ impl Engine {
         };
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
         let folders = UserFolders::of(&self.inner.config.home, &request.user);
-        let kept = folders.artifacts().map_err(|error| ended(Ending::NoSandbox(SandboxError::Unavailable(error.to_string()))))?;
+        let kept = folders
+            .artifacts()
+            .map_err(|error| ended(Ending::NoSandbox(SandboxError::Unavailable(error.to_string()))))?;
         let name = if request.session.is_some() { format!("session-{name}-{}", facts.id) } else { name.to_owned() };
         let artifacts = ArtifactFolder::new(sandbox.artifacts.clone(), kept.join(name));
         Ok(Live { sandbox, artifacts, workspace: workspace.to_owned(), runs: 0, last_used: Instant::now() })
@@ -179,8 +189,12 @@ fn ended(ending: Ending) -> Ran {
 fn check(request: &Request) -> Result<(), Failure> {
     request.limits.check().map_err(|error| invalid(error.to_string()))?;
     if request.code.len() > MAX_CODE_BYTES {
-        let failure = invalid(format!("the code is {} bytes long: at most {MAX_CODE_BYTES} are taken", request.code.len()));
-        return Err(Failure { hint: Some("put data into a file in the workspace and read it from there".to_owned()), ..failure });
+        let failure =
+            invalid(format!("the code is {} bytes long: at most {MAX_CODE_BYTES} are taken", request.code.len()));
+        return Err(Failure {
+            hint: Some("put data into a file in the workspace and read it from there".to_owned()),
+            ..failure
+        });
     }
     if request.code.contains('\0') {
         return Err(invalid("the code contains a NUL byte"));
@@ -213,7 +227,14 @@ fn finished(facts: Facts, request: &Request, mut ran: Ran, mut captured: Capture
     assemble(facts, request, ran, captured, file, judged)
 }
 
-fn assemble(facts: Facts, request: &Request, ran: Ran, captured: Captured, output_file: Option<String>, judged: (i32, Option<Failure>)) -> Execution {
+fn assemble(
+    facts: Facts,
+    request: &Request,
+    ran: Ran,
+    captured: Captured,
+    output_file: Option<String>,
+    judged: (i32, Option<Failure>),
+) -> Execution {
     let (exit_code, failure) = judged;
     Execution {
         execution_id: facts.id,
@@ -246,7 +267,8 @@ fn keep_output(workspace: &Path, id: &ExecutionId, whole: &[u8]) -> Option<Strin
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let folder = rustix::fs::openat2(&root, OUTPUT_FOLDER, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath)?;
+        let folder =
+            rustix::fs::openat2(&root, OUTPUT_FOLDER, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = rustix::fs::openat2(&folder, format!("{id}.txt"), flags, Mode::RUSR | Mode::WUSR, beneath)?;
         std::fs::File::from(file).write_all(whole)

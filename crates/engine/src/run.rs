@@ -48,7 +48,13 @@ pub(crate) struct Ran {
 }
 
 /// Runs the code. The sandbox is alive afterwards only if `reusable`; otherwise it has been killed.
-pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, capture: &mut Capture, deadline: Instant) -> Ran {
+pub(crate) async fn run(
+    sandbox: &mut Sandbox,
+    id: u64,
+    request: &Request,
+    capture: &mut Capture,
+    deadline: Instant,
+) -> Ran {
     if id > 1 {
         sandbox.control.begin();
     }
@@ -59,7 +65,16 @@ pub(crate) async fn run(sandbox: &mut Sandbox, id: u64, request: &Request, captu
         vars: request.vars.clone(),
         result_bytes: RESULT_BYTES,
     };
-    let mut run = Run { id, limits: &request.limits, calls: Arc::clone(&request.calls), made: 0, answers: JoinSet::new(), under_way: 0, result: None, truncated: false };
+    let mut run = Run {
+        id,
+        limits: &request.limits,
+        calls: Arc::clone(&request.calls),
+        made: 0,
+        answers: JoinSet::new(),
+        under_way: 0,
+        result: None,
+        truncated: false,
+    };
     let outcome = tokio::select! {
         biased;
         () = request.cancel.cancelled() => Err(Ending::Cancelled),
@@ -184,7 +199,13 @@ impl Run<'_> {
     }
 
     /// Whether the stream is still open.
-    async fn output(&self, capture: &mut Capture, stream: OutputStream, read: std::io::Result<usize>, bytes: &[u8]) -> Result<bool, Ending> {
+    async fn output(
+        &self,
+        capture: &mut Capture,
+        stream: OutputStream,
+        read: std::io::Result<usize>,
+        bytes: &[u8],
+    ) -> Result<bool, Ending> {
         let length = read.unwrap_or(0);
         let bytes = bytes.get(..length).unwrap_or_default();
         capture.push(stream, bytes).await.map_err(|TooMuchOutput| self.too_much())?;
@@ -192,6 +213,7 @@ impl Run<'_> {
     }
 
     /// A frame of the guest; the ending if it was the last.
+    #[expect(clippy::result_large_err, reason = "an ending is made once a run")]
     fn hear(&mut self, frame: FromGuest, length: usize) -> Result<Option<Ending>, Ending> {
         match frame {
             FromGuest::Done { id, ok, result, result_truncated, exit_code, error } => {
@@ -223,7 +245,9 @@ impl Run<'_> {
             }
             FromGuest::Failed { step, errno } => {
                 let cause = std::io::Error::from_raw_os_error(errno);
-                let cause = coracle_sandbox::SandboxError::Unavailable(format!("a step of the confinement failed: {step}: {cause}"));
+                let cause = coracle_sandbox::SandboxError::Unavailable(format!(
+                    "a step of the confinement failed: {step}: {cause}"
+                ));
                 Err(Ending::NoSandbox(cause))
             }
             FromGuest::Ready { .. } => Err(Ending::Protocol("ready, for the second time".to_owned())),
@@ -238,7 +262,11 @@ async fn reply_to(sandbox: &mut Sandbox, reply: Reply) {
     if let Err(FrameError::Length(length)) = write_frame(&mut sandbox.to_guest, &ToGuest::Reply(reply)).await {
         let message = format!("the answer is {length} bytes long: at most {MAX_FRAME} can be passed on");
         let error = CallFailure { code: "too_large".to_owned(), message, retryable: false };
-        let _ = write_frame(&mut sandbox.to_guest, &ToGuest::Reply(Reply { id, ok: false, value: Value::Null, error: Some(error) })).await;
+        let _ = write_frame(
+            &mut sandbox.to_guest,
+            &ToGuest::Reply(Reply { id, ok: false, value: Value::Null, error: Some(error) }),
+        )
+        .await;
     }
 }
 
@@ -315,7 +343,9 @@ impl Future for ReadNow<'_> {
         let Self(pipe, bytes) = &mut *self;
         let mut buffer = ReadBuf::new(bytes);
         // Unconstrained: a task that has done much already would be told that nothing is there, to make it pause.
-        let mut read = tokio::task::coop::unconstrained(std::future::poll_fn(|context| Pin::new(&mut **pipe).poll_read(context, &mut buffer)));
+        let mut read = tokio::task::coop::unconstrained(std::future::poll_fn(|context| {
+            Pin::new(&mut **pipe).poll_read(context, &mut buffer)
+        }));
         match Pin::new(&mut read).poll(context) {
             Poll::Ready(Ok(())) => Poll::Ready(buffer.filled().len()),
             Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(0),

@@ -56,7 +56,9 @@ impl Ending {
     pub(crate) fn judge(self) -> (i32, Option<Failure>) {
         match self {
             Self::Done { exit_code, error: None, .. } => (exit_code, None),
-            Self::Done { exit_code, error: Some(error), known } => (exit_code.max(1), Some(claimed(error, exit_code, &known))),
+            Self::Done { exit_code, error: Some(error), known } => {
+                (exit_code.max(1), Some(claimed(error, exit_code, &known)))
+            }
             Self::Died(exit) => (exit.status, Some(died(&exit))),
             Self::TimedOut { stderr, .. } if complaint::waits_to_fork(&stderr) => {
                 let error = "the code started more processes than its limit, and waited for others to end until its time was up";
@@ -65,16 +67,37 @@ impl Ending {
             Self::TimedOut { wall_ms, .. } => {
                 let seconds = std::time::Duration::from_millis(wall_ms).as_secs_f64();
                 let hint = "do less at once, or ask for more time (timeout_seconds)";
-                (TIMED_OUT, Some(failure(ErrorCode::Timeout, format!("the code ran longer than {seconds} s and was ended"), hint)))
+                (
+                    TIMED_OUT,
+                    Some(failure(
+                        ErrorCode::Timeout,
+                        format!("the code ran longer than {seconds} s and was ended"),
+                        hint,
+                    )),
+                )
             }
             Self::Cancelled => (KILLED, Some(plain(ErrorCode::Cancelled, "the execution was cancelled"))),
             Self::TooMuchOutput { most } => {
                 let hint = "print less: write large results to a file, or return a summary";
-                (KILLED, Some(failure(ErrorCode::Output, format!("the code printed more than {most} bytes and was ended"), hint)))
+                (
+                    KILLED,
+                    Some(failure(
+                        ErrorCode::Output,
+                        format!("the code printed more than {most} bytes and was ended"),
+                        hint,
+                    )),
+                )
             }
             Self::TooManyCalls { most } => {
                 let hint = "make fewer calls, or raise the limit";
-                (KILLED, Some(failure(ErrorCode::Calls, format!("the code made more than {most} calls and was ended"), hint)))
+                (
+                    KILLED,
+                    Some(failure(
+                        ErrorCode::Calls,
+                        format!("the code made more than {most} calls and was ended"),
+                        hint,
+                    )),
+                )
             }
             Self::Protocol(what) => {
                 let hint = "something in the sandbox wrote to Coracle's own channel; do not touch descriptors that the code did not open";
@@ -89,13 +112,19 @@ impl Ending {
 fn no_sandbox(error: &SandboxError) -> Failure {
     let text = capped(error.to_string());
     match error {
-        SandboxError::Workspace { .. } => failure(ErrorCode::InvalidRequest, text, "give a folder that exists and that you may write to"),
-        SandboxError::Python(_) => {
-            failure(ErrorCode::SandboxUnavailable, text, "install Python 3.10 or later, or name one with CORACLE_PYTHON")
+        SandboxError::Workspace { .. } => {
+            failure(ErrorCode::InvalidRequest, text, "give a folder that exists and that you may write to")
         }
-        SandboxError::NotFull(_) => {
-            failure(ErrorCode::SandboxUnavailable, text, "see `coracle doctor`, or run without requiring full isolation")
-        }
+        SandboxError::Python(_) => failure(
+            ErrorCode::SandboxUnavailable,
+            text,
+            "install Python 3.10 or later, or name one with CORACLE_PYTHON",
+        ),
+        SandboxError::NotFull(_) => failure(
+            ErrorCode::SandboxUnavailable,
+            text,
+            "see `coracle doctor`, or run without requiring full isolation",
+        ),
         SandboxError::Unavailable(_) => failure(ErrorCode::SandboxUnavailable, text, "see `coracle doctor`"),
     }
 }
@@ -118,7 +147,9 @@ fn claimed(error: RunFailure, exit_code: i32, known: &Known) -> Failure {
         hint: error.hint.map(capped),
     };
     // A program that the code started was stopped by a limit: that is why it failed.
-    if code == ErrorCode::Exception && let Some(cause) = cause_of_program(&failure, exit_code, known) {
+    if code == ErrorCode::Exception
+        && let Some(cause) = cause_of_program(&failure, exit_code, known)
+    {
         failure.error_code = cause.error_code;
         failure.hint = cause.hint.or(failure.hint);
     }
@@ -140,7 +171,9 @@ fn cause_of_program(failure: &Failure, exit_code: i32, known: &Known) -> Option<
     match complaint::limit(&known.stderr)? {
         ErrorCode::Memory => Some(from_cause(&Cause::Memory)),
         ErrorCode::Processes => Some(from_cause(&Cause::Processes)),
-        ErrorCode::Files => Some(self::failure(ErrorCode::Files, "too many files were open", "close files that are not in use")),
+        ErrorCode::Files => {
+            Some(self::failure(ErrorCode::Files, "too many files were open", "close files that are not in use"))
+        }
         ErrorCode::Disk => Some(from_cause(&Cause::Disk("a disk limit was met".to_owned()))),
         _ => None,
     }
@@ -176,14 +209,20 @@ fn from_cause(cause: &Cause) -> Failure {
             "the code used more memory than its limit and was ended",
             "work on less at once (chunks, generators), or ask for more memory (memory_mb)",
         ),
-        Cause::Processes => failure(ErrorCode::Processes, "the code started more processes than its limit", "start fewer at once"),
-        Cause::Disk(what) => failure(ErrorCode::Disk, format!("{what}; the code was ended"), "delete files that are no longer needed"),
+        Cause::Processes => {
+            failure(ErrorCode::Processes, "the code started more processes than its limit", "start fewer at once")
+        }
+        Cause::Disk(what) => {
+            failure(ErrorCode::Disk, format!("{what}; the code was ended"), "delete files that are no longer needed")
+        }
         Cause::Lost(what) => failure(
             ErrorCode::Internal,
             format!("the sandbox was lost: {what}"),
             "run it again; what it had done until then is done",
         ),
-        Cause::Setup(what) => failure(ErrorCode::SandboxUnavailable, format!("no sandbox: {what}"), "see `coracle doctor`"),
+        Cause::Setup(what) => {
+            failure(ErrorCode::SandboxUnavailable, format!("no sandbox: {what}"), "see `coracle doctor`")
+        }
     }
 }
 

@@ -8,9 +8,9 @@
 //! panics on any input, and an error is final for the stream.
 
 mod frame;
-mod stream;
 #[cfg(test)]
 mod schema;
+mod stream;
 
 pub use frame::{CallFailure, FromGuest, Reply, RunFailure, ToGuest};
 pub use stream::{FrameBuffer, FrameError, read_frame, write_frame};

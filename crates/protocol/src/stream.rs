@@ -186,7 +186,9 @@ mod tests {
 
     #[test]
     fn many_values_are_refused_before_they_are_made_and_long_texts_are_not() {
-        let call = |params: &str| framed(format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{params}}}}}"#).as_bytes());
+        let call = |params: &str| {
+            framed(format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{params}}}}}"#).as_bytes())
+        };
         let heard = |bytes: &[u8]| {
             let mut buffer = FrameBuffer::default();
             buffer.push(bytes);
@@ -197,7 +199,9 @@ mod tests {
         assert!(matches!(heard(&list("0,", 524_280)), Ok(Some(_))));
         let text = format!("\"{}\"", r#"\",:[{"#.repeat(1_000_000));
         assert!(matches!(heard(&call(&text)), Ok(Some(_))));
-        for (value, times) in [("0,", 1_000_000), ("[],", 1_000_000), (r#"{"":0},"#, 1_000_000), (r#""\\","#, 1_000_000)] {
+        for (value, times) in
+            [("0,", 1_000_000), ("[],", 1_000_000), (r#"{"":0},"#, 1_000_000), (r#""\\","#, 1_000_000)]
+        {
             assert!(matches!(heard(&list(value, times)), Err(FrameError::Values)), "{value}");
         }
     }

@@ -172,7 +172,8 @@ impl NativeBackend {
     fn launch(&self) -> Result<Running, SandboxError> {
         let config = &self.config;
         let python = python::find(config.python.as_deref())?;
-        let in_home = |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
+        let in_home =
+            |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
         let instance = instance::Instance::claim(&config.home).map_err(in_home)?;
         let guest_dir = guest_files::install(&config.home, &instance.dir, &python.path).map_err(in_home)?;
         let start = Start {
@@ -187,8 +188,9 @@ impl NativeBackend {
             memory_bytes: config.limits.memory_bytes(),
             processes: config.limits.processes,
         };
-        let link = Link::start(&config.launcher, &start, instance)
-            .map_err(|error| SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display())))?;
+        let link = Link::start(&config.launcher, &start, instance).map_err(|error| {
+            SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display()))
+        })?;
         let pool = Pool::start(Arc::clone(&link), config.pool);
         Ok(Running { link, pool, python: python.path })
     }
@@ -250,7 +252,11 @@ impl Backend for NativeBackend {
         let prepared = match running.pool.take() {
             Some(prepared) => {
                 let ask = Ask::Bind { slot: prepared.slot, bind };
-                running.link.send(&ask).await.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
+                running
+                    .link
+                    .send(&ask)
+                    .await
+                    .map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
                 prepared
             }
             None => pool::make(&running.link, bind).await?,

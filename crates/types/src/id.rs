@@ -3,7 +3,9 @@ use std::fmt;
 
 /// Why a text is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {text:?} is not valid: use 1 to {MAX_ID} letters, digits, '-', '_' or '.', not starting with '.' or '-'")]
+#[error(
+    "{kind} {text:?} is not valid: use 1 to {MAX_ID} letters, digits, '-', '_' or '.', not starting with '.' or '-'"
+)]
 pub struct IdError {
     kind: &'static str,
     text: String,
@@ -15,15 +17,8 @@ const MAX_ID: usize = 64;
 /// Ids become file names and log fields, so the alphabet is narrow and no id can be `.` or `..`.
 fn validated(kind: &'static str, text: &str) -> Result<String, IdError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let valid = !text.is_empty()
-        && text.len() <= MAX_ID
-        && text.chars().all(plain)
-        && !text.starts_with(['.', '-']);
-    if valid {
-        Ok(text.to_owned())
-    } else {
-        Err(IdError { kind, text: text.chars().take(MAX_ID).collect() })
-    }
+    let valid = !text.is_empty() && text.len() <= MAX_ID && text.chars().all(plain) && !text.starts_with(['.', '-']);
+    if valid { Ok(text.to_owned()) } else { Err(IdError { kind, text: text.chars().take(MAX_ID).collect() }) }
 }
 
 macro_rules! id {

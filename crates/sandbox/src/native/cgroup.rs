@@ -204,7 +204,8 @@ fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
         }
         all.push(Layout::Two { base });
     }
-    if let (Some(memory), Some(pids)) = (Mount::find(mounts, "cgroup", "memory"), Mount::find(mounts, "cgroup", "pids")) {
+    if let (Some(memory), Some(pids)) = (Mount::find(mounts, "cgroup", "memory"), Mount::find(mounts, "cgroup", "pids"))
+    {
         let below = Layout::One {
             memory: memory.below(&own("memory").unwrap_or_default()),
             pids: pids.below(&own("pids").unwrap_or_default()),
@@ -274,7 +275,8 @@ impl Layout {
             delegate(parent, |path, text| fs::write(path, text))?;
         }
         for root in self.roots() {
-            fs::create_dir(root).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
+            fs::create_dir(root)
+                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
         }
         if let Self::Two { base } = self {
             fs::write(base.join("cgroup.subtree_control"), "+memory +pids")?;
@@ -309,7 +311,8 @@ impl Layout {
         match self {
             Self::One { memory, .. } => {
                 let group = memory.join(name);
-                let (limit, with_swap) = (group.join("memory.limit_in_bytes"), group.join("memory.memsw.limit_in_bytes"));
+                let (limit, with_swap) =
+                    (group.join("memory.limit_in_bytes"), group.join("memory.memsw.limit_in_bytes"));
                 // The limit with swap must never be below the one without.
                 if with_swap.exists() {
                     fs::write(&with_swap, "-1")?;
@@ -351,7 +354,9 @@ impl Layout {
 
     fn counters(&self, name: &str) -> Counters {
         let (memory, pids) = match self {
-            Self::One { memory, pids } => (memory.join(name).join("memory.oom_control"), pids.join(name).join("pids.events")),
+            Self::One { memory, pids } => {
+                (memory.join(name).join("memory.oom_control"), pids.join(name).join("pids.events"))
+            }
             Self::Two { base } => (base.join(name).join("memory.events"), base.join(name).join("pids.events")),
         };
         Counters { oom_kills: field(&memory, "oom_kill"), forks_refused: field(&pids, "max") }
@@ -365,7 +370,10 @@ fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>)
     let available = fs::read_to_string(group.join("cgroup.controllers")).map_err(in_group)?;
     for needed in ["memory", "pids"] {
         if !available.split_whitespace().any(|word| word == needed) {
-            return Err(io::Error::other(format!("{}: the {needed} controller is not delegated here", group.display())));
+            return Err(io::Error::other(format!(
+                "{}: the {needed} controller is not delegated here",
+                group.display()
+            )));
         }
     }
     let control = group.join("cgroup.subtree_control");
@@ -391,5 +399,7 @@ fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>)
 
 fn field(path: &Path, name: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok()).unwrap_or(0)
+    text.lines()
+        .find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok())
+        .unwrap_or(0)
 }

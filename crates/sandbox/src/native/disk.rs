@@ -5,7 +5,9 @@
 
 use crate::Cause;
 use coracle_types::Limits;
-use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, openat, renameat, statat, statfs, unlinkat};
+use rustix::fs::{
+    Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, accessat, openat, renameat, statat, statfs, unlinkat,
+};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -95,7 +97,8 @@ impl Ledger {
                 unknown = true;
                 (now, false)
             });
-            let lost = then.bytes.saturating_sub(now.bytes) > SLACK_BYTES || then.files.saturating_sub(now.files) > SLACK_FILES;
+            let lost = then.bytes.saturating_sub(now.bytes) > SLACK_BYTES
+                || then.files.saturating_sub(now.files) > SLACK_FILES;
             // What others free must not hide what is written here.
             then.bytes = then.bytes.max(now.bytes);
             then.files = then.files.max(now.files);
@@ -241,7 +244,8 @@ fn open_for_removal(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Resul
 
 /// Lets the owner do everything with a folder, unless it is a link.
 fn permit(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
-    let folder = openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let folder =
+        openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     // Not by name again: the folder could be a link by now.
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
 }

@@ -62,7 +62,8 @@ fn run() -> Result<(), LaunchError> {
         .map_err(|errno| LaunchError::step("take the server's socket", errno))?;
     let null = std::fs::File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
     rustix::stdio::dup2_stdin(&null).map_err(|errno| LaunchError::step("close standard input", errno))?;
-    let received = messages::receive::<Start>(server.as_fd()).map_err(|error| LaunchError::io("read the first message", &error))?;
+    let received = messages::receive::<Start>(server.as_fd())
+        .map_err(|error| LaunchError::io("read the first message", &error))?;
     let Some((start, lock)) = received else { return Ok(()) };
     let run_dir = start.run_dir.clone();
     let outcome = serve::Launcher::new(start, server.as_fd()).and_then(serve::Launcher::serve);

@@ -187,7 +187,8 @@ impl Link {
 
     async fn read(&self, say_started: watch::Sender<StartedState>) {
         loop {
-            let message = self.socket.async_io(Interest::READABLE, || messages::receive::<Say>(self.socket.as_fd())).await;
+            let message =
+                self.socket.async_io(Interest::READABLE, || messages::receive::<Say>(self.socket.as_fd())).await;
             let Ok(Some((say, fds))) = message else { break };
             self.hear(say, fds, &say_started);
         }
@@ -229,7 +230,9 @@ impl Link {
                 }
             }
             Say::Counted { slot, counters } => {
-                for counted in book.slots.get_mut(&slot).map(|waiting| std::mem::take(&mut waiting.counted)).into_iter().flatten() {
+                for counted in
+                    book.slots.get_mut(&slot).map(|waiting| std::mem::take(&mut waiting.counted)).into_iter().flatten()
+                {
                     // Whoever asked may have gone.
                     let _ = counted.send(counters);
                 }

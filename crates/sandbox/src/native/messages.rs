@@ -3,8 +3,8 @@
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
-    sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -74,16 +74,36 @@ pub(crate) enum Say {
     /// The zygote is up; what holds.
     Started(Started),
     /// No zygote could be had; the launcher ends.
-    StartFailed { reason: String },
+    StartFailed {
+        reason: String,
+    },
     /// With four descriptors: channel, stdout, stderr, pidfd.
-    Prepared { slot: Slot },
-    PrepareFailed { slot: Slot, reason: String },
-    BindFailed { slot: Slot, reason: String },
+    Prepared {
+        slot: Slot,
+    },
+    PrepareFailed {
+        slot: Slot,
+        reason: String,
+    },
+    BindFailed {
+        slot: Slot,
+        reason: String,
+    },
     /// The sandbox went down with what had made it; `exited` follows.
-    Lost { slot: Slot, reason: String },
-    Counted { slot: Slot, counters: Counters },
+    Lost {
+        slot: Slot,
+        reason: String,
+    },
+    Counted {
+        slot: Slot,
+        counters: Counters,
+    },
     /// The sandbox is gone, with this wait status.
-    Exited { slot: Slot, status: i32, counters: Counters },
+    Exited {
+        slot: Slot,
+        status: i32,
+        counters: Counters,
+    },
 }
 
 /// What the launcher found out by trying.

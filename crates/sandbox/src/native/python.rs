@@ -137,5 +137,6 @@ fn candidate_in_environment(candidate: &Path, real: &Path, prefixes: &[PathBuf])
 
 fn starts_as_program(path: &Path) -> bool {
     let mut magic = [0; 4];
-    fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic)).is_ok() && magic == *b"\x7fELF"
+    fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic)).is_ok()
+        && magic == *b"\x7fELF"
 }

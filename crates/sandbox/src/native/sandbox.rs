@@ -57,7 +57,16 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
         artifacts,
         enforced,
         tier: tier.to_owned(),
-        control: Box::new(NativeControl { slot: prepared.slot, link: Arc::clone(link), ended: prepared.ended, seen, watcher, life, marking: None, earlier: Counters::default() }),
+        control: Box::new(NativeControl {
+            slot: prepared.slot,
+            link: Arc::clone(link),
+            ended: prepared.ended,
+            seen,
+            watcher,
+            life,
+            marking: None,
+            earlier: Counters::default(),
+        }),
     }
 }
 

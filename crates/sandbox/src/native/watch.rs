@@ -105,7 +105,8 @@ fn tmp_bytes(processes: &[u32]) -> u64 {
 
 fn proportional_bytes(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let kilobytes =
+        text.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
 }
 

@@ -50,7 +50,12 @@ impl Machine {
     }
 
     fn open(&self, membership: &str, mounts: &str) -> Result<Cgroups, String> {
-        Cgroups::open("0123", &self.run_dir(), (membership, mounts), GroupLimits { memory_bytes: 64 << 20, processes: 16 })
+        Cgroups::open(
+            "0123",
+            &self.run_dir(),
+            (membership, mounts),
+            GroupLimits { memory_bytes: 64 << 20, processes: 16 },
+        )
     }
 
     fn read(&self, path: &str) -> String {

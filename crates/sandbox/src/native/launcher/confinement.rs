@@ -52,7 +52,7 @@ pub(super) struct Settings {
     pub(super) memory: MemoryCount,
 }
 
-const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
+pub(super) const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 
 /// Where the host pipes core dumps to a program, the kernel starts that program, as root, outside, whatever the limit,
@@ -68,7 +68,9 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     match settings.proc {
         Proc::Own => mount(&mut plan, "proc", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "subset=pid"),
-        Proc::Empty => mount(&mut plan, "tmpfs", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "size=4k,mode=0555"),
+        Proc::Empty => {
+            mount(&mut plan, "tmpfs", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "size=4k,mode=0555");
+        }
     }
     let tmp = format!("size={},nr_inodes={},mode=0700", settings.tmp_bytes, settings.tmp_inodes);
     mount(&mut plan, "tmpfs", "/tmp", plain, &tmp);

@@ -3,6 +3,7 @@
 use super::LaunchError;
 use super::kernel::{Forked, fork_into, map_ids};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,12 +19,12 @@ impl IdMaps {
         if owner == shown {
             return Ok(());
         }
-        if !self.by_owner.contains_key(&owner) {
-            let namespace = mapping(owner, shown)?;
-            self.by_owner.insert(owner, namespace);
-        }
-        let Some(namespace) = self.by_owner.get(&owner) else { return Ok(()) };
-        map_ids(tree.as_fd(), namespace.as_fd()).map_err(|errno| LaunchError::step("map the owner of the folder", errno))
+        let namespace = match self.by_owner.entry(owner) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(mapping(owner, shown)?),
+        };
+        map_ids(tree.as_fd(), namespace.as_fd())
+            .map_err(|errno| LaunchError::step("map the owner of the folder", errno))
     }
 }
 
@@ -47,7 +48,10 @@ fn mapping(inside: (u32, u32), outside: (u32, u32)) -> Result<File, LaunchError>
                 File::open(format!("/proc/{pid}/ns/user"))
             })();
             drop(writer);
-            let waited = rustix::process::waitid(rustix::process::WaitId::PidFd(pidfd.as_fd()), rustix::process::WaitIdOptions::EXITED);
+            let waited = rustix::process::waitid(
+                rustix::process::WaitId::PidFd(pidfd.as_fd()),
+                rustix::process::WaitIdOptions::EXITED,
+            );
             waited.map_err(step)?;
             made.map_err(io)
         }

@@ -73,8 +73,10 @@ pub(super) fn map_ids(tree: BorrowedFd<'_>, userns: BorrowedFd<'_>) -> Result<()
 fn set_attributes(tree: BorrowedFd<'_>, flags: libc::c_uint, attributes: &MountAttributes) -> Result<(), Errno> {
     let (size, fd) = (size_of::<MountAttributes>(), tree.as_raw_fd());
     // SAFETY: the path is an empty C string, `attributes` is a struct mount_attr of the size given, and both outlive it.
-    result(unsafe { libc::syscall(libc::SYS_mount_setattr, fd, c"".as_ptr(), flags, std::ptr::from_ref(attributes), size) })
-        .map(drop)
+    result(unsafe {
+        libc::syscall(libc::SYS_mount_setattr, fd, c"".as_ptr(), flags, std::ptr::from_ref(attributes), size)
+    })
+    .map(drop)
 }
 
 /// Installs a filter for this process and all it will start. `no_new_privs` must be set.

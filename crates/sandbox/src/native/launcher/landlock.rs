@@ -3,6 +3,7 @@
 //!
 //! The calls are written into the plan instead of being made, since it is the child that must make them.
 
+use super::confinement::AT_FDCWD;
 use super::plan::{Arg, Plan};
 use Arg::{Bytes, Result as Earlier, Value};
 
@@ -86,8 +87,7 @@ fn add_rule(plan: &mut Plan, abi: u32, path: &str, allowed: u64) {
     let beneath = plan.bytes(&[&(allowed & known_rights(abi)).to_ne_bytes()[..], &[0; 4]].concat());
     let name = plan.text(path);
     let flags = Value((libc::O_PATH | libc::O_CLOEXEC) as u64);
-    let cwd = Value(libc::AT_FDCWD as i64 as u64);
-    let folder = plan.call_keep(format!("open {path}"), libc::SYS_openat, &[cwd, Bytes(name), flags]);
+    let folder = plan.call_keep(format!("open {path}"), libc::SYS_openat, &[AT_FDCWD, Bytes(name), flags]);
     plan.poke(beneath.plus(8));
     let args = [Value(RULESET), Value(RULE_PATH_BENEATH), Bytes(beneath), Value(0)];
     plan.call(format!("landlock rule for {path}"), libc::SYS_landlock_add_rule, &args);

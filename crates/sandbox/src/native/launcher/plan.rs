@@ -132,7 +132,8 @@ impl Plan {
 
     /// The form that `confine.py` reads.
     pub(super) fn to_json(&self) -> serde_json::Value {
-        let pairs = |pairs: &[(usize, usize)]| hex_words(pairs.iter().flat_map(|(at, what)| [*at as u64, *what as u64]));
+        let pairs =
+            |pairs: &[(usize, usize)]| hex_words(pairs.iter().flat_map(|(at, what)| [*at as u64, *what as u64]));
         serde_json::json!({
             "names": self.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
             "steps": hex_words(self.steps.iter().flat_map(Step::words)),

@@ -2,7 +2,9 @@
 
 use super::LaunchError;
 use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::process::{DumpableBehavior, Resource, Rlimit, getegid, geteuid, getrlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getegid, geteuid, getrlimit, set_dumpable_behavior, setrlimit,
+};
 use rustix::thread::UnshareFlags;
 use std::fs;
 
@@ -53,10 +55,16 @@ pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
         drop_root()?;
     }
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).map_err(|errno| LaunchError::step("make a user namespace", errno))?;
-    let maps = [("setgroups", "deny".to_owned()), ("uid_map", format!("{uid} {uid} 1")), ("gid_map", format!("{gid} {gid} 1"))];
+    unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS)
+        .map_err(|errno| LaunchError::step("make a user namespace", errno))?;
+    let maps = [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{uid} {uid} 1")),
+        ("gid_map", format!("{gid} {gid} 1")),
+    ];
     for (file, text) in maps {
-        fs::write(format!("/proc/self/{file}"), text).map_err(|error| LaunchError::io(format!("write /proc/self/{file}"), &error))?;
+        fs::write(format!("/proc/self/{file}"), text)
+            .map_err(|error| LaunchError::io(format!("write /proc/self/{file}"), &error))?;
     }
     receive_mounts()?;
     Ok(Privilege::Ordinary)

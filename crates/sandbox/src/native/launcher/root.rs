@@ -71,7 +71,8 @@ pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf], proc: Proc) -
 
 /// Which of them lie outside the folders that every sandbox may read.
 pub(super) fn readable(python_folders: &[PathBuf]) -> Vec<String> {
-    let old_layout = PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
+    let old_layout =
+        PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
     old_layout.chain(python_folders.iter().cloned()).map(|path| path.display().to_string()).collect()
 }
 
@@ -87,7 +88,8 @@ impl Shared {
 /// A copy of the mount at `path` and all below, attached nowhere.
 pub(super) fn detached(path: &Path) -> Result<OwnedFd, LaunchError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(CWD, path, flags).map_err(|errno| LaunchError::step(format!("take the mount of {}", path.display()), errno))
+    open_tree(CWD, path, flags)
+        .map_err(|errno| LaunchError::step(format!("take the mount of {}", path.display()), errno))
 }
 
 /// Makes the tree and enters it. The caller is in a mount namespace of its own; `scratch` is an empty folder.
@@ -128,7 +130,12 @@ fn furnish() -> std::io::Result<()> {
             symlink(target, name)?;
         }
     }
-    let links = [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")];
+    let links = [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ];
     for (name, target) in links {
         symlink(target, Path::new("dev").join(name))?;
     }
@@ -138,7 +145,10 @@ fn furnish() -> std::io::Result<()> {
             fs::write(path, content)?;
         }
     }
-    fs::write("etc/passwd", format!("coderunner:x:{INSIDE_ID}:{INSIDE_ID}::/tmp:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"))?;
+    fs::write(
+        "etc/passwd",
+        format!("coderunner:x:{INSIDE_ID}:{INSIDE_ID}::/tmp:/bin/bash\nnobody:x:65534:65534::/:/bin/false\n"),
+    )?;
     fs::write("etc/group", format!("coderunner:x:{INSIDE_ID}:\nnogroup:x:65534:\n"))?;
     fs::write("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")?;
     fs::write("etc/hostname", "coracle\n")?;
@@ -156,6 +166,7 @@ pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
 
 /// Which folder a mount shows, to compare with what somebody else saw.
 pub(super) fn identity(tree: &OwnedFd) -> Result<(u64, u64, u32, u32), LaunchError> {
-    let stat = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH).map_err(|errno| LaunchError::step("look at a folder", errno))?;
+    let stat = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH)
+        .map_err(|errno| LaunchError::step("look at a folder", errno))?;
     Ok((stat.st_dev, stat.st_ino, stat.st_uid, stat.st_gid))
 }

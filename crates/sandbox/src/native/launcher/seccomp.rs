@@ -8,8 +8,8 @@
 
 use super::confinement::MemoryCount;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition, SeccompFilter,
-    SeccompRule as Rule, TargetArch, sock_filter,
+    BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition,
+    SeccompFilter, SeccompRule as Rule, TargetArch, sock_filter,
 };
 use std::collections::BTreeMap;
 
@@ -141,7 +141,7 @@ const NEW_NAMESPACE: &[i32] = &[
 const CLONE_NEWTIME: i32 = 0x80;
 
 /// Terminal requests that put words into somebody's mouth.
-const TERMINAL: &[u64] = &[libc::TIOCSTI as u64, libc::TIOCLINUX as u64, libc::TIOCSCTTY as u64, libc::TIOCSETD as u64];
+const TERMINAL: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSCTTY, libc::TIOCSETD];
 
 /// Commands of `fcntl` that act on others: a lease holds up whoever opens the file next, which may be the host; a notice
 /// tells what others do in a shared folder.
@@ -191,8 +191,10 @@ pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
     for number in SETTING_UP {
         rules.insert(*number, Vec::new());
     }
-    let new_namespace =
-        NEW_NAMESPACE.iter().map(|flag| rule(&[(0, Op::MaskedEq(*flag as u64), *flag as u64)])).collect::<Result<_, _>>()?;
+    let new_namespace = NEW_NAMESPACE
+        .iter()
+        .map(|flag| rule(&[(0, Op::MaskedEq(*flag as u64), *flag as u64)]))
+        .collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_clone, new_namespace);
     // The one limit whose lowering gives more: see `NO_CORE` in `confinement.rs`. Asking, with no new value, is fine.
     let core = (1, Op::Eq, u64::from(libc::RLIMIT_CORE));

@@ -167,7 +167,8 @@ impl<'a> Launcher<'a> {
 
     /// One request; false if the server is gone.
     fn hear_server(&mut self) -> Result<bool, LaunchError> {
-        let received = messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
+        let received =
+            messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
         let Some((ask, _)) = received else { return Ok(false) };
         match ask {
             Ask::Prepare { slot, rehearse, bind } => {
@@ -195,7 +196,9 @@ impl<'a> Launcher<'a> {
     /// One message; false if the zygote is gone.
     fn hear_zygote(&mut self) -> Result<bool, LaunchError> {
         let Some(zygote) = &self.zygote else { return Ok(true) };
-        let Ok(Some((message, fds))) = messages::receive::<FromZygote>(zygote.control.as_fd()) else { return Ok(false) };
+        let Ok(Some((message, fds))) = messages::receive::<FromZygote>(zygote.control.as_fd()) else {
+            return Ok(false);
+        };
         match message {
             FromZygote::Hello { version } => {
                 if version < OLDEST_PYTHON {
@@ -215,7 +218,9 @@ impl<'a> Launcher<'a> {
                 self.say(&Say::Started(started), &[])?;
             }
             FromZygote::Forked { slot } => {
-                let (Some(ends), Some(pidfd)) = (self.forking.remove(&slot), fds.into_iter().next()) else { return Ok(false) };
+                let (Some(ends), Some(pidfd)) = (self.forking.remove(&slot), fds.into_iter().next()) else {
+                    return Ok(false);
+                };
                 match self.admit(&pidfd) {
                     Ok(group) => {
                         let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), pidfd.as_fd()];
@@ -323,7 +328,8 @@ impl<'a> Launcher<'a> {
         let artifacts = self.artifacts(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_socket, &artifacts].map(AsFd::as_fd);
         let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
-        messages::send(zygote.control.as_fd(), &request, &fds).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
+        messages::send(zygote.control.as_fd(), &request, &fds)
+            .map_err(|error| LaunchError::io("talk to the zygote", &error))?;
         if let Some(Binding { bind, tree: tree @ None }) = &mut binding {
             *tree = Some(self.tree_of(bind));
         }

@@ -77,11 +77,13 @@ impl Zygote {
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let shared = root::shared(&start.guest_dir, &start.python_folders, settings.proc)?;
-        let filters = seccomp::of_zygote(settings.memory).map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
+        let filters = seccomp::of_zygote(settings.memory)
+            .map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(step("make the zygote's socket"))?;
-        let (complaints, stderr) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(step("make a pipe"))?;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(step("make the zygote's socket"))?;
+        let (complaints, stderr) =
+            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(step("make a pipe"))?;
         let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
             Forked::Parent(pidfd) => pidfd,
             Forked::Child => {
