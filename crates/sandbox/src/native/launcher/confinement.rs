@@ -48,6 +48,8 @@ pub(super) struct Settings {
     pub(super) readable: Vec<String>,
     /// Zero: the kernel has no Landlock.
     pub(super) landlock_abi: u32,
+    /// The zygote is in the child's cgroup, and must not be the one that is ended when memory runs out.
+    pub(super) shares_group: bool,
     /// Who counts memory that belongs to no process.
     pub(super) memory: MemoryCount,
 }
@@ -59,12 +61,18 @@ const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 /// but for one: at 1 byte there is no dump of any kind.
 const NO_CORE: u64 = 1;
 
+/// The highest score: whoever has it is ended first.
+const FIRST_TO_GO: &str = "1000";
+
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
     write_file(&mut plan, "/proc/self/setgroups", "deny");
     write_file(&mut plan, "/proc/self/uid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_uid));
     write_file(&mut plan, "/proc/self/gid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_gid));
+    if settings.shares_group {
+        write_file(&mut plan, "/proc/self/oom_score_adj", FIRST_TO_GO);
+    }
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     match settings.proc {
         Proc::Own => mount(&mut plan, "proc", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "subset=pid"),

@@ -94,6 +94,7 @@ impl<'a> Launcher<'a> {
             last_capability: read("/proc/sys/kernel/cap_last_cap").trim().parse().unwrap_or(OLDEST_LAST_CAPABILITY),
             readable: root::readable(&start.python_folders),
             landlock_abi: kernel::landlock_abi(),
+            shares_group: start.one_shot,
             memory: if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes },
         };
         let zygote = Zygote::start(&start, &settings, privilege)?;
