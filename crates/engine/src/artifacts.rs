@@ -34,7 +34,8 @@ impl ArtifactFolder {
     /// What was written since; moves the folder to its place the first time there is something.
     pub(crate) fn collect(&mut self, since: SystemTime) -> io::Result<Vec<Artifact>> {
         if self.kept.is_none() {
-            if fs::read_dir(&self.scratch)?.next().is_none() {
+            // An empty folder may be gone already, with its sandbox.
+            if !fs::read_dir(&self.scratch).is_ok_and(|mut entries| entries.next().is_some()) {
                 return Ok(Vec::new());
             }
             fs::rename(&self.scratch, &self.target)?;

@@ -180,22 +180,22 @@ pub(super) fn usage(folder: &Path) -> Option<Usage> {
     Some(total)
 }
 
-/// Removes a folder of a sandbox that is gone or going: at once if it is empty, else in the background.
+/// Removes what a sandbox that is gone or going left in its folder, in the background. An empty folder is left to the
+/// launcher, which may give it to another sandbox: so the folder is taken out of its reach first.
 pub(super) fn remove_soon(folder: &Path) {
-    match rustix::fs::rmdir(folder) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(_) => {
-            let folder = folder.to_owned();
-            let removal = move || {
-                if let Err(errno) = remove(&folder) {
-                    tracing::warn!(folder = %folder.display(), %errno, "a sandbox's folder could not be removed");
-                }
-            };
-            match tokio::runtime::Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn_blocking(removal)),
-                Err(_) => removal(),
-            }
+    let is_empty = std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
+    let trash = folder.with_extension("trash");
+    if is_empty || std::fs::rename(folder, &trash).is_err() {
+        return;
+    }
+    let removal = move || {
+        if let Err(errno) = remove(&trash) {
+            tracing::warn!(folder = %trash.display(), %errno, "a sandbox's folder could not be removed");
         }
+    };
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(removal)),
+        Err(_) => removal(),
     }
 }
 

@@ -8,6 +8,7 @@
 //! zygote says, which runs no foreign code.
 
 mod confinement;
+mod folders;
 mod id_map;
 mod kernel;
 mod landlock;

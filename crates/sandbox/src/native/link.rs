@@ -19,6 +19,9 @@ use tokio::sync::{oneshot, watch};
 /// How long the launcher gets to end by itself.
 const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(10);
 
+/// So many looks at a launcher that is about to end, before it is waited for with patience.
+const AT_ITS_LAST: usize = 2_000;
+
 /// A wait status and what the kernel counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
@@ -256,13 +259,18 @@ impl Link {
         let _ = self.gone.clone().wait_for(|gone| *gone).await;
     }
 
-    /// Waits for the launcher's process; kills it if it does not end.
+    /// Waits for the launcher's process, which has closed its socket and is about to end; kills it if it does not.
     async fn reap(&self, patience: Duration) {
+        // A runtime's shortest sleep is longer than the end of a process takes.
+        for _ in 0..AT_ITS_LAST {
+            if self.has_ended(false) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
         let deadline = tokio::time::Instant::now() + patience;
-        let mut pause = Duration::from_millis(1);
         while !self.has_ended(tokio::time::Instant::now() >= deadline) {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(50));
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 

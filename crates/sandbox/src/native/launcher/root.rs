@@ -37,7 +37,7 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Small files of the host that programs need to start and to tell the time; what is missing is left out.
-const COPIED: [&str; 4] = ["etc/ld.so.cache", "etc/ld.so.conf", "etc/localtime", "etc/mime.types"];
+const COPIED: [&str; 2] = ["etc/ld.so.cache", "etc/localtime"];
 
 /// The step that fails where the host's own `/proc` is masked, as in a container.
 pub(super) const MOUNT_PROC: &str = "mount /proc";

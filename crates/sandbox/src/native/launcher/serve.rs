@@ -1,16 +1,18 @@
 //! The launcher's loop: the server's requests in, sandboxes out.
 
 use super::confinement::{MemoryCount, Proc, Settings};
+use super::folders::Folders;
 use super::id_map::IdMaps;
+use super::kernel::{self, Forked};
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
-use super::{LaunchError, kernel, root};
+use super::{LaunchError, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
 use crate::native::messages::{self, Ask, Bind, Counters, RLIMITS, Say, Slot, Start, Started};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,14 +39,22 @@ pub(super) struct Launcher<'a> {
     settings: Settings,
     cgroups: Result<Cgroups, String>,
     id_maps: IdMaps,
+    folders: Folders,
     zygote: Option<Zygote>,
     /// The zygote has said hello.
     warm: bool,
     /// The group that the zygote is in, for the next child alone.
-    cradle: Option<Group>,
+    cradle: Option<Cradle>,
     queue: VecDeque<Order>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
+}
+
+/// A group that the zygote is being moved to.
+struct Cradle {
+    group: Group,
+    /// The process that does it: it ends with status zero when it is done.
+    mover: OwnedFd,
 }
 
 /// A sandbox that is to be made.
@@ -98,6 +108,7 @@ impl<'a> Launcher<'a> {
             memory: if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes },
         };
         let zygote = Zygote::start(&start, &settings, privilege)?;
+        let folders = Folders::new(&start.run_dir, (privilege == Privilege::Root).then_some((outer_uid, outer_gid)));
         let mut launcher = Self {
             server,
             start,
@@ -105,6 +116,7 @@ impl<'a> Launcher<'a> {
             settings,
             cgroups,
             id_maps: IdMaps::default(),
+            folders,
             zygote: Some(zygote),
             warm: false,
             cradle: None,
@@ -119,13 +131,17 @@ impl<'a> Launcher<'a> {
     }
 
     /// Moves the zygote into the group of its first child, which is then born there. Moving a process takes
-    /// milliseconds on a machine at rest: these pass while Python starts. If it fails, the child is moved later.
+    /// milliseconds on a machine at rest: another process does it while Python starts.
     fn rock(&mut self) {
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let (Ok(cgroups), Some(zygote)) = (&mut self.cgroups, &self.zygote) else { return };
         let Ok(group) = cgroups.take(limits) else { return };
-        match host_pid(&zygote.pidfd).and_then(|pid| cgroups.add(&group, pid)) {
-            Ok(()) => self.cradle = Some(group),
+        match kernel::fork_into(0) {
+            Ok(Forked::Child) => {
+                let moved = host_pid(&zygote.pidfd).and_then(|pid| cgroups.add(&group, pid));
+                kernel::exit_now(i32::from(moved.is_err()))
+            }
+            Ok(Forked::Parent(mover)) => self.cradle = Some(Cradle { group, mover }),
             Err(_) => cgroups.give_back(group),
         }
     }
@@ -251,8 +267,12 @@ impl<'a> Launcher<'a> {
     /// Puts a new child into a group of its own, where there are groups.
     fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
         let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
-        if let Some(group) = self.cradle.take() {
-            return Ok(Some(group));
+        if let Some(Cradle { group, mover }) = self.cradle.take() {
+            let ended = waitid(WaitId::PidFd(mover.as_fd()), WaitIdOptions::EXITED);
+            if ended.is_ok_and(|ended| ended.and_then(|status| status.exit_status()) == Some(0)) {
+                return Ok(Some(group));
+            }
+            cgroups.give_back(group);
         }
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
@@ -268,6 +288,7 @@ impl<'a> Launcher<'a> {
 
     fn bury(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
         let Some(mut sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
+        self.folders.give_back(slot);
         let counters = self.counters(&sandbox);
         if let (Ok(cgroups), Some(group)) = (&mut self.cgroups, sandbox.group.take()) {
             cgroups.give_back(group);
@@ -279,8 +300,7 @@ impl<'a> Launcher<'a> {
     fn lose_zygote(&mut self) -> Result<(), LaunchError> {
         let Some(mut zygote) = self.zygote.take() else { return Ok(()) };
         let _ = pidfd_send_signal(&zygote.pidfd, Signal::KILL);
-        let waited = rustix::process::WaitId::PidFd(zygote.pidfd.as_fd());
-        rustix::process::waitid(waited, rustix::process::WaitIdOptions::EXITED)
+        waitid(WaitId::PidFd(zygote.pidfd.as_fd()), WaitIdOptions::EXITED)
             .map_err(|errno| LaunchError::step("wait for the zygote", errno))?;
         if !self.warm {
             let words = zygote.last_words();
@@ -326,7 +346,7 @@ impl<'a> Launcher<'a> {
         let (socket, guest_socket) = pair(SocketType::SEQPACKET).map_err(step)?;
         let (stdout, guest_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
-        let artifacts = self.artifacts(slot)?;
+        let artifacts = self.folders.take(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_socket, &artifacts].map(AsFd::as_fd);
         let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
         messages::send(zygote.control.as_fd(), &request, &fds)
@@ -336,20 +356,6 @@ impl<'a> Launcher<'a> {
         }
         self.forking.insert(slot, Ends { channel, stdout, stderr, socket, binding });
         Ok(())
-    }
-
-    /// An empty folder for what the sandbox will leave.
-    fn artifacts(&self, slot: Slot) -> Result<OwnedFd, LaunchError> {
-        let folder = self.start.run_dir.join("artifacts").join(slot.to_string());
-        let made = fs::create_dir(&folder).and_then(|()| match self.privilege {
-            Privilege::Root => {
-                let (uid, gid) = self.privilege.sandbox_ids();
-                std::os::unix::fs::chown(&folder, Some(uid), Some(gid))
-            }
-            Privilege::Ordinary => Ok(()),
-        });
-        made.map_err(|error| LaunchError::io(format!("make {}", folder.display()), &error))?;
-        root::user_folder(&folder)
     }
 
     /// Gives a sandbox its workspace, or tells why not.
@@ -394,8 +400,7 @@ impl Drop for Launcher<'_> {
     fn drop(&mut self) {
         if let Some(zygote) = self.zygote.take() {
             let _ = pidfd_send_signal(&zygote.pidfd, Signal::KILL);
-            let waited = rustix::process::WaitId::PidFd(zygote.pidfd.as_fd());
-            let _ = rustix::process::waitid(waited, rustix::process::WaitIdOptions::EXITED);
+            let _ = waitid(WaitId::PidFd(zygote.pidfd.as_fd()), WaitIdOptions::EXITED);
         }
         if let Ok(cgroups) = &self.cgroups {
             cgroups.remove();
