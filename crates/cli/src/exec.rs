@@ -51,8 +51,8 @@ pub(crate) struct ExecArguments {
     #[arg(long)]
     json: bool,
 
-    /// Refuse to run unless the kernel itself holds every limit.
-    #[arg(long, env = environment::REQUIRE_FULL_ISOLATION)]
+    /// Refuse to run without Landlock, a cgroup for memory and processes, and a /proc of its own.
+    #[arg(long, env = environment::REQUIRE_FULL_ISOLATION, value_parser = clap::builder::BoolishValueParser::new())]
     require_full_isolation: bool,
 }
 

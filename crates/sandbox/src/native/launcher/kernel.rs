@@ -1,4 +1,5 @@
-//! The few system calls that no safe crate offers. The only unsafe code of Coracle.
+//! The few system calls that no safe crate offers. With one call in `privilege.rs` and the guest's `confine.rs`, all of
+//! Coracle's unsafe code.
 #![expect(unsafe_code, reason = "raw system calls: clone, mount_setattr, seccomp, landlock's version")]
 
 use rustix::io::Errno;
