@@ -3,12 +3,14 @@
 //! The zygote, which is Python, loads this as a library. It makes the system calls that a plan tells it to make (see
 //! `plan.rs` of the sandbox crate, where plans are written) and knows nothing of their meaning. It is native because a
 //! fresh fork pays for every page it touches, and Python touches hundreds to do what this does with ten. No standard
-//! library and no libc: it works under any.
+//! library and no libc, and of Python only a few functions of its stable interface: it works under any of either.
 //!
 //! Trust boundary: runs before any foreign code, never after.
 #![no_std]
 
 use core::arch::asm;
+use core::ffi::{CStr, c_char, c_int, c_long, c_longlong};
+use core::ptr;
 
 /// One system call of a plan. The layout is that of `plan.rs`: all words are eight bytes.
 #[repr(C)]
@@ -53,22 +55,43 @@ pub struct Plan {
 }
 
 /// What a new sandbox needs.
-#[repr(C)]
-pub struct Spawn {
+struct Spawn {
     /// Flags for `clone`, with CLONE_PIDFD and the signal.
     flags: u64,
+    /// Of the last child, set in the zygote.
+    handle: i32,
+    enter: Plan,
+    seal: Plan,
+    /// The frame that says that the sandbox waits.
+    ready: Text,
+}
+
+struct Text {
+    start: *const u8,
+    length: u64,
+}
+
+const NO_PLAN: Plan = Plan {
+    steps: ptr::null(),
+    step_count: 0,
+    bytes: ptr::null_mut(),
+    pointers: ptr::null(),
+    pointer_count: 0,
+    fills: ptr::null(),
+    fill_count: 0,
+};
+
+/// The zygote has one thread, and each child a copy of its own.
+static mut SPAWN: Spawn =
+    Spawn { flags: 0, handle: -1, enter: NO_PLAN, seal: NO_PLAN, ready: Text { start: ptr::null(), length: 0 } };
+
+/// The ends of a new sandbox's streams, as the launcher sent them.
+struct Descriptors {
     channel: i32,
     stdout: i32,
     stderr: i32,
     binding: i32,
     artifacts: i32,
-    /// Set in the zygote.
-    pidfd: i32,
-    enter: Plan,
-    seal: Plan,
-    /// The frame that says that the sandbox waits.
-    ready: *const u8,
-    ready_length: u64,
 }
 
 /// Where a sandbox finds its descriptors.
@@ -87,7 +110,7 @@ const ASIDE: i32 = 200;
 const MOST_KEPT: usize = 64;
 const MOST_PARAMETERS: usize = 16;
 
-/// What [`coracle_seal`] gives when nobody wants the sandbox any more.
+/// What [`seal`] gives when nobody wants the sandbox any more.
 const UNWANTED: i64 = 1;
 
 #[cfg(target_arch = "x86_64")]
@@ -205,29 +228,26 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
     0
 }
 
-/// Forks. In the zygote: the child's process id, and its handle in `spawn`, or minus errno. In the child: zero once it
+/// Forks. In the zygote: the child's process id, and its handle in `SPAWN`, or minus errno. In the child: zero once it
 /// is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which it must report and end.
 ///
 /// # Safety
-/// `spawn` must be what `confine.py` makes, and the calling process have one thread.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_fork(spawn: *mut Spawn, in_child: *mut i32) -> i64 {
-    // SAFETY: given by the caller; nobody else uses it.
-    let spawn = unsafe { &mut *spawn };
-    let handle = &raw mut spawn.pidfd as u64;
+/// `SPAWN` must be set up, and the calling process have one thread.
+unsafe fn fork(given: Descriptors) -> i64 {
+    // SAFETY: one thread, so nobody else uses it.
+    let spawn = unsafe { &mut *(&raw mut SPAWN) };
+    let handle = &raw mut spawn.handle as u64;
     // SAFETY: no stack of its own: a fork, which goes on with a copy of all memory.
     let pid = unsafe { call(number::CLONE, [spawn.flags, 0, handle, 0, 0, 0]) };
     if pid != 0 {
         return pid;
     }
-    // SAFETY: given by the caller.
-    unsafe { *in_child = 1 };
     let fixed = [
-        (spawn.channel, CHANNEL, O_CLOEXEC),
-        (spawn.binding, BINDING, O_CLOEXEC),
-        (spawn.artifacts, ARTIFACTS, O_CLOEXEC),
-        (spawn.stdout, 1, 0),
-        (spawn.stderr, 2, 0),
+        (given.channel, CHANNEL, O_CLOEXEC),
+        (given.binding, BINDING, O_CLOEXEC),
+        (given.artifacts, ARTIFACTS, O_CLOEXEC),
+        (given.stdout, 1, 0),
+        (given.stderr, 2, 0),
     ];
     let mut high = [0_u64; 5];
     for (place, (source, _, _)) in high.iter_mut().zip(&fixed) {
@@ -291,14 +311,14 @@ struct Control {
 /// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
 ///
 /// # Safety
-/// As for [`coracle_fork`], in a child that it made.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn coracle_seal(spawn: *const Spawn) -> i64 {
-    // SAFETY: given by the caller.
-    let spawn = unsafe { &*spawn };
+/// As for [`fork`], in a child that it made.
+unsafe fn seal() -> i64 {
+    // SAFETY: one thread, so nobody else uses it.
+    let spawn = unsafe { &*(&raw const SPAWN) };
+    let ready = &spawn.ready;
     // SAFETY: so many bytes are there. A short frame fits into an empty socket at once.
-    let written = unsafe { call(number::WRITE, [CHANNEL as u64, spawn.ready as u64, spawn.ready_length, 0, 0, 0]) };
-    if written != spawn.ready_length as i64 {
+    let written = unsafe { call(number::WRITE, [CHANNEL as u64, ready.start as u64, ready.length, 0, 0, 0]) };
+    if written != ready.length as i64 {
         return UNWANTED;
     }
     // Parameter 0 is the mount of the workspace, the others came in the message.
@@ -312,7 +332,8 @@ pub unsafe extern "C" fn coracle_seal(spawn: *const Spawn) -> i64 {
         let mut message =
             Message { name: 0, name_length: 0, spans: &raw mut span, span_count: 1, control, control_length, flags: 0 };
         // SAFETY: the structures of the kernel's layout, which outlive the call.
-        let received = unsafe { call(number::RECVMSG, [BINDING as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
+        let received =
+            unsafe { call(number::RECVMSG, [BINDING as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
         if received != EINTR {
             break received;
         }
@@ -326,6 +347,152 @@ pub unsafe extern "C" fn coracle_seal(spawn: *const Spawn) -> i64 {
     // SAFETY: a descriptor of ours that nobody uses again.
     unsafe { call(number::CLOSE, [BINDING as u64, 0, 0, 0, 0, 0]) };
     sealed
+}
+
+/// The calls as a module of Python: the few functions of its stable interface that this takes.
+mod python {
+    use super::{CStr, Descriptors, Plan, SPAWN, Step, c_char, c_int, c_long, c_longlong, fork, ptr, seal};
+
+    /// Any object of Python; only pointers to it are handled here.
+    #[repr(C)]
+    pub struct Object([u8; 0]);
+
+    type Function = unsafe extern "C" fn(*mut Object, *mut Object) -> *mut Object;
+
+    #[repr(C)]
+    struct Method {
+        name: *const c_char,
+        function: Option<Function>,
+        flags: c_int,
+        text: *const c_char,
+    }
+
+    /// PyModuleDef, which begins with an object's header of two words.
+    #[repr(C)]
+    struct Definition {
+        header: [usize; 2],
+        start: usize,
+        index: isize,
+        copy: usize,
+        name: *const c_char,
+        text: *const c_char,
+        size: isize,
+        methods: *mut Method,
+        rest: [usize; 4],
+    }
+
+    unsafe extern "C" {
+        fn PyModule_Create2(definition: *mut Definition, version: c_int) -> *mut Object;
+        fn PyTuple_GetItem(tuple: *mut Object, index: isize) -> *mut Object;
+        fn PyLong_AsLong(object: *mut Object) -> c_long;
+        fn PyLong_FromLongLong(value: c_longlong) -> *mut Object;
+        fn PyBytes_AsString(object: *mut Object) -> *mut c_char;
+        fn PyBytes_Size(object: *mut Object) -> isize;
+    }
+
+    const VARIABLE_ARGUMENTS: c_int = 1;
+    const INTERFACE_VERSION: c_int = 1013;
+
+    /// Counts at the head of a plan: steps, pointers, fills.
+    const HEAD: usize = 3;
+
+    /// The number at `index` of a call's arguments; minus one, which is no descriptor, if it is none.
+    unsafe fn integer(arguments: *mut Object, index: isize) -> c_long {
+        // SAFETY: a tuple, as Python hands it over; both functions give an error for what is not there or no number.
+        unsafe { PyLong_AsLong(PyTuple_GetItem(arguments, index)) }
+    }
+
+    /// Lays a plan out: counts, steps, pointers, fills and bytes, one after the other, in memory that the zygote keeps.
+    unsafe fn plan(memory: *mut Object) -> Plan {
+        // SAFETY: a bytes object that `confine.py` holds for as long as the process lives. It was made for this purpose
+        // alone, so that writing to the plan's own bytes changes nobody's constant.
+        unsafe {
+            let words = PyBytes_AsString(memory).cast::<u64>();
+            let count = |index: usize| words.add(index).read_unaligned();
+            let steps = words.add(HEAD).cast::<Step>();
+            let pointers = steps.add(count(0) as usize).cast::<super::Pair>();
+            let fills = pointers.add(count(1) as usize);
+            let bytes = fills.add(count(2) as usize).cast::<u8>();
+            Plan { steps, step_count: count(0), bytes, pointers, pointer_count: count(1), fills, fill_count: count(2) }
+        }
+    }
+
+    /// `setup(flags, enter, seal, ready)`
+    unsafe extern "C" fn py_setup(_: *mut Object, arguments: *mut Object) -> *mut Object {
+        // SAFETY: called by `confine.py` with a number and three bytes objects, before any fork.
+        unsafe {
+            let spawn = &mut *(&raw mut SPAWN);
+            spawn.flags = integer(arguments, 0) as u64;
+            spawn.enter = plan(PyTuple_GetItem(arguments, 1));
+            spawn.seal = plan(PyTuple_GetItem(arguments, 2));
+            let ready = PyTuple_GetItem(arguments, 3);
+            spawn.ready.start = PyBytes_AsString(ready).cast::<u8>();
+            spawn.ready.length = PyBytes_Size(ready) as u64;
+            PyLong_FromLongLong(0)
+        }
+    }
+
+    /// `fork(channel, stdout, stderr, binding, artifacts)`
+    unsafe extern "C" fn py_fork(_: *mut Object, arguments: *mut Object) -> *mut Object {
+        // SAFETY: after `setup`, in the zygote, which has one thread.
+        unsafe {
+            let descriptor = |index| integer(arguments, index) as i32;
+            PyLong_FromLongLong(fork(Descriptors {
+                channel: descriptor(0),
+                stdout: descriptor(1),
+                stderr: descriptor(2),
+                binding: descriptor(3),
+                artifacts: descriptor(4),
+            }))
+        }
+    }
+
+    /// `handle()`
+    unsafe extern "C" fn py_handle(_: *mut Object, _: *mut Object) -> *mut Object {
+        // SAFETY: only a number is read.
+        unsafe { PyLong_FromLongLong((*(&raw const SPAWN)).handle.into()) }
+    }
+
+    /// `seal()`
+    unsafe extern "C" fn py_seal(_: *mut Object, _: *mut Object) -> *mut Object {
+        // SAFETY: in a child that `fork` made.
+        unsafe { PyLong_FromLongLong(seal()) }
+    }
+
+    const fn method(name: &'static CStr, function: Function) -> Method {
+        Method { name: name.as_ptr(), function: Some(function), flags: VARIABLE_ARGUMENTS, text: ptr::null() }
+    }
+
+    static mut METHODS: [Method; 5] = [
+        method(c"setup", py_setup),
+        method(c"fork", py_fork),
+        method(c"handle", py_handle),
+        method(c"seal", py_seal),
+        Method { name: ptr::null(), function: None, flags: 0, text: ptr::null() },
+    ];
+
+    static mut DEFINITION: Definition = Definition {
+        header: [1, 0],
+        start: 0,
+        index: 0,
+        copy: 0,
+        name: c"confine".as_ptr(),
+        text: ptr::null(),
+        size: -1,
+        methods: ptr::null_mut(),
+        rest: [0; 4],
+    };
+
+    /// What Python calls when it loads this.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn PyInit_confine() -> *mut Object {
+        // SAFETY: called once, by a process with one thread; the definition lives as long as the process.
+        unsafe {
+            let definition = &raw mut DEFINITION;
+            (*definition).methods = (&raw mut METHODS).cast::<Method>();
+            PyModule_Create2(definition, INTERFACE_VERSION)
+        }
+    }
 }
 
 /// Nothing here panics; the compiler wants to know what would happen.

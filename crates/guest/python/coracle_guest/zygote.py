@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 import os
 import select
-import struct
 import sys
 
 import _socket
@@ -86,7 +85,7 @@ def main() -> None:
                     os.close(fd)
             children[handle] = (slot, pid)
             poller.register(handle, select.EPOLLIN)
-            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, struct.pack("i", handle))]
+            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handle.to_bytes(4, sys.byteorder))]
             control.sendmsg([b'{"op":"forked","slot":%d}' % slot], rights)
 
 
@@ -152,7 +151,7 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     fds: list[int] = []
     for level, kind, data in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
-            fds += struct.unpack(f"{len(data) // 4}i", data[: len(data) // 4 * 4])
+            fds += memoryview(data).cast("i").tolist()
     return message, fds
 
 

@@ -134,6 +134,14 @@ impl Cgroups {
         Ok(())
     }
 
+    /// Whether a process is in a group.
+    pub(crate) fn holds(&self, group: &Group, pid: u32) -> bool {
+        let pid = pid.to_string();
+        self.layout.folders(&group.name).iter().all(|folder| {
+            fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|list| list.lines().any(|line| line == pid))
+        })
+    }
+
     /// Moves a process into a group.
     pub(crate) fn add(&self, group: &Group, pid: u32) -> io::Result<()> {
         for folder in self.layout.folders(&group.name) {

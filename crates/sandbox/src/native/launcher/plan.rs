@@ -130,22 +130,17 @@ impl Plan {
         }
     }
 
-    /// The form that `confine.py` reads.
+    /// The names of the steps, and the plan as `confine.rs` of the guest reads it: three counts, the steps, the pointers,
+    /// the fills, the bytes.
     pub(super) fn to_json(&self) -> serde_json::Value {
-        let pairs =
-            |pairs: &[(usize, usize)]| hex_words(pairs.iter().flat_map(|(at, what)| [*at as u64, *what as u64]));
-        serde_json::json!({
-            "names": self.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(),
-            "steps": hex_words(self.steps.iter().flat_map(Step::words)),
-            "bytes": hex(&self.blob),
-            "pointers": pairs(&self.pointers),
-            "fills": pairs(&self.fills),
-        })
+        let counts = [self.steps.len(), self.pointers.len(), self.fills.len()].map(|count| count as u64);
+        let pairs = self.pointers.iter().chain(&self.fills).flat_map(|(at, what)| [*at as u64, *what as u64]);
+        let words = counts.into_iter().chain(self.steps.iter().flat_map(Step::words)).chain(pairs);
+        let mut plan: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        plan.extend_from_slice(&self.blob);
+        let names: Vec<&str> = self.steps.iter().map(|step| step.name.as_str()).collect();
+        serde_json::json!({ "names": names, "plan": hex(&plan) })
     }
-}
-
-fn hex_words(words: impl Iterator<Item = u64>) -> String {
-    hex(&words.flat_map(u64::to_ne_bytes).collect::<Vec<u8>>())
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -53,8 +53,8 @@ pub(super) struct Launcher<'a> {
 /// A group that the zygote is being moved to.
 struct Cradle {
     group: Group,
-    /// The process that does it: it ends with status zero when it is done.
-    mover: OwnedFd,
+    /// The process that does it, until it has been waited for.
+    mover: Option<OwnedFd>,
 }
 
 /// A sandbox that is to be made.
@@ -141,7 +141,7 @@ impl<'a> Launcher<'a> {
                 let moved = host_pid(&zygote.pidfd).and_then(|pid| cgroups.add(&group, pid));
                 kernel::exit_now(i32::from(moved.is_err()))
             }
-            Ok(Forked::Parent(mover)) => self.cradle = Some(Cradle { group, mover }),
+            Ok(Forked::Parent(mover)) => self.cradle = Some(Cradle { group, mover: Some(mover) }),
             Err(_) => cgroups.give_back(group),
         }
     }
@@ -267,12 +267,11 @@ impl<'a> Launcher<'a> {
     /// Puts a new child into a group of its own, where there are groups.
     fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
         let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
-        if let Some(Cradle { group, mover }) = self.cradle.take() {
-            let ended = waitid(WaitId::PidFd(mover.as_fd()), WaitIdOptions::EXITED);
-            if ended.is_ok_and(|ended| ended.and_then(|status| status.exit_status()) == Some(0)) {
-                return Ok(Some(group));
-            }
-            cgroups.give_back(group);
+        if let Some(Cradle { group, .. }) = self.cradle.take() {
+            // Born there, if all went well; the limits must hold in any case.
+            let there = host_pid(pidfd)
+                .and_then(|pid| if cgroups.holds(&group, pid) { Ok(()) } else { cgroups.add(&group, pid) });
+            return there.map(|()| Some(group)).map_err(|error| format!("move the sandbox into its cgroup: {error}"));
         }
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
@@ -348,6 +347,11 @@ impl<'a> Launcher<'a> {
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let artifacts = self.folders.take(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_socket, &artifacts].map(AsFd::as_fd);
+        if let Some(mover) = self.cradle.as_mut().and_then(|cradle| cradle.mover.take()) {
+            // A child that is born before the zygote has been moved is born in the wrong place.
+            waitid(WaitId::PidFd(mover.as_fd()), WaitIdOptions::EXITED)
+                .map_err(|errno| LaunchError::step("move the zygote into a cgroup", errno))?;
+        }
         let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
         messages::send(zygote.control.as_fd(), &request, &fds)
             .map_err(|error| LaunchError::io("talk to the zygote", &error))?;
