@@ -30,7 +30,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "soak",
-        about: "the tests in their full length, release profile [FILTER…: only tests with this in their name]",
+        about: "the tests in their full length [FILTER…: only tests with this in their name]",
         run: soak::run,
     },
     Task {

@@ -11,7 +11,7 @@ use crate::steps::Steps;
 
 pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
     // Without doc tests: `--include-ignored` would also compile the examples that are marked as not to be compiled.
-    let tests = ["test", "--workspace", "--release", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"];
+    let tests = ["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"];
     steps.step("needs", "what the tests need on this machine", needs::install)?;
     steps.command("build", cargo().args(tests).arg("--no-run"))?;
     // One test at a time: each puts the whole machine under load and should meet only its own.
