@@ -51,7 +51,7 @@ pub(crate) struct ExecArguments {
     #[arg(long)]
     json: bool,
 
-    /// Refuse to run without Landlock, a cgroup for memory and processes, and a /proc of its own.
+    /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
     #[arg(long, env = environment::REQUIRE_FULL_ISOLATION, value_parser = clap::builder::BoolishValueParser::new())]
     require_full_isolation: bool,
 }

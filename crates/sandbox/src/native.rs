@@ -66,7 +66,7 @@ pub struct NativeReport {
     pub host_uid: u32,
     /// Zero: none.
     pub landlock_abi: u32,
-    /// How memory and processes of a tree are limited, or why not by a cgroup.
+    /// The cgroup that limits the memory of a tree, or why there is none.
     pub cgroup: Result<Mechanism, String>,
     /// Each sandbox has a `/proc` of its own.
     pub own_proc: bool,
@@ -80,7 +80,7 @@ impl NativeReport {
             lacks.push("Landlock".to_owned());
         }
         if let Err(reason) = &self.cgroup {
-            lacks.push(format!("a cgroup for memory and processes ({reason})"));
+            lacks.push(format!("a cgroup for memory ({reason})"));
         }
         if !self.own_proc {
             lacks.push("a /proc of its own".to_owned());
@@ -94,11 +94,14 @@ impl NativeReport {
     }
 
     fn enforced(&self) -> Enforced {
-        let tree = self.cgroup.clone();
         Enforced {
             wall: Mechanism::Host,
-            memory: tree.clone().unwrap_or(Mechanism::Watch),
-            processes: tree.unwrap_or(Mechanism::Rlimit),
+            memory: self.cgroup.clone().unwrap_or(Mechanism::Watch),
+            processes: match self.cgroup {
+                Ok(Mechanism::Cgroup2) => Mechanism::Cgroup2,
+                // Set in a user namespace of the sandbox's own, it holds for the whole tree.
+                _ => Mechanism::Rlimit,
+            },
             open_files: Mechanism::Rlimit,
             file: Mechanism::Rlimit,
             workspace: Mechanism::Watch,
@@ -279,6 +282,33 @@ impl Backend for NativeBackend {
             running.pool.stop();
             running.link.hang_up();
             running.link.gone().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mechanism, NativeReport};
+
+    /// Version 1 of cgroups holds memory alone, and that is full isolation.
+    #[test]
+    fn what_holds_memory_and_processes() {
+        for (cgroup, memory, processes, tier) in [
+            (Ok(Mechanism::Cgroup2), Mechanism::Cgroup2, Mechanism::Cgroup2, "native"),
+            (Ok(Mechanism::Cgroup1), Mechanism::Cgroup1, Mechanism::Rlimit, "native"),
+            (Err("not here".to_owned()), Mechanism::Watch, Mechanism::Rlimit, "native-partial"),
+        ] {
+            let report = NativeReport {
+                python: "/usr/bin/python3".into(),
+                python_version: [3, 12, 0],
+                privilege: "root".to_owned(),
+                host_uid: 61042,
+                landlock_abi: 1,
+                cgroup,
+                own_proc: true,
+            };
+            let enforced = report.enforced();
+            assert_eq!((enforced.memory, enforced.processes, report.tier()), (memory, processes, tier));
         }
     }
 }

@@ -103,7 +103,7 @@ pub enum Mechanism {
     Cgroup1,
     /// A cgroup of version 2: the kernel holds it for the whole tree.
     Cgroup2,
-    /// A resource limit: the kernel holds it for each process.
+    /// A resource limit: the kernel holds it for each process, that on processes for the whole tree.
     Rlimit,
     /// The size of a file system: the kernel holds it.
     Mount,

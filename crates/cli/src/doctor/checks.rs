@@ -266,7 +266,6 @@ pub(super) fn memory(held: bool, enforced: Option<&Enforced>, report: &NativeRep
 pub(super) fn processes(started: Option<u64>, limit: u64, enforced: Option<&Enforced>) -> Check {
     let means = enforced.map(|enforced| enforced.processes);
     let by = match means {
-        Some(Mechanism::Cgroup1) => "cgroup v1",
         Some(Mechanism::Cgroup2) => "cgroup v2",
         _ => "a resource limit of its user namespace",
     };

@@ -4,7 +4,7 @@ use super::machine::{Family, Machine};
 use std::path::Path;
 
 /// The oldest kernel that has all that a sandbox needs.
-const OLDEST_KERNEL: (u32, u32) = (5, 13);
+const OLDEST_KERNEL: (u32, u32) = (5, 14);
 
 /// Why no sandbox starts, and what to do: everything that this machine's settings tell.
 pub(crate) fn no_sandbox(machine: &Machine, reason: &str, program: &Path) -> Vec<String> {
@@ -90,7 +90,7 @@ pub(crate) fn cgroup(machine: &Machine, is_root: bool) -> Vec<String> {
         ];
     }
     if is_root {
-        return vec!["mount cgroups with the memory and pids controllers, and let Coracle write to them".to_owned()];
+        return vec!["mount a cgroup hierarchy with the memory controller, and let Coracle write to it".to_owned()];
     }
     vec!["cgroup v1 cannot be given to ordinary users safely: use cgroup v2 (systemd.unified_cgroup_hierarchy=1), or run as root".to_owned()]
 }

@@ -1,4 +1,8 @@
-//! Memory and process limits for whole process trees: cgroup v2 where it is delegated to us, else v1, else nothing.
+//! Memory limits for whole process trees: cgroup v2 where it is delegated to us, else v1, else nothing.
+//!
+//! Processes are limited here only where it costs nothing, in the one group of v2. In v1 they have a hierarchy of their
+//! own, and each hierarchy costs every sandbox one more move, which stops all forks on the machine for a moment. The
+//! resource limit on processes holds for the whole tree anyway, since each sandbox has a user namespace of its own.
 //!
 //! Groups are used again: making one and setting its limits costs more than an execution. A group is given out only when
 //! it is empty. What is found is found by trying; all paths hang below one folder that is named in the instance's
@@ -6,7 +10,7 @@
 
 use super::messages::{CgroupKind, Counters};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 #[cfg(test)]
@@ -24,6 +28,7 @@ pub(crate) struct GroupLimits {
 pub(crate) struct Group {
     name: String,
     limits: GroupLimits,
+    /// What the kernel had counted when the group was made or last given back.
     baseline: Counters,
 }
 
@@ -38,17 +43,20 @@ pub(crate) struct Cgroups {
 /// The folders below which groups are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Layout {
-    One { memory: PathBuf, pids: PathBuf },
+    One { memory: PathBuf },
     Two { base: PathBuf },
 }
 
 /// The file in an instance's folder that names its cgroup folders, one a line.
 const RECORD: &str = "cgroups";
 
+/// The file that lists the processes of a group, and moves them there.
+const PROCESSES: &str = "cgroup.procs";
+
 /// The v2 group that the server and its launcher are moved to where they stand in the way; its parent is then ours.
 const HOST_GROUP: &str = "coracle-host";
 
-/// Groups above this use are emptied of page cache before they are given out again.
+/// Groups of v1 above this use are emptied of page cache before they are given out again.
 const LEFTOVER_BYTES: u64 = 8 << 20;
 
 impl Cgroups {
@@ -83,7 +91,7 @@ impl Cgroups {
             }
         }
         if reasons.is_empty() {
-            reasons.push("no cgroup with memory and pids controllers is mounted".to_owned());
+            reasons.push("no cgroup with a memory controller is mounted".to_owned());
         }
         Err(reasons.join("; "))
     }
@@ -108,17 +116,16 @@ impl Cgroups {
         }
         self.free.append(&mut busy);
         let mut group = if let Some(group) = found {
+            self.layout.shed(&group.name);
             group
         } else {
             self.made += 1;
             let name = format!("s{}", self.made);
             self.layout.create(&name)?;
-            let nothing = GroupLimits { memory_bytes: 0, processes: 0 };
-            Group { name, limits: nothing, baseline: Counters::default() }
+            let baseline = self.layout.counters(&name);
+            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline }
         };
-        self.layout.shed(&group.name);
         self.limit(&mut group, limits)?;
-        group.baseline = self.layout.counters(&group.name);
         Ok(group)
     }
 
@@ -137,36 +144,41 @@ impl Cgroups {
     /// Whether a process is in a group.
     pub(crate) fn holds(&self, group: &Group, pid: u32) -> bool {
         let pid = pid.to_string();
-        self.layout.folders(&group.name).iter().all(|folder| {
-            fs::read_to_string(folder.join("cgroup.procs")).is_ok_and(|list| list.lines().any(|line| line == pid))
-        })
+        fs::read_to_string(self.layout.file(&group.name, PROCESSES))
+            .is_ok_and(|list| list.lines().any(|line| line == pid))
     }
 
     /// Moves a process into a group.
     pub(crate) fn add(&self, group: &Group, pid: u32) -> io::Result<()> {
-        for folder in self.layout.folders(&group.name) {
-            fs::write(folder.join("cgroup.procs"), pid.to_string())?;
-        }
-        Ok(())
+        fs::write(self.layout.file(&group.name, PROCESSES), pid.to_string())
     }
 
     /// What the kernel has counted since the group was taken.
     pub(crate) fn counters(&self, group: &Group) -> Counters {
-        let now = self.layout.counters(&group.name);
-        Counters {
-            oom_kills: now.oom_kills.saturating_sub(group.baseline.oom_kills),
-            forks_refused: now.forks_refused.saturating_sub(group.baseline.forks_refused),
-        }
+        group.since(self.layout.counters(&group.name))
     }
 
-    /// Gives a group back; it may still be emptying.
-    pub(crate) fn give_back(&mut self, group: Group) {
+    /// Gives a group back, and says what the kernel has counted since it was taken. It may still be emptying.
+    pub(crate) fn give_back(&mut self, mut group: Group) -> Counters {
+        let now = self.layout.counters(&group.name);
+        let since = group.since(now);
+        group.baseline = now;
         self.free.push(group);
+        since
     }
 
     /// Removes all groups; their processes must be gone or going.
     pub(crate) fn remove(&self) {
         self.layout.remove();
+    }
+}
+
+impl Group {
+    fn since(&self, now: Counters) -> Counters {
+        Counters {
+            oom_kills: now.oom_kills.saturating_sub(self.baseline.oom_kills),
+            forks_refused: now.forks_refused.saturating_sub(self.baseline.forks_refused),
+        }
     }
 }
 
@@ -212,13 +224,9 @@ fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
         }
         all.push(Layout::Two { base });
     }
-    if let (Some(memory), Some(pids)) = (Mount::find(mounts, "cgroup", "memory"), Mount::find(mounts, "cgroup", "pids"))
-    {
-        let below = Layout::One {
-            memory: memory.below(&own("memory").unwrap_or_default()),
-            pids: pids.below(&own("pids").unwrap_or_default()),
-        };
-        let top = Layout::One { memory: memory.point, pids: pids.point };
+    if let Some(mount) = Mount::find(mounts, "cgroup", "memory") {
+        let below = Layout::One { memory: mount.below(&own("memory").unwrap_or_default()) };
+        let top = Layout::One { memory: mount.point };
         if below != top {
             all.push(below);
         }
@@ -258,34 +266,34 @@ impl Mount {
 impl Layout {
     fn below(&self, name: &str) -> Self {
         match self {
-            Self::One { memory, pids } => Self::One { memory: memory.join(name), pids: pids.join(name) },
+            Self::One { memory } => Self::One { memory: memory.join(name) },
             Self::Two { base } => Self::Two { base: base.join(name) },
         }
     }
 
-    fn roots(&self) -> Vec<&Path> {
+    fn root(&self) -> &Path {
         match self {
-            Self::One { memory, pids } => vec![memory, pids],
-            Self::Two { base } => vec![base],
+            Self::One { memory } => memory,
+            Self::Two { base } => base,
         }
     }
 
-    fn folders(&self, name: &str) -> Vec<PathBuf> {
-        self.roots().iter().map(|root| root.join(name)).collect()
+    /// A file of a group.
+    fn file(&self, group: &str, file: &str) -> PathBuf {
+        let mut path = self.root().join(group);
+        path.push(file);
+        path
     }
 
-    /// Makes the folders of the instance, recording them first.
+    /// Makes the folder of the instance, recording it first.
     fn make(&self, run_dir: &Path) -> io::Result<()> {
-        let lines: Vec<String> = self.roots().iter().map(|root| root.display().to_string()).collect();
-        fs::write(run_dir.join(RECORD), lines.join("\n"))?;
+        let root = self.root();
+        fs::write(run_dir.join(RECORD), root.display().to_string())?;
         if let Self::Two { base } = self {
             let parent = base.parent().unwrap_or(base);
             delegate(parent, |path, text| fs::write(path, text))?;
         }
-        for root in self.roots() {
-            fs::create_dir(root)
-                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
-        }
+        fs::create_dir(root).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", root.display())))?;
         if let Self::Two { base } = self {
             fs::write(base.join("cgroup.subtree_control"), "+memory +pids")?;
         }
@@ -293,20 +301,15 @@ impl Layout {
     }
 
     fn remove(&self) {
-        for root in self.roots() {
-            remove_tree(root);
-        }
+        remove_tree(self.root());
     }
 
     fn create(&self, name: &str) -> io::Result<()> {
-        for folder in self.folders(name) {
-            fs::create_dir(folder)?;
-        }
-        if let Self::Two { base } = self {
+        fs::create_dir(self.root().join(name))?;
+        if matches!(self, Self::Two { .. }) {
             // Without these the sandbox is ended less cleanly, not less surely: absent on machines without swap.
-            let group = base.join(name);
             for (file, value) in [("memory.oom.group", "1"), ("memory.swap.max", "0")] {
-                let path = group.join(file);
+                let path = self.file(name, file);
                 if path.exists() {
                     fs::write(path, value)?;
                 }
@@ -317,10 +320,9 @@ impl Layout {
 
     fn set_memory(&self, name: &str, bytes: u64) -> io::Result<()> {
         match self {
-            Self::One { memory, .. } => {
-                let group = memory.join(name);
+            Self::One { .. } => {
                 let (limit, with_swap) =
-                    (group.join("memory.limit_in_bytes"), group.join("memory.memsw.limit_in_bytes"));
+                    (self.file(name, "memory.limit_in_bytes"), self.file(name, "memory.memsw.limit_in_bytes"));
                 // The limit with swap must never be below the one without.
                 if with_swap.exists() {
                     fs::write(&with_swap, "-1")?;
@@ -331,43 +333,41 @@ impl Layout {
                 }
                 Ok(())
             }
-            Self::Two { base } => fs::write(base.join(name).join("memory.max"), bytes.to_string()),
+            Self::Two { .. } => fs::write(self.file(name, "memory.max"), bytes.to_string()),
         }
     }
 
     fn set_processes(&self, name: &str, processes: u64) -> io::Result<()> {
-        let root = match self {
-            Self::One { pids, .. } => pids,
-            Self::Two { base } => base,
-        };
-        fs::write(root.join(name).join("pids.max"), processes.to_string())
+        match self {
+            Self::One { .. } => Ok(()),
+            Self::Two { .. } => fs::write(self.file(name, "pids.max"), processes.to_string()),
+        }
     }
 
     fn is_empty(&self, name: &str) -> bool {
-        self.folders(name).iter().all(|folder| fs::read(folder.join("cgroup.procs")).is_ok_and(|text| text.is_empty()))
+        beginning(&self.file(name, PROCESSES)).is_ok_and(|text| text.is_empty())
     }
 
-    /// Drops page cache that an earlier sandbox was charged for, if it is much.
+    /// Drops page cache that an earlier sandbox was charged for, if it is much. Version 2 has no file for that.
     fn shed(&self, name: &str) {
-        let (used, empty) = match self {
-            Self::One { memory, .. } => (memory.join(name).join("memory.usage_in_bytes"), Some("memory.force_empty")),
-            Self::Two { base } => (base.join(name).join("memory.current"), None),
-        };
-        let bytes = fs::read_to_string(&used).ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0);
-        if let (true, Some(file)) = (bytes > LEFTOVER_BYTES, empty) {
+        let Self::One { .. } = self else { return };
+        let used = beginning(&self.file(name, "memory.usage_in_bytes")).unwrap_or_default();
+        if used.trim().parse::<u64>().is_ok_and(|bytes| bytes > LEFTOVER_BYTES) {
             // Only a kindness to the next sandbox: cache is given up under pressure anyway.
-            let _ = fs::write(used.with_file_name(file), "0");
+            let _ = fs::write(self.file(name, "memory.force_empty"), "0");
         }
     }
 
     fn counters(&self, name: &str) -> Counters {
-        let (memory, pids) = match self {
-            Self::One { memory, pids } => {
-                (memory.join(name).join("memory.oom_control"), pids.join(name).join("pids.events"))
+        match self {
+            Self::One { .. } => {
+                Counters { oom_kills: field(&self.file(name, "memory.oom_control"), "oom_kill"), forks_refused: 0 }
             }
-            Self::Two { base } => (base.join(name).join("memory.events"), base.join(name).join("pids.events")),
-        };
-        Counters { oom_kills: field(&memory, "oom_kill"), forks_refused: field(&pids, "max") }
+            Self::Two { .. } => Counters {
+                oom_kills: field(&self.file(name, "memory.events"), "oom_kill"),
+                forks_refused: field(&self.file(name, "pids.events"), "max"),
+            },
+        }
     }
 }
 
@@ -405,8 +405,15 @@ fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>)
     enable(&control, "+memory +pids")
 }
 
+/// The beginning of a control file, which is all of those that count: one read, since this is done for every sandbox.
+fn beginning(path: &Path) -> io::Result<String> {
+    let mut buffer = [0; 512];
+    let length = fs::File::open(path)?.read(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
 fn field(path: &Path, name: &str) -> u64 {
-    let text = fs::read_to_string(path).unwrap_or_default();
+    let text = beginning(path).unwrap_or_default();
     text.lines()
         .find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok())
         .unwrap_or(0)

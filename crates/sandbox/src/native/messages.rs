@@ -134,7 +134,7 @@ pub(crate) enum CgroupKind {
 pub(crate) struct Counters {
     /// Processes killed for memory.
     pub(crate) oom_kills: u64,
-    /// Forks refused.
+    /// Forks refused; none where only a resource limit refuses them.
     pub(crate) forks_refused: u64,
 }
 

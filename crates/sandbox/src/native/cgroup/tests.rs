@@ -181,7 +181,8 @@ fn counters_count_from_when_the_group_was_taken() {
     assert_eq!(cgroups.counters(&group), Counters::default());
     count(2, 7);
     assert_eq!(cgroups.counters(&group), Counters { oom_kills: 2, forks_refused: 7 });
-    cgroups.give_back(group);
+    let last = cgroups.give_back(group);
+    assert_eq!(last, Counters { oom_kills: 2, forks_refused: 7 });
     let again = cgroups.take(LIMITS).unwrap();
     assert_eq!(again.name, "s1", "the same group");
     assert_eq!(cgroups.counters(&again), Counters::default(), "what an earlier sandbox did is not counted");
@@ -233,25 +234,31 @@ fn a_hybrid_machine_is_a_machine_of_version_one() {
     ]);
     let mut cgroups = machine.open("9:name=systemd:/\n8:pids:/\n4:memory:/a/b\n0::/\n", &mounts).unwrap();
     assert_eq!(cgroups.kind(), CgroupKind::Cgroup1);
-    let (memory, pids) = (machine.at("cg/memory/a/b/coracle-0123"), machine.at("cg/pids/coracle-0123"));
-    assert_eq!(machine.recorded(), [memory.clone(), pids.clone()]);
+    let memory = machine.at("cg/memory/a/b/coracle-0123");
+    assert_eq!(machine.recorded().as_slice(), std::slice::from_ref(&memory));
     assert!(!machine.at("cg/unified/coracle-0123").exists());
 
-    for folder in [&memory, &pids] {
-        fs::write(folder.join("s1/cgroup.procs"), "").unwrap();
-    }
+    fs::write(memory.join("s1/cgroup.procs"), "").unwrap();
     fs::write(memory.join("s1/memory.memsw.limit_in_bytes"), "").unwrap();
-    fs::write(memory.join("s1/memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n").unwrap();
+    let count = |oom: u64| {
+        let control = format!("oom_kill_disable 0\nunder_oom 1\noom_kill {oom}\n");
+        fs::write(memory.join("s1/memory.oom_control"), control).unwrap();
+    };
     let group = cgroups.take(LIMITS).unwrap();
     let read = |path: PathBuf| fs::read_to_string(path).unwrap();
     assert_eq!(read(memory.join("s1/memory.limit_in_bytes")), "500000000");
     assert_eq!(read(memory.join("s1/memory.memsw.limit_in_bytes")), "500000000");
-    assert_eq!(read(pids.join("s1/pids.max")), "64");
-    fs::write(memory.join("s1/memory.oom_control"), "oom_kill_disable 0\nunder_oom 1\noom_kill 5\n").unwrap();
-    fs::write(pids.join("s1/pids.events"), "max 2\n").unwrap();
-    assert_eq!(cgroups.counters(&group), Counters { oom_kills: 1, forks_refused: 2 });
-    cgroups.add(&group, 77).unwrap();
-    assert_eq!((read(memory.join("s1/cgroup.procs")), read(pids.join("s1/cgroup.procs"))), ("77".into(), "77".into()));
+    count(4);
+    assert_eq!(cgroups.counters(&group), Counters { oom_kills: 4, forks_refused: 0 });
+    cgroups.give_back(group);
+    let again = cgroups.take(LIMITS).unwrap();
+    count(5);
+    assert_eq!(cgroups.counters(&again), Counters { oom_kills: 1, forks_refused: 0 });
+    cgroups.add(&again, 77).unwrap();
+    assert_eq!(read(memory.join("s1/cgroup.procs")), "77");
+    // The hierarchy of processes would cost another move, and is left alone.
+    assert_eq!(fs::read_dir(machine.at("cg/pids")).unwrap().count(), 0);
+    assert!(!memory.join("s1/pids.max").exists());
 }
 
 /// Two controllers in one hierarchy, as distributions mount them.
@@ -261,8 +268,23 @@ fn controllers_that_share_a_mount_are_found() {
     let membership = "3:memory,pids:/x\n";
     let own = PathBuf::from("/cg/all/x");
     let top = PathBuf::from("/cg/all");
-    let expected = [Layout::One { memory: own.clone(), pids: own }, Layout::One { memory: top.clone(), pids: top }];
-    assert_eq!(candidates(membership, mounts), expected);
+    assert_eq!(candidates(membership, mounts), [Layout::One { memory: own }, Layout::One { memory: top }]);
+}
+
+/// What an earlier sandbox left in the page cache is dropped if it is much.
+#[test]
+fn much_cache_is_dropped_before_a_group_of_version_one_is_used_again() {
+    let machine = Machine::new();
+    fs::create_dir_all(machine.at("cg/memory")).unwrap();
+    let mut cgroups = machine.open("4:memory:/\n", &machine.mounts(&[("cg/memory", "cgroup", "memory")])).unwrap();
+    let group_dir = machine.at("cg/memory/coracle-0123/s1");
+    fs::write(group_dir.join("cgroup.procs"), "").unwrap();
+    for (used, dropped) in [("8388608\n", false), ("8388609\n", true)] {
+        fs::write(group_dir.join("memory.usage_in_bytes"), used).unwrap();
+        let group = cgroups.take(LIMITS).unwrap();
+        assert_eq!((group.name.as_str(), group_dir.join("memory.force_empty").exists()), ("s1", dropped));
+        cgroups.give_back(group);
+    }
 }
 
 /// In a container the path of `/proc/self/cgroup` may be the host's, which does not exist below the mount.
@@ -270,14 +292,12 @@ fn controllers_that_share_a_mount_are_found() {
 fn paths_of_the_host_that_a_container_does_not_see_are_passed_over() {
     let machine = Machine::new();
     machine.two("cg2", "memory pids", "memory pids");
-    for group in ["cg/memory", "cg/pids"] {
-        fs::create_dir_all(machine.at(group)).unwrap();
-    }
-    let one = [("cg/memory", "cgroup", "memory"), ("cg/pids", "cgroup", "pids")];
+    fs::create_dir_all(machine.at("cg/memory")).unwrap();
+    let one = [("cg/memory", "cgroup", "memory")];
     let membership = "8:pids:/docker/abc\n4:memory:/docker/abc\n0::/docker/abc\n";
     let cgroups = machine.open(membership, &machine.mounts(&one)).unwrap();
     assert_eq!(cgroups.kind(), CgroupKind::Cgroup1);
-    assert_eq!(machine.recorded(), [machine.at("cg/memory/coracle-0123"), machine.at("cg/pids/coracle-0123")]);
+    assert_eq!(machine.recorded(), [machine.at("cg/memory/coracle-0123")]);
 
     // With the mount's own root in the list of mounts, what is left of the path is found.
     let base = machine.folder.path().display();
@@ -293,25 +313,26 @@ fn paths_of_the_host_that_a_container_does_not_see_are_passed_over() {
 #[test]
 fn a_machine_without_cgroups_says_so() {
     let machine = Machine::new();
-    let only_cpu = machine.mounts(&[("cg/cpu", "cgroup", "cpu,cpuacct"), ("cg/memory", "cgroup", "memory")]);
+    let others = machine.mounts(&[("cg/cpu", "cgroup", "cpu,cpuacct"), ("cg/pids", "cgroup", "pids")]);
     for (membership, mounts) in
-        [("", ""), ("0::/\n", "nonsense\n - \n"), ("4:memory:/\n", only_cpu.as_str()), (":::\n\n:", "a - b")]
+        [("", ""), ("0::/\n", "nonsense\n - \n"), ("8:pids:/\n", others.as_str()), (":::\n\n:", "a - b")]
     {
         let reason = machine.open(membership, mounts).unwrap_err();
-        assert!(reason.contains("no cgroup with memory and pids"), "{reason}");
+        assert!(reason.contains("no cgroup with a memory controller"), "{reason}");
     }
 }
 
-/// A tree that looks right and refuses: nothing is left of the attempt.
+/// A tree that looks right and refuses: each attempt is told, and nothing is left of it.
 #[test]
 fn a_refusal_leaves_nothing() {
     let machine = Machine::new();
-    fs::create_dir_all(machine.at("cg/memory")).unwrap();
-    fs::write(machine.at("cg/pids"), "a file, where no folder can be made").unwrap();
-    let mounts = machine.mounts(&[("cg/memory", "cgroup", "memory"), ("cg/pids", "cgroup", "pids")]);
-    let reason = machine.open("4:memory:/\n8:pids:/\n", &mounts).unwrap_err();
-    assert!(reason.contains("cg/pids"), "{reason}");
-    assert_eq!(fs::read_dir(machine.at("cg/memory")).unwrap().count(), 0);
+    machine.two("cg/unified", "cpu\n", "");
+    fs::write(machine.at("cg/memory"), "a file, where no folder can be made").unwrap();
+    let mounts = machine.mounts(&[("cg/unified", "cgroup2", "nsdelegate"), ("cg/memory", "cgroup", "memory")]);
+    let before = fs::read_dir(machine.at("cg/unified")).unwrap().count();
+    let reason = machine.open("4:memory:/\n0::/\n", &mounts).unwrap_err();
+    assert!(reason.contains("cg/unified: the memory controller") && reason.contains("cg/memory"), "{reason}");
+    assert_eq!(fs::read_dir(machine.at("cg/unified")).unwrap().count(), before);
 }
 
 #[test]

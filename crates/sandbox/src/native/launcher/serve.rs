@@ -142,7 +142,9 @@ impl<'a> Launcher<'a> {
                 kernel::exit_now(i32::from(moved.is_err()))
             }
             Ok(Forked::Parent(mover)) => self.cradle = Some(Cradle { group, mover: Some(mover) }),
-            Err(_) => cgroups.give_back(group),
+            Err(_) => {
+                cgroups.give_back(group);
+            }
         }
     }
 
@@ -286,12 +288,12 @@ impl<'a> Launcher<'a> {
     }
 
     fn bury(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
-        let Some(mut sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
+        let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         self.folders.give_back(slot);
-        let counters = self.counters(&sandbox);
-        if let (Ok(cgroups), Some(group)) = (&mut self.cgroups, sandbox.group.take()) {
-            cgroups.give_back(group);
-        }
+        let counters = match (&mut self.cgroups, sandbox.group) {
+            (Ok(cgroups), Some(group)) => cgroups.give_back(group),
+            _ => Counters::default(),
+        };
         self.say(&Say::Exited { slot, status, counters }, &[])
     }
 
