@@ -1,5 +1,6 @@
 //! The server's side of the launcher: starts it, talks to it, notices when it is gone.
 
+use super::disk;
 use super::instance::Instance;
 use super::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
 use crate::{Cause, SandboxError};
@@ -242,7 +243,12 @@ impl Link {
             }
             Say::Exited { slot, status, counters } => {
                 if let Some(waiting) = book.slots.remove(&slot) {
+                    let unwanted = waiting.ended.is_closed();
                     waiting.end(Ended { status, counters, failure: None });
+                    if unwanted {
+                        // It may have written something between being dropped and being dead.
+                        disk::remove_soon(&self.artifacts(slot));
+                    }
                 }
             }
         }
