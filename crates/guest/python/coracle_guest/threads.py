@@ -21,6 +21,8 @@ def wait() -> None:
     A program that ends would end its executors too; a session may go on to use them.
     """
     try:
+        if threading.active_count() == 1:
+            return
         while True:
             busy = _running()
             if not busy:
