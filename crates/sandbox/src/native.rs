@@ -10,6 +10,7 @@ mod instance;
 mod launcher;
 mod link;
 mod messages;
+mod output;
 mod pool;
 mod python;
 mod sandbox;

@@ -3,6 +3,7 @@
 use super::disk;
 use super::link::{Ended, Link};
 use super::messages::{Counters, Slot};
+use super::output::Output;
 use super::pool::Prepared;
 use super::watch::{Watched, watch};
 use crate::{Cause, Control, Exit, Sandbox};
@@ -52,8 +53,8 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
         to_guest: Box::new(to_guest),
         from_guest: Box::new(from_guest),
         buffer: prepared.buffer,
-        stdout: Box::new(prepared.stdout),
-        stderr: Box::new(prepared.stderr),
+        stdout: Box::new(Output(prepared.stdout)),
+        stderr: Box::new(Output(prepared.stderr)),
         artifacts,
         enforced,
         tier: tier.to_owned(),
