@@ -93,6 +93,7 @@ async fn execute(arguments: ExecArguments, code: String) -> anyhow::Result<Statu
     let engine = engine(native(&sandboxes)?)?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
+    let own_workspace = arguments.workspace.is_none();
     request.workspace = arguments.workspace;
     request.limits = limits;
     request.cancel = cancel;
@@ -105,7 +106,7 @@ async fn execute(arguments: ExecArguments, code: String) -> anyhow::Result<Statu
     engine.shutdown().await;
     if let Some(streaming) = streaming {
         streaming.await.context("write the output")??;
-        report(&execution)?;
+        report(&execution, own_workspace)?;
     } else {
         let mut line = serde_json::to_string(&execution).context("write the result")?;
         line.push('\n');
@@ -188,8 +189,12 @@ fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// For who expected the code to see the folder that they are in.
+const NOT_HERE: &str =
+    "the code sees its own workspace and not this folder: --workspace . makes this folder the workspace";
+
 /// What streaming did not show: the value, the failure, where the rest is.
-fn report(execution: &Execution) -> anyhow::Result<()> {
+fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
     if let Some(result) = &execution.result {
         let text = match result {
             serde_json::Value::String(text) => text.clone(),
@@ -207,6 +212,8 @@ fn report(execution: &Execution) -> anyhow::Result<()> {
         }
         if let Some(hint) = &failure.hint {
             eprintln!("hint: {hint}");
+        } else if own_workspace && failure.error.starts_with("FileNotFoundError") {
+            eprintln!("hint: {NOT_HERE}");
         }
     }
     Ok(())

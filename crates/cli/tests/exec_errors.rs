@@ -165,3 +165,18 @@ fn a_data_folder_that_cannot_be_one() {
         assert_eq!(exec(&coracle, &["-c", "6 * 7"], b"").stdout, b"42\n");
     }
 }
+
+#[test]
+fn who_expects_the_code_to_see_the_current_folder_is_told() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        fs::write(coracle.workspace().join("data"), "42").unwrap();
+        let workspace = coracle.workspace().display().to_string();
+        let code = "print(open('data').read())";
+        let missing = exec(&coracle, &["-c", code], b"");
+        assert_eq!(missing.code(), Some(1), "{missing:?}");
+        assert!(missing.stderr.contains("hint: the code sees its own workspace"), "{missing:?}");
+        let found = exec(&coracle, &["--workspace", &workspace, "-c", code], b"");
+        assert_eq!((found.code(), found.stdout.as_slice()), (Some(0), &b"42\n"[..]), "{found:?}");
+    }
+}

@@ -24,7 +24,7 @@ HINTS = {
     "files": "a limit of this sandbox: open files; close those not in use, or raise the limit of open files",
     "disk": "a limit of this sandbox: disk space or file size; delete what is not needed, or raise the quota",
     "output": "a limit of this sandbox: output; print less and write the rest to a file, or raise the output limit",
-    "network": "network is off in this sandbox; allow it with execution.allow_network_access",
+    "network": "network is off in this sandbox",
 }
 
 ROUTES = ("/proc/net/route", "/proc/net/ipv6_route")

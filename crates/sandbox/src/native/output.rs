@@ -41,7 +41,7 @@ mod tests {
     use tokio::io::{AsyncRead, ReadBuf};
 
     /// Polls once, without letting the runtime look for news.
-    async fn read_now(output: &mut Output) -> Option<usize> {
+    async fn read_now(output: &mut (impl AsyncRead + Unpin)) -> Option<usize> {
         let mut bytes = [0; 16];
         poll_fn(|context| {
             let mut buffer = ReadBuf::new(&mut bytes);
@@ -60,6 +60,7 @@ mod tests {
         let mut writer = std::fs::File::from(sender.into_blocking_fd().unwrap());
         assert_eq!(read_now(&mut output).await, None);
         writer.write_all(b"words").unwrap();
+        assert_eq!(read_now(&mut output.0).await, None, "if the pipe itself knew, there would be nothing to mend");
         assert_eq!(read_now(&mut output).await, Some(5));
         assert_eq!(read_now(&mut output).await, None);
         drop(writer);
