@@ -87,7 +87,12 @@ impl Zygote {
         let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
             Forked::Parent(pidfd) => pidfd,
             Forked::Child => {
-                let error = become_zygote(start, settings.proc, privilege, shared, &filters, &theirs, &stderr);
+                let ready = set_up(start, settings.proc, privilege, shared, &filters, &theirs, &stderr);
+                let error = match ready {
+                    // Comes back only if it fails.
+                    Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
+                    Err(error) => error,
+                };
                 let _ = rustix::io::write(&stderr, error.to_string().as_bytes());
                 exit_now(70)
             }
@@ -116,22 +121,7 @@ impl Zygote {
     }
 }
 
-/// In the new process: never returns unless something failed.
-fn become_zygote(
-    start: &Start,
-    proc: Proc,
-    privilege: Privilege,
-    shared: Vec<root::Shared>,
-    filters: &[seccompiler::BpfProgram; 2],
-    control: &OwnedFd,
-    stderr: &OwnedFd,
-) -> LaunchError {
-    match set_up(start, proc, privilege, shared, filters, control, stderr) {
-        Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
-        Err(error) => error,
-    }
-}
-
+/// In the new process: everything up to the start of Python.
 fn set_up(
     start: &Start,
     proc: Proc,
