@@ -68,6 +68,11 @@ id!(
     "execution id"
 );
 id!(
+    /// An upstream server, as the configuration calls it.
+    ServerName,
+    "server name"
+);
+id!(
     /// A session whose interpreter lives on between executions.
     SessionId,
     "session"

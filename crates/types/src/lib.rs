@@ -9,10 +9,16 @@ mod execution;
 mod id;
 mod language;
 mod limits;
+mod secret;
+mod server;
+mod tool;
 
 pub use error_code::ErrorCode;
 pub use event::{Event, OutputStream};
 pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, ToolCall};
-pub use id::{ExecutionId, IdError, SessionId, UserId};
+pub use id::{ExecutionId, IdError, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LimitError, Limits, Mechanism};
+pub use secret::Secret;
+pub use server::{Scope, ServerSpec, Transport};
+pub use tool::{Content, Decision, Tool, ToolHints, ToolResult};
