@@ -2,10 +2,11 @@
 
 use crate::environment;
 use crate::status::Status;
-use crate::wiring::{Sandboxes, engine, native};
+use crate::wiring::{Sandboxes, engine, native_for_one};
 use anyhow::Context;
 use clap::Args;
 use coracle_engine::Request;
+use coracle_sandbox::ForkedLauncher;
 use coracle_types::{Event, Execution, Language, Limits, OutputStream, SessionId, UserId};
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -74,12 +75,14 @@ pub(crate) fn run(arguments: ExecArguments) -> anyhow::Result<Status> {
             return Ok(Status::Usage);
         }
     };
+    // Before there is a thread.
+    let launcher = coracle_sandbox::fork_launcher().context("start the launcher")?;
     // One thread is enough for one execution, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(execute(arguments, code))
+    runtime.block_on(execute(arguments, code, launcher))
 }
 
-async fn execute(arguments: ExecArguments, code: String) -> anyhow::Result<Status> {
+async fn execute(arguments: ExecArguments, code: String, launcher: ForkedLauncher) -> anyhow::Result<Status> {
     let limits = Limits { wall_ms: arguments.timeout, memory_mb: arguments.memory, ..Limits::default() };
     let sandboxes = Sandboxes {
         pool: 0,
@@ -90,7 +93,7 @@ async fn execute(arguments: ExecArguments, code: String) -> anyhow::Result<Statu
     // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
     tokio::spawn(cancel_on_signal(Signals::listen().context("listen for signals")?, cancel.clone()));
-    let engine = engine(native(&sandboxes)?)?;
+    let engine = engine(native_for_one(&sandboxes, launcher)?)?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
     let own_workspace = arguments.workspace.is_none();

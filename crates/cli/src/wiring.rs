@@ -3,7 +3,7 @@
 use crate::environment;
 use anyhow::Context;
 use coracle_engine::{Engine, EngineConfig};
-use coracle_sandbox::{NativeBackend, NativeConfig};
+use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig};
 use coracle_types::Limits;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,16 @@ pub(crate) struct Sandboxes {
 
 /// The native backend as the environment says.
 pub(crate) fn native(sandboxes: &Sandboxes) -> anyhow::Result<Arc<NativeBackend>> {
-    Ok(Arc::new(NativeBackend::new(NativeConfig {
+    Ok(Arc::new(NativeBackend::new(native_config(sandboxes)?)))
+}
+
+/// The same for one command, whose launcher was forked at its start.
+pub(crate) fn native_for_one(sandboxes: &Sandboxes, launcher: ForkedLauncher) -> anyhow::Result<Arc<NativeBackend>> {
+    Ok(Arc::new(NativeBackend::with_launcher(native_config(sandboxes)?, launcher)))
+}
+
+fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
+    Ok(NativeConfig {
         home: environment::home()?,
         launcher: std::env::current_exe().context("find this program")?,
         python: environment::python(),
@@ -34,7 +43,7 @@ pub(crate) fn native(sandboxes: &Sandboxes) -> anyhow::Result<Arc<NativeBackend>
         preload: sandboxes.preload,
         require_full_isolation: sandboxes.require_full_isolation,
         limits: sandboxes.limits.clone(),
-    })))
+    })
 }
 
 /// An engine on a backend.

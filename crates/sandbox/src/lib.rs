@@ -10,4 +10,6 @@ mod backend;
 mod native;
 
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
-pub use native::{LAUNCHER_ARGUMENT, NativeBackend, NativeConfig, NativeReport, PythonError, launcher_main};
+pub use native::{
+    ForkedLauncher, LAUNCHER_ARGUMENT, NativeBackend, NativeConfig, NativeReport, PythonError, fork_launcher, launcher_main,
+};

@@ -12,11 +12,12 @@ mod link;
 mod messages;
 mod output;
 mod pool;
+mod process;
 mod python;
 mod sandbox;
 mod watch;
 
-pub use launcher::launcher_main;
+pub use launcher::{ForkedLauncher, fork_launcher, launcher_main};
 pub use python::PythonError;
 
 use crate::{Backend, Sandbox, SandboxError, Spec};
@@ -29,7 +30,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 
 /// The argument that makes a program which embeds this crate the launcher: it must then call [`launcher_main`].
@@ -59,8 +60,8 @@ pub struct NativeConfig {
 pub struct NativeReport {
     /// The interpreter.
     pub python: PathBuf,
-    /// Its version.
-    pub python_version: [u32; 3],
+    /// Its version, if it has been asked.
+    pub python_version: Option<[u32; 3]>,
     /// `root` or `ordinary`.
     pub privilege: String,
     /// The host's user id that code runs as.
@@ -117,6 +118,8 @@ impl NativeReport {
 pub struct NativeBackend {
     config: NativeConfig,
     disk: Arc<disk::Ledger>,
+    /// For the first sandbox, if there is one.
+    forked: std::sync::Mutex<Option<ForkedLauncher>>,
     running: Mutex<Option<Arc<Running>>>,
 }
 
@@ -138,11 +141,18 @@ impl Drop for Running {
 impl NativeBackend {
     /// Nothing is started yet.
     pub fn new(config: NativeConfig) -> Self {
-        Self { config, disk: Arc::default(), running: Mutex::new(None) }
+        Self { config, disk: Arc::default(), forked: std::sync::Mutex::default(), running: Mutex::new(None) }
+    }
+
+    /// For few sandboxes, made by a launcher that was forked at the start: sooner there, but slower for many.
+    pub fn with_launcher(config: NativeConfig, forked: ForkedLauncher) -> Self {
+        Self { forked: std::sync::Mutex::new(Some(forked)), ..Self::new(config) }
     }
 
     /// Starts the launcher if it is not running, and says what it found.
     pub async fn report(&self) -> Result<NativeReport, SandboxError> {
+        // One for few sandboxes finds out with the first of them.
+        drop(self.take_forked());
         let running = self.running().await?;
         let started = running.link.started().await?;
         Ok(report(&running.python, &started))
@@ -173,8 +183,14 @@ impl NativeBackend {
         Ok(running)
     }
 
+    fn take_forked(&self) -> Option<ForkedLauncher> {
+        self.forked.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn launch(&self) -> Result<Running, SandboxError> {
         let config = &self.config;
+        // What is enforced must be known before there is a sandbox, if it decides whether there is to be one.
+        let forked = self.take_forked().filter(|_| !config.require_full_isolation);
         let python = python::find(config.python.as_deref())?;
         let in_home =
             |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
@@ -187,12 +203,16 @@ impl NativeBackend {
             python: python.path.clone(),
             python_folders: python.folders,
             preload: config.preload,
-            one_shot: config.pool == 0 && !config.preload,
+            alone: forked.is_some(),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
             processes: config.limits.processes,
         };
-        let link = Link::start(&config.launcher, &start, instance).map_err(|error| {
+        let link = match forked {
+            Some(forked) => Link::adopt(forked, &start, instance),
+            None => Link::start(&config.launcher, &start, instance),
+        };
+        let link = link.map_err(|error| {
             SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display()))
         })?;
         let pool = Pool::start(Arc::clone(&link), config.pool);
@@ -301,7 +321,7 @@ mod tests {
         ] {
             let report = NativeReport {
                 python: "/usr/bin/python3".into(),
-                python_version: [3, 12, 0],
+                python_version: Some([3, 12, 0]),
                 privilege: "root".to_owned(),
                 host_uid: 61042,
                 landlock_abi: 1,

@@ -94,7 +94,7 @@ pub(super) struct Outside {
 
 pub(super) fn python(report: &NativeReport, probe: &Probe) -> Check {
     let version: Vec<String> = probe.python.version.iter().map(u32::to_string).collect();
-    let same = probe.python.version == report.python_version;
+    let same = report.python_version.is_some_and(|version| probe.python.version == version);
     let path = report.python.display();
     let detail = format!("{} ({path}, {} inside)", version.join("."), probe.python.executable);
     Check::new("python", Outcome::must(same), detail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 
 from coracle_guest import calls, channel, interpreter, reserve, sources, streams
@@ -20,6 +21,14 @@ _NO_MEMORY = {
 
 _FRAME_ROOM = 64 * 1024
 """What a `done` frame may need besides its result."""
+
+
+PROTOCOL = 1
+
+
+def ready() -> dict[str, Any]:
+    """The frame that says that a sandbox waits."""
+    return {"type": "ready", "protocol": PROTOCOL, "runtime": "python {}.{}.{}".format(*sys.version_info[:3])}
 
 
 def warm(output: streams.Streams | None = None) -> None:

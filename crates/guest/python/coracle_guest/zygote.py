@@ -16,13 +16,11 @@ import sys
 
 import _socket
 
-from coracle_guest import agent, channel, confine
+from coracle_guest import agent, channel, confine, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
-
-PROTOCOL = 1
 
 # Where the launcher's socket is when this program starts, and where a child finds its channel.
 CONTROL = 3
@@ -38,11 +36,10 @@ def main() -> None:
     """Serves the launcher until it goes away."""
     control = _socket.socket(fileno=CONTROL)
     config = channel.loads(control.recv(_CONFIG_BYTES).decode())
-    sys.path[:] = _path()
+    sys.path[:] = paths.search()
     if config["preload"]:
         _preload()
-    runtime = "python {}.{}.{}".format(*sys.version_info[:3])
-    ready = channel.frame({"type": "ready", "protocol": PROTOCOL, "runtime": runtime})
+    ready = channel.frame(agent.ready())
     confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
     # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
     os.dup2(2, 1)
@@ -119,19 +116,6 @@ def _report(failure: confine.StepFailed) -> NoReturn:
         channel.send(CHANNEL, {"type": "failed", "step": failure.step, "errno": failure.errno})
     finally:
         os._exit(EXIT_BROKEN)
-
-
-def _path() -> list[str]:
-    """The standard library, Coracle's own packages, the installed ones, and the workspace last: a planted `json.py`
-    changes nothing."""
-    version = "python{}.{}".format(*sys.version_info[:2])
-    installed = [
-        f"{sys.prefix}/lib/{version}/site-packages",
-        f"/usr/local/lib/{version}/dist-packages",
-        "/usr/lib/python3/dist-packages",
-    ]
-    library = [folder for folder in sys.path if folder != "/coracle"]
-    return [*library, "/coracle", *(folder for folder in installed if os.path.isdir(folder)), "/workspace"]
 
 
 def _preload() -> None:

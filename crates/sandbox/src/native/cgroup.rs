@@ -141,13 +141,6 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Whether a process is in a group.
-    pub(crate) fn holds(&self, group: &Group, pid: u32) -> bool {
-        let pid = pid.to_string();
-        fs::read_to_string(self.layout.file(&group.name, PROCESSES))
-            .is_ok_and(|list| list.lines().any(|line| line == pid))
-    }
-
     /// Moves a process into a group.
     pub(crate) fn add(&self, group: &Group, pid: u32) -> io::Result<()> {
         fs::write(self.layout.file(&group.name, PROCESSES), pid.to_string())

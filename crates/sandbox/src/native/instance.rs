@@ -31,9 +31,7 @@ impl Instance {
         fs::DirBuilder::new().mode(0o700).create(&dir)?;
         let lock = File::create(dir.join(LOCK))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        for folder in ["root", "artifacts"] {
-            fs::create_dir(dir.join(folder))?;
-        }
+        fs::create_dir(dir.join("artifacts"))?;
         Ok(Self { id, dir, lock })
     }
 

@@ -7,6 +7,7 @@
 //! Trust boundary: holds the most rights of all. It reads what the server says and, of the guest's side, only what the
 //! zygote says, which runs no foreign code.
 
+mod alone;
 mod confinement;
 mod folders;
 mod id_map;
@@ -21,6 +22,10 @@ mod zygote;
 
 use super::messages::{self, Say, Start};
 use rustix::io::Errno;
+use super::process::Process;
+use kernel::Forked;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
@@ -57,17 +62,60 @@ pub fn launcher_main() -> ExitCode {
     }
 }
 
+/// A launcher that was forked before there were threads, for the sandbox of one command.
+#[derive(Debug)]
+pub struct ForkedLauncher {
+    pub(super) socket: OwnedFd,
+    pub(super) process: Process,
+}
+
+/// Forks a launcher: sooner than starting the program again. The process must have one thread.
+pub fn fork_launcher() -> std::io::Result<ForkedLauncher> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(std::io::Error::other("a process with threads cannot fork a launcher"));
+    }
+    let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    match kernel::fork_into(0)? {
+        Forked::Parent(pid, pidfd) => Ok(ForkedLauncher { socket, process: Process { pid, pidfd } }),
+        Forked::Child => {
+            drop(socket);
+            // A panic must not go on in the frames of what this process is a copy of.
+            let outcome = std::panic::catch_unwind(move || part().and_then(|()| serve(&theirs)));
+            kernel::exit_now(i32::from(!matches!(outcome, Ok(Ok(())))))
+        }
+    }
+}
+
+/// Leaves what belongs to the process that it is a copy of: its terminal's signals, its input and output.
+fn part() -> Result<(), LaunchError> {
+    let step = |errno| LaunchError::step("part from the server", errno);
+    rustix::process::setpgid(None, None).map_err(step)?;
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null");
+    let null = null.map_err(|error| LaunchError::io("open /dev/null", &error))?;
+    rustix::stdio::dup2_stdin(&null).map_err(step)?;
+    rustix::stdio::dup2_stdout(&null).map_err(step)?;
+    std::env::set_current_dir("/").map_err(|error| LaunchError::io("enter /", &error))
+}
+
 fn run() -> Result<(), LaunchError> {
     // The server gives its socket as standard input; nothing else must read from it.
     let server: OwnedFd = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)
         .map_err(|errno| LaunchError::step("take the server's socket", errno))?;
     let null = std::fs::File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
     rustix::stdio::dup2_stdin(&null).map_err(|errno| LaunchError::step("close standard input", errno))?;
+    serve(&server)
+}
+
+fn serve(server: &OwnedFd) -> Result<(), LaunchError> {
     let received = messages::receive::<Start>(server.as_fd())
         .map_err(|error| LaunchError::io("read the first message", &error))?;
     let Some((start, lock)) = received else { return Ok(()) };
     let run_dir = start.run_dir.clone();
-    let outcome = serve::Launcher::new(start, server.as_fd()).and_then(serve::Launcher::serve);
+    let outcome = if start.alone {
+        alone::Alone::new(start, server.as_fd()).and_then(alone::Alone::serve)
+    } else {
+        serve::Launcher::new(start, server.as_fd()).and_then(serve::Launcher::serve)
+    };
     if let Err(error) = &outcome {
         // If the server is gone there is nobody to tell.
         let _ = messages::send(server.as_fd(), &Say::StartFailed { reason: error.to_string() }, &[]);

@@ -2,7 +2,9 @@
 
 use super::disk;
 use super::instance::Instance;
+use super::launcher::ForkedLauncher;
 use super::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
+use super::process::Process;
 use crate::{Cause, SandboxError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::HashMap;
@@ -10,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::Interest;
@@ -19,9 +21,6 @@ use tokio::sync::{oneshot, watch};
 
 /// How long the launcher gets to end by itself.
 const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(10);
-
-/// So many looks at a launcher that is about to end, before it is waited for with patience.
-const AT_ITS_LAST: usize = 2_000;
 
 /// A wait status and what the kernel counted.
 #[derive(Clone, Debug, Default)]
@@ -82,8 +81,7 @@ pub(super) struct Link {
     socket: UnixStream,
     book: Mutex<Book>,
     started: watch::Receiver<StartedState>,
-    launcher: Mutex<Child>,
-    launcher_pid: u32,
+    launcher: Process,
     instance: Instance,
     /// True when the launcher is gone and everything of it removed.
     gone: watch::Receiver<bool>,
@@ -97,23 +95,33 @@ pub(super) struct Preparing {
 }
 
 impl Link {
+    /// Starts `program` as the launcher.
     pub(super) fn start(program: &Path, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
         let (ours, launcher) = match spawn(program, start, &instance) {
             // A Ctrl-C met the new process before it was in a group of its own. It does not come twice.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => spawn(program, start, &instance)?,
             other => other?,
         };
+        Self::join(ours, launcher, instance)
+    }
+
+    /// Takes a launcher that waits to be told what it needs to know.
+    pub(super) fn adopt(forked: ForkedLauncher, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
+        let ForkedLauncher { socket, process } = forked;
+        messages::send(socket.as_fd(), start, &[instance.lock.as_fd()])?;
+        Self::join(socket, process, instance)
+    }
+
+    fn join(ours: OwnedFd, launcher: Process, instance: Instance) -> io::Result<Arc<Self>> {
         rustix::io::ioctl_fionbio(&ours, true)?;
         let (say_started, started) = watch::channel(None);
         let book = Mutex::new(Book { slots: HashMap::new(), next: 1, lost: false });
-        let launcher_pid = launcher.id();
         let (say_gone, gone) = watch::channel(false);
         let link = Arc::new(Self {
             socket: UnixStream::from_std(ours.into())?,
             book,
             started,
-            launcher: Mutex::new(launcher),
-            launcher_pid,
+            launcher,
             instance,
             gone,
         });
@@ -131,7 +139,7 @@ impl Link {
     }
 
     pub(super) fn launcher_pid(&self) -> u32 {
-        self.launcher_pid
+        self.launcher.pid
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -265,50 +273,22 @@ impl Link {
         let _ = self.gone.clone().wait_for(|gone| *gone).await;
     }
 
-    /// Waits for the launcher's process, which has closed its socket and is about to end; kills it if it does not.
-    async fn reap(&self, patience: Duration) {
-        // A runtime's shortest sleep is longer than the end of a process takes.
-        for _ in 0..AT_ITS_LAST {
-            if self.has_ended(false) {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-        let deadline = tokio::time::Instant::now() + patience;
-        while !self.has_ended(tokio::time::Instant::now() >= deadline) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-
-    /// Whether its process is gone; if it must be, it is killed.
-    fn has_ended(&self, must: bool) -> bool {
-        let mut launcher = self.launcher.lock().unwrap_or_else(PoisonError::into_inner);
-        match launcher.try_wait() {
-            Ok(None) if must => {
-                tracing::warn!(pid = self.launcher_pid, "the launcher does not end and is killed");
-                let _ = launcher.kill();
-                let _ = launcher.wait();
-                true
-            }
-            Ok(None) => false,
-            _ => true,
-        }
-    }
-
     /// Waits for the launcher and removes what it left if it was killed: the kernel has ended its zygote and all
     /// sandboxes with it.
-    async fn clean_up(&self) {
-        self.reap(LAUNCHER_ENDS_WITHIN).await;
-        let dir = self.instance.dir.clone();
-        if dir.exists() {
-            // If the runtime is going down there is nobody left to do it; the next start will.
-            let _ = tokio::task::spawn_blocking(move || Instance::remove(&dir)).await;
-        }
+    async fn clean_up(self: Arc<Self>) {
+        let cleaning = tokio::task::spawn_blocking(move || {
+            self.launcher.wait(LAUNCHER_ENDS_WITHIN);
+            if self.instance.dir.exists() {
+                Instance::remove(&self.instance.dir);
+            }
+        });
+        // If the runtime is going down there is nobody left to do it; the next start will.
+        let _ = cleaning.await;
     }
 }
 
 /// A launcher that has been told what it needs to know, and our end of its socket.
-fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(OwnedFd, Child)> {
+fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(OwnedFd, Process)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let mut launcher = Command::new(program)
         .arg(super::LAUNCHER_ARGUMENT)
@@ -320,7 +300,7 @@ fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(Owne
         .stdout(Stdio::null())
         .spawn()?;
     match messages::send(ours.as_fd(), start, &[instance.lock.as_fd()]) {
-        Ok(()) => Ok((ours, launcher)),
+        Ok(()) => Ok((ours, Process::of(&launcher)?)),
         Err(error) => {
             // Its socket is closed: it is gone, or ends.
             let _ = launcher.kill();

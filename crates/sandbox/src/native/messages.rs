@@ -35,8 +35,8 @@ pub(crate) struct Start {
     pub(crate) python_folders: Vec<PathBuf>,
     /// Import what a long-lived server wants to have imported.
     pub(crate) preload: bool,
-    /// There will be one sandbox, as soon as it can be had.
-    pub(crate) one_shot: bool,
+    /// There will be few sandboxes, each wanted at once: no zygote is made.
+    pub(crate) alone: bool,
     pub(crate) tmp_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
@@ -109,7 +109,8 @@ pub(crate) enum Say {
 /// What the launcher found out by trying.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
-    pub(crate) python_version: [u32; 3],
+    /// What the zygote said; without one nobody has asked.
+    pub(crate) python_version: Option<[u32; 3]>,
     /// `root` or `ordinary`.
     pub(crate) privilege: String,
     pub(crate) landlock_abi: u32,

@@ -4,8 +4,11 @@
 //! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is one.
 
 use super::plan::{Arg, Offset, Plan};
+use super::root::ProcMount;
 use super::{landlock, seccomp};
 use crate::native::messages::RLIMITS;
+use rustix::mount::MountFlags;
+use std::ffi::CStr;
 use Arg::{Bytes, Parameter, Result as Kept, Value};
 
 /// Who the code is inside a sandbox.
@@ -23,6 +26,23 @@ pub(super) enum Proc {
     /// The kernel refuses a mount here (inside Docker): an empty folder.
     Empty,
 }
+
+impl Proc {
+    /// The zygote sees its own whole, to set its children up.
+    pub(super) fn of_zygote(self) -> Option<ProcMount> {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        (self == Self::Own).then_some(ProcMount { flags, options: c"" })
+    }
+
+    /// A sandbox without a zygote has it as all sandboxes have.
+    pub(super) fn of_sandbox(self) -> Option<ProcMount> {
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+        (self == Self::Own).then_some(ProcMount { flags, options: PROC_OPTIONS })
+    }
+}
+
+/// Processes only: nothing of the machine.
+const PROC_OPTIONS: &CStr = c"subset=pid";
 
 /// How the memory of a sandbox is added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +68,6 @@ pub(super) struct Settings {
     pub(super) readable: Vec<String>,
     /// Zero: the kernel has no Landlock.
     pub(super) landlock_abi: u32,
-    /// The zygote is in the child's cgroup, and must not be the one that is ended when memory runs out.
-    pub(super) shares_group: bool,
     /// Who counts memory that belongs to no process.
     pub(super) memory: MemoryCount,
 }
@@ -61,32 +79,42 @@ const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 /// but for one: at 1 byte there is no dump of any kind.
 const NO_CORE: u64 = 1;
 
-/// The highest score: whoever has it is ended first.
-const FIRST_TO_GO: &str = "1000";
-
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
     write_file(&mut plan, "/proc/self/setgroups", "deny");
     write_file(&mut plan, "/proc/self/uid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_uid));
     write_file(&mut plan, "/proc/self/gid_map", &format!("{INSIDE_ID} {} 1\n", settings.outer_gid));
-    if settings.shares_group {
-        write_file(&mut plan, "/proc/self/oom_score_adj", FIRST_TO_GO);
-    }
     let plain = libc::MS_NOSUID | libc::MS_NODEV;
     match settings.proc {
-        Proc::Own => mount(&mut plan, "proc", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "subset=pid"),
+        Proc::Own => {
+            let options = PROC_OPTIONS.to_str().unwrap_or_default();
+            mount(&mut plan, "proc", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, options);
+        }
         Proc::Empty => {
             mount(&mut plan, "tmpfs", "/proc", plain | libc::MS_NOEXEC | libc::MS_RDONLY, "size=4k,mode=0555");
         }
     }
+    settle(&mut plan, settings);
+    plan
+}
+
+/// The same for a sandbox without a zygote, whose ids and `/proc` the launcher has seen to.
+pub(super) fn settling(settings: &Settings) -> Plan {
+    let mut plan = Plan::default();
+    settle(&mut plan, settings);
+    plan
+}
+
+fn settle(plan: &mut Plan, settings: &Settings) {
+    let plain = libc::MS_NOSUID | libc::MS_NODEV;
     let tmp = format!("size={},nr_inodes={},mode=0700", settings.tmp_bytes, settings.tmp_inodes);
-    mount(&mut plan, "tmpfs", "/tmp", plain, &tmp);
-    bind(&mut plan, Parameter(0), "/artifacts");
+    mount(plan, "tmpfs", "/tmp", plain, &tmp);
+    bind(plan, Parameter(0), "/artifacts");
     plan.call("close the mount of the artifacts", libc::SYS_close, &[Parameter(0)]);
     for (resource, most) in [(libc::RLIMIT_CORE, NO_CORE), (libc::RLIMIT_MSGQUEUE, 0), (libc::RLIMIT_MEMLOCK, 0)] {
         let value = plan.bytes(&[most.to_ne_bytes(), most.to_ne_bytes()].concat());
-        set_rlimit(&mut plan, resource, value);
+        set_rlimit(plan, resource, value);
     }
     for capability in 0..=settings.last_capability {
         let args = [Value(libc::PR_CAPBSET_DROP as u64), Value(capability)];
@@ -95,9 +123,8 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     plan.call("setsid", libc::SYS_setsid, &[]);
     plan.call("umask", libc::SYS_umask, &[Value(0o022)]);
     if settings.landlock_abi > 0 {
-        landlock::begin(&mut plan, settings.landlock_abi, &settings.readable);
+        landlock::begin(plan, settings.landlock_abi, &settings.readable);
     }
-    plan
 }
 
 /// The workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the workspace,

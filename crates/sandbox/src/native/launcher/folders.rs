@@ -30,16 +30,21 @@ impl Folders {
 
     /// An empty folder named after the sandbox, and a mount of it.
     pub(super) fn take(&mut self, slot: Slot) -> Result<OwnedFd, LaunchError> {
+        root::user_folder(&self.make(slot)?)
+    }
+
+    /// An empty folder named after the sandbox.
+    pub(super) fn make(&mut self, slot: Slot) -> Result<PathBuf, LaunchError> {
         let folder = self.base.join(slot.to_string());
         let made = match self.free.pop() {
             Some(used) => fs::rename(used, &folder),
-            None => self.make(&folder),
+            None => self.make_new(&folder),
         };
         made.map_err(|error| LaunchError::io(format!("make {}", folder.display()), &error))?;
-        root::user_folder(&folder)
+        Ok(folder)
     }
 
-    fn make(&self, folder: &Path) -> std::io::Result<()> {
+    fn make_new(&self, folder: &Path) -> std::io::Result<()> {
         fs::create_dir(folder)?;
         rustix::fs::chmod(folder, Mode::from_raw_mode(MODE))?;
         match self.owner {

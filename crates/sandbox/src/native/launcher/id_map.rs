@@ -1,6 +1,8 @@
 //! Id-mapped mounts: a folder of one host user shown as if the sandbox's user owned it, without changing a file.
 
-use super::LaunchError;
+use super::privilege::Privilege;
+use super::{LaunchError, root};
+use crate::native::messages::Bind;
 use super::kernel::{Forked, fork_into, map_ids};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,8 +16,21 @@ pub(super) struct IdMaps {
 }
 
 impl IdMaps {
+    /// The mount of a workspace, which must be the folder that the server looked at.
+    pub(super) fn workspace(&mut self, bind: &Bind, privilege: Privilege) -> Result<OwnedFd, LaunchError> {
+        let tree = root::user_folder(&bind.workspace)?;
+        let (device, inode, uid, gid) = root::identity(&tree)?;
+        if (device, inode) != (bind.device, bind.inode) {
+            return Err(LaunchError::other(bind.workspace.display().to_string(), "is not the folder that was checked"));
+        }
+        if privilege == Privilege::Root {
+            self.apply(&tree, (uid, gid), privilege.sandbox_ids())?;
+        }
+        Ok(tree)
+    }
+
     /// Shows `tree`, whose folder belongs to `owner`, as belonging to `shown`.
-    pub(super) fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), shown: (u32, u32)) -> Result<(), LaunchError> {
+    fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), shown: (u32, u32)) -> Result<(), LaunchError> {
         if owner == shown {
             return Ok(());
         }
@@ -40,8 +55,7 @@ fn mapping(inside: (u32, u32), outside: (u32, u32)) -> Result<File, LaunchError>
             let _ = rustix::io::read(&reader, &mut [0_u8]);
             super::kernel::exit_now(0)
         }
-        Forked::Parent(pidfd) => {
-            let pid = super::zygote::host_pid(&pidfd).map_err(io)?;
+        Forked::Parent(pid, pidfd) => {
             let made = (|| {
                 fs::write(format!("/proc/{pid}/uid_map"), format!("{} {} 1", inside.0, outside.0))?;
                 fs::write(format!("/proc/{pid}/gid_map"), format!("{} {} 1", inside.1, outside.1))?;

@@ -7,11 +7,11 @@ use seccompiler::sock_filter;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Who is who after [`fork_into`].
-pub(super) enum Forked {
+pub(crate) enum Forked {
     /// The new process.
     Child,
-    /// The old one, with a handle of the new one.
-    Parent(OwnedFd),
+    /// The old one, with the new one's process id and a handle of it.
+    Parent(u32, OwnedFd),
 }
 
 fn result(value: libc::c_long) -> Result<libc::c_long, Errno> {
@@ -23,7 +23,7 @@ fn last_errno() -> Errno {
 }
 
 /// Forks this process into new namespaces. Must be called by a process of one thread only.
-pub(super) fn fork_into(namespaces: i32) -> Result<Forked, Errno> {
+pub(crate) fn fork_into(namespaces: i32) -> Result<Forked, Errno> {
     let mut pidfd: libc::c_int = -1;
     let flags = namespaces | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without CLONE_VM and without a stack this is fork(2): the child goes on with a copy of this memory. The
@@ -32,8 +32,9 @@ pub(super) fn fork_into(namespaces: i32) -> Result<Forked, Errno> {
     if pid == 0 {
         return Ok(Forked::Child);
     }
+    let pid = u32::try_from(pid).map_err(|_| Errno::CHILD)?;
     // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
-    Ok(Forked::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) }))
+    Ok(Forked::Parent(pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 
 #[repr(C)]
@@ -100,9 +101,52 @@ pub(super) fn landlock_abi() -> u32 {
 }
 
 /// Ends this process without running anything of it.
-pub(super) fn exit_now(status: i32) -> ! {
+pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: never returns and touches no memory.
     unsafe { libc::_exit(status) }
+}
+
+/// One call of a plan.
+pub(super) fn call(number: i64, arguments: [u64; 6]) -> Result<i64, Errno> {
+    let [a, b, c, d, e, f] = arguments;
+    // SAFETY: plans are written by this launcher; their pointers are to bytes of the plan, which outlive the call.
+    result(unsafe { libc::syscall(number, a, b, c, d, e, f) })
+}
+
+/// What becomes of a descriptor when a program is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterExec {
+    Stays,
+    Closes,
+}
+
+/// Puts descriptors at fixed numbers and closes all others but `kept`, whose number is above them. For a process that
+/// is about to become another program: it must use nothing by its old number again, nor drop it.
+pub(super) fn arrange(fixed: &[(BorrowedFd<'_>, i32, AfterExec)], kept: BorrowedFd<'_>) -> Result<(), Errno> {
+    let kept = kept.as_raw_fd();
+    let mut copies = Vec::with_capacity(fixed.len());
+    for (descriptor, ..) in fixed {
+        copies.push(rustix::io::fcntl_dupfd_cloexec(descriptor, kept + 1)?);
+    }
+    for (copy, (_, number, after)) in copies.iter().zip(fixed) {
+        let flags = if *after == AfterExec::Closes { libc::O_CLOEXEC } else { 0 };
+        // SAFETY: whatever has this number belongs to a part of the launcher that this process no longer is.
+        result(unsafe { libc::dup3(copy.as_raw_fd(), *number, flags) }.into())?;
+    }
+    drop(copies);
+    let mut first = 0;
+    for number in fixed.iter().map(|(_, number, _)| *number).chain([kept]) {
+        if first < number {
+            close_between(first, number - 1)?;
+        }
+        first = number + 1;
+    }
+    close_between(first, i32::MAX)
+}
+
+fn close_between(first: i32, last: i32) -> Result<(), Errno> {
+    // SAFETY: as above.
+    result(unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) }).map(drop)
 }
 
 /// Makes `descriptor` the one that a program started now finds at `number`, beside its standard streams.

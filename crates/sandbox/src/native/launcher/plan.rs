@@ -3,6 +3,8 @@
 //! The launcher decides what is called; `native/confine.rs` of the guest makes the calls and knows nothing of their
 //! meaning. So the whole of the confinement is written, and can be read, in `confinement.rs` next door.
 
+use super::kernel::call;
+use rustix::io::Errno;
 use std::ffi::CString;
 
 /// An argument of a call.
@@ -130,6 +132,41 @@ impl Plan {
         }
     }
 
+    /// Makes the calls in this process, as `confine.rs` of the guest does in a fork of the zygote; the name of the step
+    /// that failed, and why.
+    pub(super) fn carry_out(&self, parameters: &[u64]) -> Result<(), (&str, Errno)> {
+        let mut blob = self.blob.clone();
+        let base = blob.as_mut_ptr() as u64;
+        for (at, target) in &self.pointers {
+            write_at(&mut blob, *at, &(base + *target as u64).to_ne_bytes()).map_err(|errno| ("pointers", errno))?;
+        }
+        for (at, parameter) in &self.fills {
+            let value = parameters.get(*parameter).ok_or(("parameters", Errno::INVAL))?;
+            write_at(&mut blob, *at, &value.to_ne_bytes()).map_err(|errno| ("parameters", errno))?;
+        }
+        let mut kept = vec![0; self.kept];
+        for step in &self.steps {
+            let failed = |errno| (step.name.as_str(), errno);
+            let mut arguments = [0; ARGUMENTS];
+            for (place, argument) in arguments.iter_mut().zip(&step.args) {
+                *place = match *argument {
+                    Arg::Value(value) => value,
+                    Arg::Bytes(Offset(at)) => base + at as u64,
+                    Arg::Result(Kept(index)) => *kept.get(index).ok_or(failed(Errno::INVAL))?,
+                    Arg::Parameter(index) => *parameters.get(index).ok_or(failed(Errno::INVAL))?,
+                };
+            }
+            let result = call(step.number, arguments).map_err(failed)?;
+            if let Some(place) = step.keep.and_then(|index| kept.get_mut(index)) {
+                *place = result as u64;
+            }
+            if let Some(at) = step.poke {
+                write_at(&mut blob, at, &(result as i32).to_ne_bytes()).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The names of the steps, and the plan as `confine.rs` of the guest reads it: three counts, the steps, the pointers,
     /// the fills, the bytes.
     pub(super) fn to_json(&self) -> serde_json::Value {
@@ -141,6 +178,12 @@ impl Plan {
         let names: Vec<&str> = self.steps.iter().map(|step| step.name.as_str()).collect();
         serde_json::json!({ "names": names, "plan": hex(&plan) })
     }
+}
+
+fn write_at(blob: &mut [u8], at: usize, bytes: &[u8]) -> Result<(), Errno> {
+    let place = blob.get_mut(at..at + bytes.len()).ok_or(Errno::INVAL)?;
+    place.copy_from_slice(bytes);
+    Ok(())
 }
 
 fn hex(bytes: &[u8]) -> String {

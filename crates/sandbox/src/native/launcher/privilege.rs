@@ -7,6 +7,7 @@ use rustix::process::{
 };
 use rustix::thread::UnshareFlags;
 use std::fs;
+use std::path::Path;
 
 /// Who sandboxes run as on the host when Coracle runs as root: an id that no distribution gives out.
 const SANDBOX_ID: u32 = 61_042;
@@ -40,11 +41,8 @@ impl Privilege {
 /// Enters a mount namespace where mounts may be made; for an ordinary user that takes a user namespace.
 pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
     if geteuid().is_root() && !is_mapped(SANDBOX_ID, &uid_map()) {
-        // Root of a user namespace of few ids, as in a rootless container: an ordinary user of the host, unless the host's
-        // root has mapped itself.
         if outside_of(0, &uid_map()) == Some(0) {
-            let cause = format!("user {SANDBOX_ID} is not mapped in this user namespace, and root is the host's");
-            return Err(LaunchError::other("leave root", cause));
+            return Err(unmapped());
         }
     } else if geteuid().is_root() {
         if unshare(UnshareFlags::NEWNS).is_ok() {
@@ -68,6 +66,31 @@ pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
     }
     receive_mounts()?;
     Ok(Privilege::Ordinary)
+}
+
+/// As whom sandboxes can be made without entering anything; rights that are of no use are given up.
+pub(super) fn find(guest_dir: &Path) -> Result<Privilege, LaunchError> {
+    if !geteuid().is_root() {
+        return Ok(Privilege::Ordinary);
+    }
+    if is_mapped(SANDBOX_ID, &uid_map()) {
+        // Found out by trying: root of a container often may not.
+        if super::root::detached(guest_dir).is_ok() {
+            rustix::thread::set_thread_groups(&[]).map_err(|errno| LaunchError::step("leave all groups", errno))?;
+            return Ok(Privilege::Root);
+        }
+        drop_root()?;
+    } else if outside_of(0, &uid_map()) == Some(0) {
+        return Err(unmapped());
+    }
+    Ok(Privilege::Ordinary)
+}
+
+/// Root of a user namespace of few ids, as in a rootless container, is an ordinary user of the host, unless the host's
+/// root has mapped itself.
+fn unmapped() -> LaunchError {
+    let cause = format!("user {SANDBOX_ID} is not mapped in this user namespace, and root is the host's");
+    LaunchError::other("leave root", cause)
 }
 
 fn uid_map() -> String {
@@ -108,6 +131,15 @@ pub(super) fn drop_root() -> Result<(), LaunchError> {
     rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(step)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(step)?;
     // Without this, /proc/self belongs to root and the maps of a user namespace cannot be written.
+    set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step)
+}
+
+/// In a new user namespace, where only the code's own id is mapped: becomes that.
+pub(super) fn become_inside(id: u32) -> Result<(), LaunchError> {
+    let (uid, gid) = (rustix::thread::Uid::from_raw(id), rustix::thread::Gid::from_raw(id));
+    let step = |errno| LaunchError::step("become the sandbox's user", errno);
+    rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(step)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(step)?;
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step)
 }
 

@@ -11,6 +11,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
     open_tree, unmount,
 };
+use std::ffi::CStr;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -92,14 +93,24 @@ pub(super) fn detached(path: &Path) -> Result<OwnedFd, LaunchError> {
         .map_err(|errno| LaunchError::step(format!("take the mount of {}", path.display()), errno))
 }
 
-/// Makes the tree and enters it. The caller is in a mount namespace of its own; `scratch` is an empty folder.
-pub(super) fn enter(shared: Vec<Shared>, proc: Proc, scratch: &Path) -> Result<(), LaunchError> {
+/// Where the tree is made, hiding what is there: a folder that every system has, so that none has to be made.
+const SCRATCH: &str = "/usr";
+
+/// How `/proc` is mounted while the tree is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProcMount {
+    pub(super) flags: MountFlags,
+    pub(super) options: &'static CStr,
+}
+
+/// Makes the tree and enters it. The caller is in a mount namespace of its own.
+pub(super) fn enter(shared: Vec<Shared>, proc: Option<ProcMount>) -> Result<(), LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(step("make mounts private"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", scratch, "tmpfs", flags, c"size=8m,mode=0755").map_err(step("mount the root"))?;
-    std::env::set_current_dir(scratch).map_err(|error| LaunchError::io("enter the root", &error))?;
+    mount("tmpfs", SCRATCH, "tmpfs", flags, c"size=8m,mode=0755").map_err(step("mount the root"))?;
+    std::env::set_current_dir(SCRATCH).map_err(|error| LaunchError::io("enter the root", &error))?;
     furnish().map_err(|error| LaunchError::io("furnish the root", &error))?;
     for Shared { tree, target, kind } in shared {
         match kind {
@@ -110,8 +121,8 @@ pub(super) fn enter(shared: Vec<Shared>, proc: Proc, scratch: &Path) -> Result<(
         move_mount(tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
             .map_err(|errno| LaunchError::step(format!("bind /{}", target.display()), errno))?;
     }
-    if proc == Proc::Own {
-        mount("proc", "proc", "proc", flags | MountFlags::NOEXEC, c"").map_err(step(MOUNT_PROC))?;
+    if let Some(ProcMount { flags, options }) = proc {
+        mount("proc", "proc", "proc", flags, options).map_err(step(MOUNT_PROC))?;
     }
     rustix::process::pivot_root(".", ".").map_err(step("pivot_root"))?;
     unmount(".", UnmountFlags::DETACH).map_err(step("leave the old root"))?;

@@ -3,7 +3,7 @@
 use super::confinement::{MemoryCount, Proc, Settings};
 use super::folders::Folders;
 use super::id_map::IdMaps;
-use super::kernel::{self, Forked};
+use super::kernel;
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
 use super::{LaunchError, root};
@@ -43,18 +43,9 @@ pub(super) struct Launcher<'a> {
     zygote: Option<Zygote>,
     /// The zygote has said hello.
     warm: bool,
-    /// The group that the zygote is in, for the next child alone.
-    cradle: Option<Cradle>,
     queue: VecDeque<Order>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
-}
-
-/// A group that the zygote is being moved to.
-struct Cradle {
-    group: Group,
-    /// The process that does it, until it has been waited for.
-    mover: Option<OwnedFd>,
 }
 
 /// A sandbox that is to be made.
@@ -86,30 +77,51 @@ struct Sandbox {
     group: Option<Group>,
 }
 
+/// The cgroups of this machine, found out by trying.
+pub(super) fn cgroups(start: &Start) -> Result<Cgroups, String> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let (membership, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
+    let limits = GroupLimits { memory_bytes: start.memory_bytes, processes: start.processes };
+    Cgroups::open(&start.instance, &start.run_dir, (&membership, &mounts), limits)
+}
+
+/// What sandboxes of this launcher depend on.
+pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount) -> Settings {
+    let (outer_uid, outer_gid) = privilege.sandbox_ids();
+    let last_capability = fs::read_to_string("/proc/sys/kernel/cap_last_cap").ok();
+    Settings {
+        outer_uid,
+        outer_gid,
+        tmp_bytes: start.tmp_bytes,
+        tmp_inodes: TMP_INODES,
+        proc: Proc::Own,
+        last_capability: last_capability.and_then(|text| text.trim().parse().ok()).unwrap_or(OLDEST_LAST_CAPABILITY),
+        readable: root::readable(&start.python_folders),
+        landlock_abi: kernel::landlock_abi(),
+        memory,
+    }
+}
+
+/// The values of [`RLIMITS`](crate::native::messages::RLIMITS). Without a cgroup each process has the limit of the tree,
+/// and a watch adds them up.
+pub(super) fn parameters(bind: &Bind, memory: MemoryCount) -> [u64; RLIMITS.len()] {
+    let data = match memory {
+        MemoryCount::Kernel => u64::MAX,
+        MemoryCount::Processes => bind.memory_bytes,
+    };
+    [data, bind.processes, bind.open_files, bind.file_bytes]
+}
+
 impl<'a> Launcher<'a> {
     pub(super) fn new(start: Start, server: BorrowedFd<'a>) -> Result<Self, LaunchError> {
         privilege::raise_open_files();
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let (membership, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
-        let limits = GroupLimits { memory_bytes: start.memory_bytes, processes: start.processes };
-        let cgroups = Cgroups::open(&start.instance, &start.run_dir, (&membership, &mounts), limits);
+        let cgroups = cgroups(&start);
         let privilege = privilege::enter_mount_namespace()?;
-        let (outer_uid, outer_gid) = privilege.sandbox_ids();
-        let settings = Settings {
-            outer_uid,
-            outer_gid,
-            tmp_bytes: start.tmp_bytes,
-            tmp_inodes: TMP_INODES,
-            proc: Proc::Own,
-            last_capability: read("/proc/sys/kernel/cap_last_cap").trim().parse().unwrap_or(OLDEST_LAST_CAPABILITY),
-            readable: root::readable(&start.python_folders),
-            landlock_abi: kernel::landlock_abi(),
-            shares_group: start.one_shot,
-            memory: if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes },
-        };
+        let memory = if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes };
+        let settings = settings(&start, privilege, memory);
         let zygote = Zygote::start(&start, &settings, privilege)?;
-        let folders = Folders::new(&start.run_dir, (privilege == Privilege::Root).then_some((outer_uid, outer_gid)));
-        let mut launcher = Self {
+        let folders = Folders::new(&start.run_dir, (privilege == Privilege::Root).then(|| privilege.sandbox_ids()));
+        Ok(Self {
             server,
             start,
             privilege,
@@ -119,33 +131,10 @@ impl<'a> Launcher<'a> {
             folders,
             zygote: Some(zygote),
             warm: false,
-            cradle: None,
             queue: VecDeque::new(),
             forking: HashMap::new(),
             sandboxes: HashMap::new(),
-        };
-        if launcher.start.one_shot {
-            launcher.rock();
-        }
-        Ok(launcher)
-    }
-
-    /// Moves the zygote into the group of its first child, which is then born there. Moving a process takes
-    /// milliseconds on a machine at rest: another process does it while Python starts.
-    fn rock(&mut self) {
-        let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
-        let (Ok(cgroups), Some(zygote)) = (&mut self.cgroups, &self.zygote) else { return };
-        let Ok(group) = cgroups.take(limits) else { return };
-        match kernel::fork_into(0) {
-            Ok(Forked::Child) => {
-                let moved = host_pid(&zygote.pidfd).and_then(|pid| cgroups.add(&group, pid));
-                kernel::exit_now(i32::from(moved.is_err()))
-            }
-            Ok(Forked::Parent(mover)) => self.cradle = Some(Cradle { group, mover: Some(mover) }),
-            Err(_) => {
-                cgroups.give_back(group);
-            }
-        }
+        })
     }
 
     /// Until the server is gone.
@@ -193,7 +182,7 @@ impl<'a> Launcher<'a> {
             Ask::Prepare { slot, rehearse, bind } => {
                 // While Python starts there is time; later the zygote should not wait for it.
                 let now = !self.warm;
-                let binding = bind.map(|bind| Binding { tree: now.then(|| self.tree_of(&bind)), bind });
+                let binding = bind.map(|bind| Binding { tree: now.then(|| self.id_maps.workspace(&bind, self.privilege)), bind });
                 self.queue.push_back(Order { slot, rehearse, binding });
             }
             Ask::Bind { slot, bind } => self.bind(slot, Binding { bind, tree: None })?,
@@ -227,7 +216,7 @@ impl<'a> Launcher<'a> {
                 self.warm = true;
                 let (host_uid, _) = self.privilege.sandbox_ids();
                 let started = Started {
-                    python_version: version,
+                    python_version: Some(version),
                     privilege: self.privilege.name().to_owned(),
                     landlock_abi: self.settings.landlock_abi,
                     cgroup: self.cgroups.as_ref().map(Cgroups::kind).map_err(Clone::clone),
@@ -269,12 +258,6 @@ impl<'a> Launcher<'a> {
     /// Puts a new child into a group of its own, where there are groups.
     fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
         let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
-        if let Some(Cradle { group, .. }) = self.cradle.take() {
-            // Born there, if all went well; the limits must hold in any case.
-            let there = host_pid(pidfd)
-                .and_then(|pid| if cgroups.holds(&group, pid) { Ok(()) } else { cgroups.add(&group, pid) });
-            return there.map(|()| Some(group)).map_err(|error| format!("move the sandbox into its cgroup: {error}"));
-        }
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
         let added = host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
@@ -349,16 +332,11 @@ impl<'a> Launcher<'a> {
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let artifacts = self.folders.take(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_socket, &artifacts].map(AsFd::as_fd);
-        if let Some(mover) = self.cradle.as_mut().and_then(|cradle| cradle.mover.take()) {
-            // A child that is born before the zygote has been moved is born in the wrong place.
-            waitid(WaitId::PidFd(mover.as_fd()), WaitIdOptions::EXITED)
-                .map_err(|errno| LaunchError::step("move the zygote into a cgroup", errno))?;
-        }
         let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
         messages::send(zygote.control.as_fd(), &request, &fds)
             .map_err(|error| LaunchError::io("talk to the zygote", &error))?;
         if let Some(Binding { bind, tree: tree @ None }) = &mut binding {
-            *tree = Some(self.tree_of(bind));
+            *tree = Some(self.id_maps.workspace(bind, self.privilege));
         }
         self.forking.insert(slot, Ends { channel, stdout, stderr, socket, binding });
         Ok(())
@@ -366,24 +344,11 @@ impl<'a> Launcher<'a> {
 
     /// Gives a sandbox its workspace, or tells why not.
     fn bind(&mut self, slot: Slot, Binding { bind, tree }: Binding) -> Result<(), LaunchError> {
-        let tree = tree.unwrap_or_else(|| self.tree_of(&bind));
+        let tree = tree.unwrap_or_else(|| self.id_maps.workspace(&bind, self.privilege));
         match tree.and_then(|tree| self.hand_over(slot, &bind, &tree)) {
             Ok(()) => Ok(()),
             Err(error) => self.say(&Say::BindFailed { slot, reason: error.to_string() }, &[]),
         }
-    }
-
-    /// The mount of a workspace, which must be the folder that the server looked at.
-    fn tree_of(&mut self, bind: &Bind) -> Result<OwnedFd, LaunchError> {
-        let tree = root::user_folder(&bind.workspace)?;
-        let (device, inode, uid, gid) = root::identity(&tree)?;
-        if (device, inode) != (bind.device, bind.inode) {
-            return Err(LaunchError::other(bind.workspace.display().to_string(), "is not the folder that was checked"));
-        }
-        if self.privilege == Privilege::Root {
-            self.id_maps.apply(&tree, (uid, gid), self.privilege.sandbox_ids())?;
-        }
-        Ok(tree)
     }
 
     fn hand_over(&mut self, slot: Slot, bind: &Bind, tree: &OwnedFd) -> Result<(), LaunchError> {
@@ -393,9 +358,7 @@ impl<'a> Launcher<'a> {
             cgroups.limit(group, limits).map_err(|error| LaunchError::io("set the limits of the sandbox", &error))?;
         }
         let Some(binding) = sandbox.binding.take() else { return Ok(()) };
-        // Without a cgroup each process has the limit of the tree, and a watch adds them up.
-        let memory = if self.cgroups.is_ok() { u64::MAX } else { bind.memory_bytes };
-        let limits: [u64; RLIMITS.len()] = [memory, bind.processes, bind.open_files, bind.file_bytes];
+        let limits = parameters(bind, self.settings.memory);
         let message: Vec<u8> = limits.iter().flat_map(|value| value.to_ne_bytes()).collect();
         messages::send_bytes(binding.as_fd(), &message, &[tree.as_fd()])
             .map_err(|error| LaunchError::io("give the workspace to the sandbox", &error))

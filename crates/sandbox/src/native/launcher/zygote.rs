@@ -37,7 +37,8 @@ pub(super) enum FromZygote {
     Exited { slot: Slot, status: i32 },
 }
 
-const NAMESPACES: i32 = libc::CLONE_NEWPID
+/// What the zygote has to itself; sandboxes share the last four with it.
+pub(super) const NAMESPACES: i32 = libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWIPC
@@ -48,7 +49,7 @@ const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest 
 
 /// The whole environment of code in a sandbox. One thread for the numeric libraries: a process with threads cannot enter
 /// a user namespace, and a sandbox has few processors.
-const ENVIRONMENT: [(&str, &str); 12] = [
+pub(super) const ENVIRONMENT: [(&str, &str); 12] = [
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/tmp"),
     ("USER", "coderunner"),
@@ -85,7 +86,7 @@ impl Zygote {
         let (complaints, stderr) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(step("make a pipe"))?;
         let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
-            Forked::Parent(pidfd) => pidfd,
+            Forked::Parent(_, pidfd) => pidfd,
             Forked::Child => {
                 let ready = set_up(start, settings.proc, privilege, shared, &filters, &theirs, &stderr);
                 let error = match ready {
@@ -132,11 +133,8 @@ fn set_up(
     stderr: &OwnedFd,
 ) -> Result<Command, LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-    rustix::system::sethostname(b"coracle").map_err(step("set the host name"))?;
-    rustix::system::setdomainname(NO_DOMAIN).map_err(step("set the domain name"))?;
-    // Not fatal: the score only says who goes first.
-    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
-    root::enter(shared, proc, &start.run_dir.join("root"))?;
+    name_yourself()?;
+    root::enter(shared, proc.of_zygote())?;
     if privilege == Privilege::Root {
         drop_root()?;
     }
@@ -152,6 +150,16 @@ fn set_up(
         install_filter(filter).map_err(step("install the filter"))?;
     }
     Ok(python)
+}
+
+/// A host name that tells nothing, and a place near the front when memory runs out.
+pub(super) fn name_yourself() -> Result<(), LaunchError> {
+    let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+    rustix::system::sethostname(b"coracle").map_err(step("set the host name"))?;
+    rustix::system::setdomainname(NO_DOMAIN).map_err(step("set the domain name"))?;
+    // Not fatal: the score only says who goes first.
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+    Ok(())
 }
 
 /// The process id on the host behind a handle.

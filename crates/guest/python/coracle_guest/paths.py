@@ -1,0 +1,19 @@
+"""Where modules are looked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def search() -> list[str]:
+    """The standard library, Coracle's own packages, the installed ones, and the workspace last: a planted `json.py`
+    changes nothing."""
+    version = "python{}.{}".format(*sys.version_info[:2])
+    installed = [
+        f"{sys.prefix}/lib/{version}/site-packages",
+        f"/usr/local/lib/{version}/dist-packages",
+        "/usr/lib/python3/dist-packages",
+    ]
+    library = [folder for folder in sys.path if folder != "/coracle"]
+    return [*library, "/coracle", *(folder for folder in installed if os.path.isdir(folder)), "/workspace"]
