@@ -79,7 +79,12 @@ pub(crate) fn run(arguments: ExecArguments) -> anyhow::Result<Status> {
     let launcher = coracle_sandbox::fork_launcher().context("start the launcher")?;
     // One thread is enough for one execution, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(execute(arguments, code, launcher))
+    let status = runtime.block_on(execute(arguments, code, launcher));
+    if matches!(status, Ok(Status::Success)) {
+        // Nothing that is left has anything to say. Else there may be something to clear away.
+        runtime.shutdown_background();
+    }
+    status
 }
 
 async fn execute(arguments: ExecArguments, code: String, launcher: ForkedLauncher) -> anyhow::Result<Status> {
@@ -106,7 +111,11 @@ async fn execute(arguments: ExecArguments, code: String, launcher: ForkedLaunche
         tokio::task::spawn_blocking(move || stream(listener))
     });
     let execution = engine.execute(request).await;
-    engine.shutdown().await;
+    if !execution.success {
+        // Whatever went wrong may be the launcher itself.
+        engine.shutdown().await;
+    }
+    // Else the sandbox is gone, and the launcher clears its place away when it finds this process gone.
     if let Some(streaming) = streaming {
         streaming.await.context("write the output")??;
         report(&execution, own_workspace)?;

@@ -32,9 +32,9 @@ pub(crate) async fn refilled(backend: &NativeBackend, pool: usize, within: Durat
 }
 
 /// `coracle exec -c pass` as a program of its own.
-pub(crate) fn cold_command(workspace: &Path) -> std::io::Result<Command> {
+pub(crate) fn cold_command(workspace: &Path, code: &str) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["exec", "-c", "pass", "--workspace"]).arg(workspace).stdin(Stdio::null());
+    command.args(["exec", "-c", code, "--workspace"]).arg(workspace).stdin(Stdio::null());
     Ok(command)
 }
 

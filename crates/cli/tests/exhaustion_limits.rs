@@ -196,11 +196,9 @@ fn what_a_killed_program_left_is_removed_however_deep() {
             }
             child.wait().unwrap();
         };
-        let pids: Vec<i32> = outcome::processes_in(coracle.home().parent().unwrap())
-            .iter()
-            .filter(|process| process.contains("__launcher"))
-            .map(|process| process.split(' ').nth(1).unwrap().parse().unwrap())
-            .collect();
+        let of_child = format!("/proc/{0}/task/{0}/children", child.id());
+        let children = std::fs::read_to_string(of_child).unwrap();
+        let pids: Vec<i32> = children.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
         assert_eq!(pids.len(), 1, "as {who:?}: the launcher");
         for pid in [i32::try_from(child.id()).unwrap(), pids[0]] {
             kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();

@@ -213,6 +213,7 @@ impl NativeBackend {
             None => Link::start(&config.launcher, &start, instance),
         };
         let link = link.map_err(|error| {
+            instance::Instance::remove(&start.run_dir);
             SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display()))
         })?;
         let pool = Pool::start(Arc::clone(&link), config.pool);

@@ -1,7 +1,7 @@
 //! Memory of sandboxes that wait and of sessions that live: the PSS of the whole process tree, over their number.
 
 use super::Scale;
-use super::ours::{Imports, Server};
+use super::ours::Server;
 use super::report::Report;
 use crate::process_tree::{descendants, pss_kib};
 use anyhow::Context;
@@ -48,7 +48,7 @@ pub(super) async fn measure(folder: &Path, scale: &Scale, progress: &ProgressBar
 
 async fn prepared(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow::Result<f64> {
     room_for(count)?;
-    let server = Server::boot(folder, count, Imports::Many).await?;
+    let server = Server::boot(folder, count).await?;
     let weighed = async {
         let (mut before, mut grown) = (0, Instant::now());
         loop {
@@ -73,7 +73,7 @@ async fn prepared(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow
 
 async fn sessions(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow::Result<f64> {
     room_for(count)?;
-    let server = Server::start(folder, 0, Imports::Many).await?;
+    let server = Server::start(folder, 0).await?;
     let weighed = async {
         for number in 0..count {
             let session = SessionId::new(format!("bench-{number}"))?;

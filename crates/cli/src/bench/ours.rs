@@ -1,7 +1,8 @@
 //! Coracle as the subject: engines over the native backend, as a server would have them.
 
+use super::program::Program;
 use crate::environment;
-use crate::timing::{refilled, timed};
+use crate::timing::{cold_command, refilled, timed};
 use crate::wiring::{Sandboxes, native};
 use anyhow::Context;
 use coracle_engine::{Engine, EngineConfig, Request};
@@ -29,27 +30,18 @@ pub(super) struct Server {
     workspace: PathBuf,
 }
 
-/// What a zygote has imported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Imports {
-    /// What a server wants.
-    Many,
-    /// What a one-shot `coracle exec` needs.
-    Few,
-}
-
 impl Server {
     /// With a full pool. `folder` is where its workspace and everything of the engine goes.
-    pub(super) async fn start(folder: &Path, pool: usize, imports: Imports) -> anyhow::Result<Self> {
-        let server = Self::boot(folder, pool, imports).await?;
+    pub(super) async fn start(folder: &Path, pool: usize) -> anyhow::Result<Self> {
+        let server = Self::boot(folder, pool).await?;
         anyhow::ensure!(server.settle().await, "the pool did not fill");
         Ok(server)
     }
 
     /// With a pool that is filling.
-    pub(super) async fn boot(folder: &Path, pool: usize, imports: Imports) -> anyhow::Result<Self> {
-        let preload = imports == Imports::Many;
-        let backend = native(&Sandboxes { pool, preload, require_full_isolation: false, limits: Limits::default() })?;
+    pub(super) async fn boot(folder: &Path, pool: usize) -> anyhow::Result<Self> {
+        let backend =
+            native(&Sandboxes { pool, preload: true, require_full_isolation: false, limits: Limits::default() })?;
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
         backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
@@ -102,22 +94,18 @@ pub(super) struct Interpreter {
 
 const LOOK_AT_YOURSELF: &str = "import sys\n\
     names = sorted(name for name in sys.modules if name.split('.')[0] in sys.stdlib_module_names)\n\
-    [[sys.base_prefix, sys.prefix], names]";
+    print(f'[[\"{sys.base_prefix}\", \"{sys.prefix}\"], {str(names).replace(chr(39), chr(34))}]')";
 
 impl Bench {
     pub(super) async fn start(folder: &Path) -> anyhow::Result<Self> {
         environment::home()?;
-        let one_shot = Server::start(folder, 0, Imports::Few).await?;
-        let seen = one_shot.run(None, LOOK_AT_YOURSELF).await?.result.unwrap_or_default();
-        let path = one_shot.backend.report().await?.python;
-        one_shot.engine.shutdown().await;
-        let (prefixes, imports) = serde_json::from_value(seen).context("ask the sandbox for its imports")?;
-        Ok(Self {
-            pooled: Server::start(folder, POOL, Imports::Many).await?,
-            on_demand: Server::start(folder, 0, Imports::Many).await?,
-            interpreter: Interpreter { path, prefixes, imports },
-            workspace: folder.join("workspace"),
-        })
+        let workspace = folder.join("workspace");
+        let pooled = Server::start(folder, POOL).await?;
+        let on_demand = Server::start(folder, 0).await?;
+        let path = pooled.backend.report().await?.python;
+        let seen = Program::of(&cold_command(&workspace, LOOK_AT_YOURSELF)?).output().await?.stdout;
+        let (prefixes, imports) = serde_json::from_slice(&seen).context("ask the sandbox for its imports")?;
+        Ok(Self { pooled, on_demand, interpreter: Interpreter { path, prefixes, imports }, workspace })
     }
 
     pub(super) async fn shutdown(&self) {

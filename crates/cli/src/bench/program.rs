@@ -21,6 +21,11 @@ impl Program {
         Self { line: line.into_iter().map(Into::into).collect() }
     }
 
+    /// The line of a command; not its environment.
+    pub(super) fn of(command: &std::process::Command) -> Self {
+        Self::new(std::iter::once(command.get_program()).chain(command.get_args()))
+    }
+
     /// Runs it to its end; anything but success is an error with its last words.
     pub(super) async fn output(&self) -> anyhow::Result<Output> {
         let (name, arguments) = self.line.split_first().context("no program")?;

@@ -114,11 +114,8 @@ async fn entries(
     let session = SessionId::new("bench").map_err(anyhow::Error::from);
     let session = session.map(|session| Subject::Session(bench.pooled.clone(), session));
     add("session", "the same interpreter again".to_owned(), session);
-    let cold = timing::cold_command(&bench.workspace).map_err(anyhow::Error::from);
-    let cold = cold.map(|command| {
-        let line = std::iter::once(command.get_program()).chain(command.get_args());
-        Subject::Program(Program::new(line))
-    });
+    let cold = timing::cold_command(&bench.workspace, "pass").map_err(anyhow::Error::from);
+    let cold = cold.map(|command| Subject::Program(Program::of(&command)));
     add("cold", "the whole of `coracle exec -c pass`".to_owned(), cold);
     let floor = Floor::start(&bench.interpreter).map(|floor| Subject::Floor(Box::new(floor)));
     add("floor", "a warmed Python forked into fresh namespaces, and nothing else".to_owned(), floor);

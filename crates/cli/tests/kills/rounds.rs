@@ -26,13 +26,16 @@ enum Target {
 const TARGETS: [Target; 5] =
     [Target::Server, Target::Launcher, Target::Zygote, Target::Sandbox, Target::ServerAndLauncher];
 
+/// A program for one command has no zygote.
+const TARGETS_OF_ONE: [Target; 4] = [Target::Server, Target::Launcher, Target::Sandbox, Target::ServerAndLauncher];
+
 fn rounds() -> usize {
     if std::env::var_os("CORACLE_SOAK").is_some() { LONG } else { SHORT }
 }
 
-/// The processes of a target, of those that are there.
-fn victims(rng: &mut Rng, target: Target, tree: &[Process]) -> Vec<Process> {
-    let launcher = tree.iter().find(|process| process.depth == 1 && process.command_line().contains("__launcher"));
+/// The processes of a target, of those that are there; sandboxes are this deep below the server.
+fn victims(rng: &mut Rng, target: Target, tree: &[Process], sandboxes: usize) -> Vec<Process> {
+    let launcher = tree.iter().find(|process| process.depth == 1);
     let at = |depth: usize| {
         let deep: Vec<Process> =
             tree.iter().filter(|process| launcher.is_some() && process.depth == depth).copied().collect();
@@ -42,7 +45,7 @@ fn victims(rng: &mut Rng, target: Target, tree: &[Process]) -> Vec<Process> {
         Target::Server => at(0).into_iter().chain(tree.first().copied()).take(1).collect(),
         Target::Launcher => launcher.into_iter().copied().collect(),
         Target::Zygote => at(2).into_iter().take(1).collect(),
-        Target::Sandbox => rng.choice(at(3)).into_iter().collect(),
+        Target::Sandbox => rng.choice(at(sandboxes)).into_iter().collect(),
         // Both orders happen.
         Target::ServerAndLauncher => {
             let mut both: Vec<Process> = tree.first().into_iter().chain(launcher).copied().collect();
@@ -92,7 +95,7 @@ fn server_round(seed: u64, who: As) {
     let odd: Vec<String> =
         server.since(0).into_iter().skip_while(|line| line != "started").skip(1).filter(|line| !usual(line)).collect();
     assert!(odd.is_empty(), "seed {seed}, {who:?}, before the kill: {odd:#?}");
-    let killed = victims(&mut rng, target, &before);
+    let killed = victims(&mut rng, target, &before, 3);
     killed.iter().for_each(Process::kill);
     let what = format!("seed {seed}, {who:?}, {target:?}{}", if early { " early" } else { "" });
     match target {
@@ -141,7 +144,7 @@ fn expected(line: &str, target: Target) -> bool {
 /// The one-shot program.
 fn exec_round(seed: u64, who: As) {
     let mut rng = Rng::with_seed(seed);
-    let target = TARGETS[(seed % TARGETS.len() as u64) as usize];
+    let target = TARGETS_OF_ONE[(seed % TARGETS_OF_ONE.len() as u64) as usize];
     let coracle = Coracle::new(who);
     let code = "trap '' TERM HUP; sleep 60 & (setsid sleep 60 &); (setsid nohup sleep 60 >/dev/null 2>&1 &)
         echo up > /artifacts/up; echo up; while :; do sleep 0.02; done";
@@ -150,13 +153,13 @@ fn exec_round(seed: u64, who: As) {
     let child: Child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(rng.u64(..900)));
     let mut before = tree(child.id());
-    let mut killed = victims(&mut rng, target, &before);
+    let mut killed = victims(&mut rng, target, &before, 2);
     while killed.is_empty() {
         // Not there yet.
         std::thread::sleep(Duration::from_millis(5));
         before = tree(child.id());
         assert!(!before.is_empty(), "seed {seed}: it ended by itself: {:?}", child.wait_with_output());
-        killed = victims(&mut rng, target, &before);
+        killed = victims(&mut rng, target, &before, 2);
     }
     let ids = instances(&coracle.home());
     killed.iter().for_each(Process::kill);
@@ -182,7 +185,7 @@ fn exec_round(seed: u64, who: As) {
     assert_eq!(next.stdout, b"42\n", "{what}: the next execution: {next:?}");
 }
 
-/// The launcher has begun its work when its zygote runs.
+/// The launcher has begun its work when what it started runs.
 fn is_up(process: &Process) -> bool {
     process.command_line().contains("coracle_guest")
 }

@@ -7,6 +7,7 @@
 //! Trust boundary: holds the most rights of all. It reads what the server says and, of the guest's side, only what the
 //! zygote says, which runs no foreign code.
 
+mod allow_list;
 mod alone;
 mod confinement;
 mod folders;
@@ -21,9 +22,9 @@ mod serve;
 mod zygote;
 
 use super::messages::{self, Say, Start};
-use rustix::io::Errno;
 use super::process::Process;
 use kernel::Forked;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
@@ -76,7 +77,13 @@ pub fn fork_launcher() -> std::io::Result<ForkedLauncher> {
     }
     let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     match kernel::fork_into(0)? {
-        Forked::Parent(pid, pidfd) => Ok(ForkedLauncher { socket, process: Process { pid, pidfd } }),
+        Forked::Parent(pid, pidfd) => {
+            // Here too, before anybody here could outlive a Ctrl-C that the launcher does not.
+            if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+                rustix::process::setpgid(Some(pid), None)?;
+            }
+            Ok(ForkedLauncher { socket, process: Process { pid, pidfd } })
+        }
         Forked::Child => {
             drop(socket);
             // A panic must not go on in the frames of what this process is a copy of.

@@ -165,10 +165,7 @@ impl<'a> Alone<'a> {
                 self.say(&Say::BindFailed { slot, reason: "it has a workspace".to_owned() }, &[])?;
             }
             Ask::Count { slot } => {
-                let counters = match (&self.cgroups, self.sandboxes.get(&slot)) {
-                    (Some(Ok(cgroups)), Some(Sandbox { group: Some(group), .. })) => cgroups.counters(group),
-                    _ => Counters::default(),
-                };
+                let counters = self.sandboxes.get(&slot).map(|sandbox| self.count(sandbox)).unwrap_or_default();
                 self.say(&Say::Counted { slot, counters }, &[])?;
             }
         }
@@ -263,7 +260,7 @@ impl<'a> Alone<'a> {
 
     fn take(&mut self, artifacts: &Path, bind: &Bind) -> Result<Trees, LaunchError> {
         Ok(Trees {
-            shared: root::shared(&self.start.guest_dir, &self.start.python_folders, self.proc)?,
+            shared: root::shared(&self.start.guest_dir, &self.start.python_folders)?,
             artifacts: root::user_folder(artifacts)?,
             workspace: self.id_maps.workspace(bind, self.privilege)?,
         })
@@ -327,10 +324,11 @@ impl<'a> Alone<'a> {
             Some(trees) => trees,
             None => self.take(making.artifacts, making.bind)?,
         };
+        // Of the machine as it is outside; who counts is heard later.
+        let settings = settings(&self.start, self.privilege, MemoryCount::Processes);
         root::enter(shared, self.proc.of_sandbox())?;
         let memory = if hear()? == KERNEL_COUNTS { MemoryCount::Kernel } else { MemoryCount::Processes };
-        let mut settings: Settings = settings(&self.start, self.privilege, memory);
-        settings.proc = self.proc;
+        let settings = Settings { memory, proc: self.proc, ..settings };
         let null = File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
         let fixed = [
             (null.as_fd(), 0, AfterExec::Stays),
@@ -362,11 +360,20 @@ impl<'a> Alone<'a> {
     fn bury(&mut self, slot: Slot) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         let status = end(&sandbox.pidfd);
-        let counters = match (&mut self.cgroups, sandbox.group) {
-            (Some(Ok(cgroups)), Some(group)) => cgroups.give_back(group),
+        let counters = self.count(&sandbox);
+        // First, since somebody waits for it; nobody waits for the rest.
+        self.say(&Say::Exited { slot, status, counters }, &[])?;
+        if let (Some(Ok(cgroups)), Some(group)) = (&mut self.cgroups, sandbox.group) {
+            cgroups.give_back(group);
+        }
+        Ok(())
+    }
+
+    fn count(&self, sandbox: &Sandbox) -> Counters {
+        match (&self.cgroups, &sandbox.group) {
+            (Some(Ok(cgroups)), Some(group)) => cgroups.counters(group),
             _ => Counters::default(),
-        };
-        self.say(&Say::Exited { slot, status, counters }, &[])
+        }
     }
 }
 

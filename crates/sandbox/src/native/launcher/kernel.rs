@@ -107,10 +107,9 @@ pub(crate) fn exit_now(status: i32) -> ! {
 }
 
 /// One call of a plan.
-pub(super) fn call(number: i64, arguments: [u64; 6]) -> Result<i64, Errno> {
-    let [a, b, c, d, e, f] = arguments;
+pub(super) fn call(number: i64, args: [u64; 6]) -> Result<i64, Errno> {
     // SAFETY: plans are written by this launcher; their pointers are to bytes of the plan, which outlive the call.
-    result(unsafe { libc::syscall(number, a, b, c, d, e, f) })
+    result(unsafe { libc::syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]) })
 }
 
 /// What becomes of a descriptor when a program is started.

@@ -4,7 +4,7 @@
 //! child mounts its own. Nothing else of the host is there to be found.
 
 use super::LaunchError;
-use super::confinement::{INSIDE_ID, Proc};
+use super::confinement::INSIDE_ID;
 use super::kernel::{NO_DEVICES, NO_SUID, READ_ONLY, restrict_mount};
 use rustix::fs::{AtFlags, CWD};
 use rustix::mount::{
@@ -44,7 +44,7 @@ const COPIED: [&str; 2] = ["etc/ld.so.cache", "etc/localtime"];
 pub(super) const MOUNT_PROC: &str = "mount /proc";
 
 /// Takes detached mounts of all that is shared.
-pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf], proc: Proc) -> Result<Vec<Shared>, LaunchError> {
+pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec<Shared>, LaunchError> {
     let mut all = vec![Shared::folder(Path::new("/usr"), "usr")?, Shared::folder(guest_dir, "coracle")?];
     for name in PROGRAM_FOLDERS {
         let path = Path::new("/").join(name);
@@ -58,10 +58,6 @@ pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf], proc: Proc) -
     for folder in python_folders {
         let target = folder.strip_prefix("/").unwrap_or(folder);
         all.push(Shared::folder(folder, target)?);
-    }
-    if proc == Proc::Empty {
-        // Only for setting up: every child hides it behind an empty folder.
-        all.push(Shared { tree: detached(Path::new("/proc"))?, target: "proc".into(), kind: SharedKind::Folder });
     }
     for name in DEVICES {
         let path = Path::new("/dev").join(name);
@@ -84,6 +80,11 @@ impl Shared {
             .map_err(|errno| LaunchError::step(format!("make {} read-only", path.display()), errno))?;
         Ok(Self { tree, target: target.as_ref().to_owned(), kind: SharedKind::Folder })
     }
+}
+
+/// The `/proc` that is there, for a zygote that cannot mount its own: every child hides it behind an empty folder.
+pub(super) fn foreign_proc() -> Result<Shared, LaunchError> {
+    Ok(Shared { tree: detached(Path::new("/proc"))?, target: "proc".into(), kind: SharedKind::Folder })
 }
 
 /// A copy of the mount at `path` and all below, attached nowhere.

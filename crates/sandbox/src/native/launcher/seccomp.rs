@@ -6,6 +6,7 @@
 //!
 //! Trust boundary: a name added to `ALLOWED` is attack surface of the host's kernel.
 
+use super::allow_list::allow_only;
 use super::confinement::MemoryCount;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition,
@@ -140,8 +141,10 @@ const NEW_NAMESPACE: &[i32] = &[
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// Terminal requests that put words into somebody's mouth.
-const TERMINAL: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSCTTY, libc::TIOCSETD];
+/// Requests that put words into a terminal's mouth, and those that open the namespaces around one's own.
+const IOCTL: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSCTTY, libc::TIOCSETD, NS_GET_USERNS, NS_GET_PARENT];
+const NS_GET_USERNS: u64 = 0xb701;
+const NS_GET_PARENT: u64 = 0xb702;
 
 /// Commands of `fcntl` that act on others: a lease holds up whoever opens the file next, which may be the host; a notice
 /// tells what others do in a shared folder.
@@ -158,17 +161,15 @@ type Rules = BTreeMap<i64, Vec<Rule>>;
 
 /// The filters of the zygote, in the order of installation.
 pub(super) fn of_zygote(memory: MemoryCount) -> Result<[BpfProgram; 2], FilterError> {
-    let mut base = Rules::new();
-    for number in ALLOWED.iter().chain(ALLOWED_LEGACY).chain(SETTING_UP).chain(REFUSED) {
-        base.insert(*number, Vec::new());
-    }
+    let named = ALLOWED.iter().chain(ALLOWED_LEGACY).chain(SETTING_UP).chain(REFUSED);
+    let base = named.map(|number| *number as u32).collect();
     let mut refused = Rules::new();
     for number in REFUSED {
         refused.insert(*number, Vec::new());
     }
     refused.insert(libc::SYS_socketpair, vec![rule(&[(0, Op::Ne, libc::AF_UNIX as u64)])?]);
     for (number, argument, values) in
-        [(libc::SYS_ioctl, 1, TERMINAL), (libc::SYS_fcntl, 1, FCNTL), (libc::SYS_setsockopt, 2, CREDENTIALS)]
+        [(libc::SYS_ioctl, 1, IOCTL), (libc::SYS_fcntl, 1, FCNTL), (libc::SYS_setsockopt, 2, CREDENTIALS)]
     {
         let any = values.iter().map(|value| rule(&[(argument, Op::Eq, *value)])).collect::<Result<_, _>>()?;
         refused.insert(number, any);
@@ -179,10 +180,7 @@ pub(super) fn of_zygote(memory: MemoryCount) -> Result<[BpfProgram; 2], FilterEr
         refused.insert(libc::SYS_memfd_create, Vec::new());
     }
     set_id_rules(&mut refused)?;
-    Ok([
-        compile(base, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?,
-        compile(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?,
-    ])
+    Ok([allow_only(&base, libc::ENOSYS as u16), compile(refused)?])
 }
 
 /// The filter that a child installs last.
@@ -201,7 +199,7 @@ pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
     let new_value = Condition::new(2, Len::Qword, Op::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![condition(&core)?, new_value])?]);
     rules.insert(libc::SYS_setrlimit, vec![rule(&[(0, core.1, core.2)])?]);
-    compile(rules, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))
+    compile(rules)
 }
 
 fn set_id_rules(rules: &mut Rules) -> Result<(), FilterError> {
@@ -238,7 +236,9 @@ fn condition((argument, operator, value): &(u8, Op, u64)) -> Result<Condition, F
     Ok(Condition::new(*argument, Len::Dword, operator.clone(), *value)?)
 }
 
-fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Result<BpfProgram, FilterError> {
+/// What matches gets EPERM.
+fn compile(rules: Rules) -> Result<BpfProgram, FilterError> {
+    let (otherwise, matched) = (SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32));
     let arch = if cfg!(target_arch = "aarch64") { TargetArch::aarch64 } else { TargetArch::x86_64 };
     Ok(SeccompFilter::new(rules, otherwise, matched, arch)?.try_into()?)
 }
@@ -269,6 +269,6 @@ mod tests {
     fn the_seal_is_small() {
         // Each child pays for installing it.
         assert!(of_seal().unwrap().len() < 120, "{}", of_seal().unwrap().len());
-        assert!(of_zygote(MemoryCount::Processes).unwrap()[0].len() > 200);
+        assert!(of_zygote(MemoryCount::Processes).unwrap()[0].len() > 100);
     }
 }

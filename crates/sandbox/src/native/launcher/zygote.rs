@@ -77,7 +77,10 @@ impl Zygote {
     /// Starts one; it says hello when it is warm.
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-        let shared = root::shared(&start.guest_dir, &start.python_folders, settings.proc)?;
+        let mut shared = root::shared(&start.guest_dir, &start.python_folders)?;
+        if settings.proc == Proc::Empty {
+            shared.push(root::foreign_proc()?);
+        }
         let filters = seccomp::of_zygote(settings.memory)
             .map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
