@@ -1,0 +1,1 @@
+//! Changing `coracle.yaml` as text.
