@@ -53,7 +53,9 @@ impl DotEnv {
     /// Takes what can be read; of a name that is there twice, the last, as a shell does.
     pub(crate) fn parse(path: &Path, text: &str, warnings: &mut Vec<Warning>) -> Self {
         let mut variables = BTreeMap::new();
-        for item in dotenvy::from_read_iter(text.as_bytes()) {
+        // A last line without an end would be lost if it ends with a blank.
+        let ended = format!("{text}\n");
+        for item in dotenvy::from_read_iter(ended.as_bytes()) {
             match item {
                 Ok((name, value)) => {
                     let line = line_of(text, &name);

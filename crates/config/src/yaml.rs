@@ -8,7 +8,7 @@ use std::fmt;
 /// Levels of nesting; no setting needs more than five.
 const MAX_DEPTH: usize = 32;
 /// Values in one file, those that aliases repeat among them.
-const MAX_NODES: usize = 100_000;
+const MAX_NODES: usize = 50_000;
 
 /// Where something stands, both counted from 1; 0 if that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Node {
 fn syntax_error(error: &serde_saphyr::Error) -> SyntaxError {
     let error = error.without_snippet();
     let place = error.location().as_ref().map(place).unwrap_or_default();
-    let message = error.to_string();
+    let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
     // The place is told apart from the message.
     let message = message.split(" at line ").next().unwrap_or_default();
     let message = message.split('\n').next().unwrap_or_default().trim_end_matches(['.', ':']).to_owned();
