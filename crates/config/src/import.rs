@@ -83,7 +83,7 @@ pub struct Found {
     pub project: Option<PathBuf>,
     /// What the client calls it.
     pub original_name: String,
-    /// What Coracle can call it; unlike that of every other server found.
+    /// What Coracle can call it; no two have the same but duplicates.
     pub name: ServerName,
     /// The entry for `coracle.yaml`, without credentials.
     pub entry: McpServer,
@@ -93,6 +93,8 @@ pub struct Found {
     pub notes: Vec<String>,
     /// Why it cannot be taken over, if it cannot.
     pub problem: Option<String>,
+    /// The same server was found before, under the same name.
+    pub duplicate: bool,
 }
 
 /// A file that is there and cannot be read.
@@ -158,7 +160,9 @@ fn read_place(place: &Place, options: &ImportOptions, imported: &mut Imported) {
     let mut add = |servers: Option<&Value>, inputs: Option<&Value>, project: Option<PathBuf>| {
         let Some(Value::Object(servers)) = servers else { return };
         let context = Context { place, options, project: project.as_deref(), inputs: Inputs::read(inputs) };
-        imported.found.extend(servers.iter().take(MAX_SERVERS).map(|(name, value)| entry::read(name, value, &context)));
+        imported
+            .found
+            .extend(servers.iter().take(MAX_SERVERS).filter_map(|(name, value)| entry::read(name, value, &context)));
     };
     // Each client has its own idea of where in the file servers are; none of these means anything else to another.
     let inputs = root.get("inputs");
@@ -183,7 +187,9 @@ fn parse(text: &str) -> Result<Map<String, Value>, String> {
     // The message tells the place and never the text.
     let parsed = parsed.map_err(|error| {
         let message = error.kind().to_string();
-        format!("line {}: {}", error.line_display(), message.trim_end_matches('.'))
+        let mut rest = message.trim_end_matches('.').chars();
+        let first: String = rest.next().iter().flat_map(|c| c.to_lowercase()).collect();
+        format!("line {}: {first}{}", error.line_display(), rest.as_str())
     })?;
     match parsed.value.map(Value::from) {
         Some(Value::Object(root)) => Ok(root),
@@ -217,6 +223,7 @@ fn name_apart(found: &mut [Found]) {
         if let Some(same) = before.iter().find(|other| same_server(other, this)) {
             let note = format!("the same as {} of {} in {}", same.name, same.client, same.path.display());
             this.notes.push(note);
+            this.duplicate = true;
         } else if before.iter().any(|other| other.name == this.name) {
             let free = (2..).map(|number| format!("{base}-{number}")).filter_map(|name| ServerName::new(name).ok());
             let free = free.into_iter().find(|name| before.iter().all(|other| other.name != *name));

@@ -33,6 +33,8 @@ const SECRET_PREFIXES: &[&str] =
 const SCHEMES: &[&str] = &["bearer ", "basic ", "token ", "apikey "];
 /// No word is as long as this and has digits in it.
 const LONG_WORD: usize = 20;
+/// No name is as long as this and goes as often as that between letters and digits.
+const MIXED_WORD: (usize, usize) = (12, 4);
 
 /// Whether the value of something with this name is a credential.
 pub(crate) fn is_secret_name(name: &str) -> bool {
@@ -46,14 +48,14 @@ fn looks_secret(text: &str) -> bool {
             && word.contains(|c: char| c.is_ascii_digit())
             && word.contains(|c: char| c.is_ascii_alphabetic())
     };
-    let uuid = |text: &str| {
-        text.len() == 36
-            && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
-            && !text.contains(|c: char| !c.is_ascii_hexdigit() && c != '-')
+    let mixed = |word: &str| {
+        let signs: Vec<char> = word.chars().filter(char::is_ascii_alphanumeric).collect();
+        let changes = signs.windows(2).filter(|pair| pair[0].is_ascii_digit() != pair[1].is_ascii_digit()).count();
+        word.len() >= MIXED_WORD.0 && changes >= MIXED_WORD.1
     };
     SECRET_PREFIXES.iter().any(|prefix| text.starts_with(prefix) && text.len() >= prefix.len() + 8)
         || text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(word)
-        || text.split(['/', '=']).any(uuid)
+        || text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').any(mixed)
 }
 
 /// An address with a user, a query or a credential in its path.
@@ -165,6 +167,9 @@ mod tests {
             "--password",
             "${PASSWORD}",
             "https://mcp.example.com/sse",
+            "hunter2-0a1b-9f8e",
+            "0a1b9f8e-1234-1234-1234-0hunter2bcde",
+            "server-v2-beta3",
         ];
         let shown = masked_arguments(&arguments.map(Secret::new));
         insta::assert_debug_snapshot!(shown);

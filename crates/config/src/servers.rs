@@ -126,7 +126,7 @@ impl ServerFault {
             }
             Self::TypeMismatch { .. } => "leave `type` out, or give what it asks for".to_owned(),
             Self::Address => "give the whole address, such as https://example.com/mcp".to_owned(),
-            Self::Characters { .. } => "line breaks and control characters cannot be sent".to_owned(),
+            Self::Characters { .. } => "take out line breaks and control characters, and `=` in names".to_owned(),
             Self::EnvFile { .. } => "paths are relative to the settings file".to_owned(),
         }
     }

@@ -67,12 +67,18 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
 /// What a text from the environment or the command line means.
 pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Reason> {
     let text = text.trim();
+    // There is no other kind of text here: whether it is a number is seen by reading it.
     let style = match kind {
         Kind::Truth => Style::Truth,
         Kind::Whole(..) | Kind::Limit | Kind::Seconds => Style::Number,
         _ => Style::Text,
     };
-    from_scalar(kind, text, style, base)
+    from_scalar(kind, text, style, base).map_err(|reason| match reason {
+        Reason::WrongType { expected, found } if matches!(found.as_str(), "a truth value" | "a number") => {
+            Reason::WrongType { expected, found: "a text".to_owned() }
+        }
+        other => other,
+    })
 }
 
 fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Value, Reason> {
@@ -84,7 +90,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
     match kind {
         Kind::Truth => truth(text).map(Value::Bool).ok_or_else(|| wrong_type(kind, found)),
         Kind::Whole(least, most) => {
-            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &shown_number(text, found)))?;
+            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &shown_number(text, style)))?;
             if (least..=most).contains(&number) {
                 Ok(Value::from(number))
             } else {
@@ -92,7 +98,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             }
         }
         // Its bounds are looked at when all limits are known.
-        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &shown_number(text, found))),
+        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &shown_number(text, style))),
         Kind::Seconds => {
             let seconds = text.parse::<f64>().ok().filter(|_| style == Style::Number);
             let seconds = seconds.ok_or_else(|| wrong_type(kind, found))?;
@@ -133,8 +139,13 @@ fn whole(text: &str, style: Style) -> Option<u64> {
 }
 
 /// A number that is no whole one is shown, a text is not.
-fn shown_number(text: &str, found: &str) -> String {
-    if text.parse::<f64>().is_ok() { cut(text) } else { found.to_owned() }
+fn shown_number(text: &str, style: Style) -> String {
+    match style {
+        Style::Number if text.parse::<f64>().is_ok() => cut(text),
+        Style::Number => "a number".to_owned(),
+        Style::Truth => "a truth value".to_owned(),
+        Style::Text => "a text".to_owned(),
+    }
 }
 
 /// Levels as Python spells them.

@@ -4,6 +4,7 @@ use super::credentials::Credentials;
 use super::places::Place;
 use super::{Found, ImportOptions, server_name};
 use crate::gather::{Source, entry};
+use crate::problem::Reason;
 use crate::settings::McpServer;
 use crate::value::Base;
 use crate::yaml::Node;
@@ -50,8 +51,9 @@ impl Inputs {
 }
 
 /// Reads one entry, whatever is in it.
-pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) -> Found {
+pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) -> Option<Found> {
     let valid = server_name(original_name);
+    let name = ServerName::new(&valid).ok()?;
     let mut notes = Vec::new();
     if valid != original_name {
         notes.push(format!("renamed from {original_name:?} to {valid}"));
@@ -60,10 +62,11 @@ pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) ->
     let base = Base::default();
     let read = entry(original_name, &Node::from_json(value), &Source { origin: &origin, base: &base });
     notes.extend(read.warnings.iter().map(ToString::to_string));
-    let mut problem = read.problems.first().map(|problem| match problem.hint() {
-        Some(hint) => format!("`{}` {} ({hint})", problem.key, problem.reason),
-        None => format!("`{}` {}", problem.key, problem.reason),
-    });
+    // Clients have keys that nobody here has heard of; that alone does not make an entry useless.
+    let (unknown, problems): (Vec<_>, Vec<_>) =
+        read.problems.iter().partition(|problem| matches!(problem.reason, Reason::UnknownKey { .. }));
+    notes.extend(unknown.iter().map(|problem| format!("`{}` is not known here and is passed over", problem.key)));
+    let mut problem = problems.first().map(|problem| format!("`{}` {}", problem.key, problem.reason));
     let mut server = read.server.unwrap_or_default();
     if problem.is_none() && server.command.is_none() == server.url.is_none() {
         problem = Some("it needs either a command or a url".to_owned());
@@ -82,23 +85,18 @@ pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) ->
     for name in credentials.values.keys() {
         notes.push(format!("a credential is kept apart: it is the variable {name}"));
     }
-    Found {
+    Some(Found {
         client: context.place.client,
         path: context.place.path.clone(),
         project: context.project.map(Path::to_owned),
         original_name: original_name.to_owned(),
-        // `server_name` gives valid names only; the other one is valid too.
-        name: ServerName::new(&valid).unwrap_or_else(|_| fallback_name()),
+        name,
         entry: server,
         credentials: credentials.values,
         notes,
         problem,
-    }
-}
-
-#[expect(clippy::expect_used, reason = "a literal that a test covers")]
-fn fallback_name() -> ServerName {
-    ServerName::new("server").expect("a valid name")
+        duplicate: false,
+    })
 }
 
 /// References of other clients as ours.
@@ -169,10 +167,13 @@ impl Rewriting<'_> {
         let name = variable_name(id);
         let input = self.context.inputs.0.get(id);
         let what = input.and_then(|input| input.description.as_deref()).map(|text| format!(" ({text})"));
-        self.notes.push(format!("set the variable {name}{}", what.unwrap_or_default()));
-        match input.and_then(|input| input.default.as_deref()) {
-            Some(default) => format!("${{{name}:-{default}}}"),
-            None => format!("${{{name}}}"),
+        let what = what.unwrap_or_default();
+        if let Some(default) = input.and_then(|input| input.default.as_deref()) {
+            self.notes.push(format!("the variable {name}{what} may be set; without it the default is taken"));
+            format!("${{{name}:-{default}}}")
+        } else {
+            self.notes.push(format!("set the variable {name}{what}"));
+            format!("${{{name}}}")
         }
     }
 }
