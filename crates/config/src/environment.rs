@@ -1,0 +1,92 @@
+//! Names of environment variables.
+
+use crate::keys::{KEYS, Key, SERVERS};
+use crate::suggest::nearest;
+
+/// The data folder; `~/.coracle` without it.
+pub const HOME_VARIABLE: &str = "CORACLE_HOME";
+/// The settings file; it wins over those that are found by looking.
+pub const CONFIG_VARIABLE: &str = "CORACLE_CONFIG";
+/// What all of our variables begin with.
+const PREFIX: &str = "CORACLE_";
+/// The servers, as YAML or JSON.
+pub(crate) const SERVERS_VARIABLE: &str = "CORACLE_MCP_SERVERS";
+
+/// The variable that mirrors a key.
+pub(crate) fn variable(path: &str) -> String {
+    if path == SERVERS {
+        SERVERS_VARIABLE.to_owned()
+    } else {
+        format!("{PREFIX}{}", path.replace('.', "_").to_uppercase())
+    }
+}
+
+/// What a variable says about a key.
+#[derive(Debug)]
+pub(crate) struct Said<'a> {
+    pub(crate) key: &'static Key,
+    pub(crate) name: String,
+    pub(crate) text: &'a str,
+    /// It is the name that mirrors the key; other programs may mean something else by the others.
+    pub(crate) is_ours: bool,
+}
+
+/// What variables say about keys: each key once, by its strongest name. Empty ones say nothing.
+pub(crate) fn said<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Vec<Said<'a>> {
+    let mut all = Vec::new();
+    for key in KEYS {
+        let ours = variable(key.path);
+        let names = std::iter::once(ours.as_str()).chain(key.other_variables.iter().copied());
+        let found = names.filter_map(|name| Some((name, lookup(name).filter(|text| !text.trim().is_empty())?))).next();
+        if let Some((name, text)) = found {
+            all.push(Said { key, name: name.to_owned(), text, is_ours: name.starts_with(PREFIX) });
+        }
+    }
+    all
+}
+
+/// Whether a variable looks like one of ours and is not; with what was probably meant.
+pub(crate) fn stray(name: &str) -> Option<Option<String>> {
+    let rest = name.strip_prefix(PREFIX)?;
+    let known: Vec<String> = KEYS.iter().map(|key| variable(key.path)).chain([SERVERS_VARIABLE.to_owned()]).collect();
+    let others = KEYS.iter().flat_map(|key| key.other_variables.iter().copied());
+    if [HOME_VARIABLE, CONFIG_VARIABLE].into_iter().chain(others).any(|other| other == name)
+        || known.iter().any(|variable| variable == name)
+    {
+        return None;
+    }
+    let meant = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+    let in_section = KEYS
+        .iter()
+        .filter_map(|key| key.path.split('.').next())
+        .any(|section| rest.strip_prefix(section.to_uppercase().as_str()).is_some_and(|rest| rest.starts_with('_')));
+    (meant.is_some() || in_section).then_some(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_variable_means_two_things() {
+        let mut names =
+            BTreeSet::from([HOME_VARIABLE.to_owned(), CONFIG_VARIABLE.to_owned(), SERVERS_VARIABLE.to_owned()]);
+        for key in KEYS {
+            assert!(names.insert(variable(key.path)), "{}", key.path);
+            for other in key.other_variables {
+                assert!(names.insert((*other).to_owned()), "{other}");
+            }
+        }
+        assert!(names.contains("CORACLE_EXECUTION_REQUIRE_FULL_ISOLATION"));
+    }
+
+    #[test]
+    fn strays_are_told_from_other_variables() {
+        assert_eq!(stray("CORACLE_EXECUTION_SANDBOX_TYP"), Some(Some("CORACLE_EXECUTION_SANDBOX_TYPE".to_owned())));
+        assert_eq!(stray("CORACLE_EXECUTION_COLOUR"), Some(None));
+        for other in ["CORACLE_HOME", "CORACLE_LOG", "CORACLE_LOG_LEVEL", "CORACLE_UPDATE", "CORACLE_X", "PATH"] {
+            assert_eq!(stray(other), None, "{other}");
+        }
+    }
+}

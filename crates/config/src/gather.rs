@@ -1,0 +1,206 @@
+//! Values from all sides, the stronger over the weaker, with all problems found on the way.
+
+mod server;
+
+use crate::environment::{self, SERVERS_VARIABLE};
+use crate::keys::{self, Kind, OLD_SERVERS, SERVERS, TOOLS};
+use crate::problem::{Problem, Reason, Warning};
+use crate::settings::McpServer;
+use crate::suggest::nearest;
+use crate::value::{self, Base};
+use crate::yaml::{Content, Node, Place};
+use crate::{Flag, Origin};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+pub(crate) use server::entry;
+
+/// A server and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct GatheredServer {
+    pub(crate) entry: McpServer,
+    pub(crate) origin: Origin,
+    pub(crate) base: Base,
+}
+
+/// What was said, by whoever has the last word.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) values: BTreeMap<&'static str, (Value, Origin)>,
+    pub(crate) tools: BTreeMap<String, (Value, Origin)>,
+    pub(crate) servers: BTreeMap<String, GatheredServer>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Where the values at hand come from.
+pub(crate) struct Source<'a> {
+    pub(crate) origin: &'a dyn Fn(Place) -> Origin,
+    pub(crate) base: &'a Base,
+}
+
+impl Gathered {
+    /// The settings file.
+    pub(crate) fn file(&mut self, path: &Path, root: &Node, base: &Base) {
+        let origin = |place: Place| Origin::File { path: path.to_owned(), line: place.line, column: place.column };
+        let source = Source { origin: &origin, base };
+        match &root.content {
+            Content::Null => {}
+            Content::Map(_) => self.section("", root, &source),
+            _ => {
+                let reason = Reason::WrongType { expected: "a map".to_owned(), found: root.what().to_owned() };
+                self.problem(origin(root.place), "(the file)", reason);
+            }
+        }
+    }
+
+    fn section(&mut self, path: &str, node: &Node, source: &Source<'_>) {
+        let entries = match &node.content {
+            Content::Map(entries) => entries,
+            Content::Null => return,
+            _ => {
+                let reason = Reason::WrongType { expected: "a map".to_owned(), found: node.what().to_owned() };
+                return self.problem((source.origin)(node.place), path, reason);
+            }
+        };
+        for (name, node) in entries {
+            let full = if path.is_empty() { name.text.clone() } else { format!("{path}.{}", name.text) };
+            if full == SERVERS {
+                self.server_map(node, source);
+            } else if full == OLD_SERVERS {
+                self.server_list(node, source);
+            } else if let Some(key) = keys::find(&full) {
+                // The line is that of the key; the column of a wrong value says more.
+                self.value(key.path, key.kind, node, &(source.origin)(name.place), source);
+            } else if keys::is_section(&full) {
+                self.section(&full, node, source);
+            } else {
+                self.problem((source.origin)(name.place), &full, unknown_key(path, &name.text));
+            }
+        }
+    }
+
+    fn value(&mut self, path: &'static str, kind: Kind, node: &Node, origin: &Origin, source: &Source<'_>) {
+        if kind == Kind::Decisions {
+            return self.decisions(node, source);
+        }
+        match value::from_node(kind, node, source.base) {
+            Ok(Some(value)) => {
+                self.values.insert(path, (value, origin.clone()));
+            }
+            Ok(None) => {}
+            Err(reason) => self.problem((source.origin)(node.place), path, reason),
+        }
+    }
+
+    fn decisions(&mut self, node: &Node, source: &Source<'_>) {
+        let entries = match &node.content {
+            Content::Map(entries) => entries,
+            Content::Null => return,
+            _ => {
+                let reason = value::wrong_type(Kind::Decisions, node.what());
+                return self.problem((source.origin)(node.place), TOOLS, reason);
+            }
+        };
+        for (name, node) in entries {
+            let key = format!("{TOOLS}.{}", name.text);
+            match value::pattern(&name.text).and_then(|()| value::decision(node)) {
+                Ok(decision) => {
+                    self.tools.insert(name.text.clone(), (decision, (source.origin)(name.place)));
+                }
+                Err(Reason::Pattern) => self.problem((source.origin)(name.place), &key, Reason::Pattern),
+                Err(reason) => self.problem((source.origin)(node.place), &key, reason),
+            }
+        }
+    }
+
+    /// Variables, from the environment or from a file.
+    pub(crate) fn variables<'a>(
+        &mut self,
+        lookup: impl Fn(&str) -> Option<&'a str>,
+        origin: impl Fn(&str) -> Origin,
+        base: &Base,
+    ) {
+        for said in environment::said(&lookup) {
+            let from = origin(&said.name);
+            let place = |_: Place| from.clone();
+            let source = Source { origin: &place, base };
+            let known = self.problems.len();
+            self.text(said.key.path, said.key.kind, said.text, &source);
+            if !said.is_ours {
+                // Somebody else may have meant something else by it.
+                for problem in self.problems.drain(known..) {
+                    let message = format!("it is passed over: `{}` {}", problem.key, problem.reason);
+                    self.warnings.push(Warning { origin: problem.origin, message });
+                }
+            }
+        }
+        if let Some(text) = lookup(SERVERS_VARIABLE).filter(|text| !text.trim().is_empty()) {
+            let from = origin(SERVERS_VARIABLE);
+            self.servers_text(text, &Source { origin: &|_| from.clone(), base });
+        }
+    }
+
+    /// What the command line says.
+    pub(crate) fn flags(&mut self, flags: &[Flag], base: &Base) {
+        for flag in flags {
+            let from = Origin::Flag { name: flag.name.clone() };
+            let place = |_: Place| from.clone();
+            let source = Source { origin: &place, base };
+            if flag.key == SERVERS {
+                self.servers_text(&flag.value, &source);
+            } else if let Some(key) = keys::find(&flag.key) {
+                self.text(key.path, key.kind, &flag.value, &source);
+            } else {
+                let (section, name) = flag.key.rsplit_once('.').unwrap_or(("", &flag.key));
+                self.problem(from.clone(), &flag.key, unknown_key(section, name));
+            }
+        }
+    }
+
+    fn text(&mut self, path: &'static str, kind: Kind, text: &str, source: &Source<'_>) {
+        let origin = (source.origin)(Place::default());
+        if kind == Kind::Decisions {
+            match Node::parse(text) {
+                Ok(node) => self.decisions(&node, source),
+                Err(error) => self.problem(origin, path, Reason::Unparsable { message: error.message }),
+            }
+            return;
+        }
+        match value::from_text(kind, text, source.base) {
+            Ok(value) => {
+                self.values.insert(path, (value, origin));
+            }
+            Err(reason) => self.problem(origin, path, reason),
+        }
+    }
+
+    fn servers_text(&mut self, text: &str, source: &Source<'_>) {
+        match Node::parse(text) {
+            Ok(node) if matches!(node.content, Content::List(_)) => self.server_list(&node, source),
+            Ok(node) => self.server_map(&node, source),
+            Err(error) => {
+                let reason = Reason::Unparsable { message: error.message };
+                self.problem((source.origin)(Place::default()), SERVERS, reason);
+            }
+        }
+    }
+
+    fn problem(&mut self, origin: Origin, key: &str, reason: Reason) {
+        self.problems.push(Problem { origin, key: key.to_owned(), reason });
+    }
+}
+
+/// A key that is unknown in a section, with what was probably meant.
+fn unknown_key(section: &str, name: &str) -> Reason {
+    let known = keys::names_in(section);
+    let near = nearest(name, known.iter().copied()).map(str::to_owned);
+    // The right name in the wrong section.
+    let elsewhere = || {
+        let mut others = keys::KEYS.iter().filter(|key| key.path.rsplit('.').next() == Some(name));
+        others.next().map(|key| key.path.to_owned())
+    };
+    let suggestion = near.or_else(elsewhere);
+    Reason::UnknownKey { suggestion, known: known.into_iter().map(str::to_owned).collect() }
+}

@@ -1,0 +1,148 @@
+//! Entries of servers, as several clients write them.
+
+use super::{Gathered, GatheredServer, Source};
+use crate::keys::{Kind, OLD_SERVERS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS, SERVERS};
+use crate::problem::{Problem, Reason, Warning};
+use crate::settings::McpServer;
+use crate::suggest::nearest;
+use crate::value;
+use crate::yaml::{Content, Node};
+use serde_json::{Map, Value};
+
+impl Gathered {
+    /// Servers by name.
+    pub(super) fn server_map(&mut self, node: &Node, source: &Source<'_>) {
+        let entries = match &node.content {
+            Content::Map(entries) => entries,
+            Content::Null => return,
+            _ => {
+                let reason =
+                    Reason::WrongType { expected: "a map of servers".to_owned(), found: node.what().to_owned() };
+                return self.problem((source.origin)(node.place), SERVERS, reason);
+            }
+        };
+        for (name, node) in entries {
+            let key = format!("{SERVERS}.{}", name.text);
+            let Some(read) = self.server(&key, node, source) else { continue };
+            let origin = (source.origin)(name.place);
+            let server = GatheredServer { entry: read, origin, base: source.base.clone() };
+            self.servers.insert(name.text.clone(), server);
+        }
+    }
+
+    /// Servers in a list, each with its name, as earlier tools have it.
+    pub(super) fn server_list(&mut self, node: &Node, source: &Source<'_>) {
+        let items = match &node.content {
+            Content::List(items) => items,
+            Content::Null => return,
+            // The right thing under the older name.
+            Content::Map(_) => return self.server_map(node, source),
+            _ => {
+                let reason =
+                    Reason::WrongType { expected: "a list of servers".to_owned(), found: node.what().to_owned() };
+                return self.problem((source.origin)(node.place), OLD_SERVERS, reason);
+            }
+        };
+        for (index, item) in items.iter().enumerate() {
+            let key = format!("{OLD_SERVERS}[{index}]");
+            let Some(name) = name_of(item) else {
+                self.problem((source.origin)(item.place), &key, Reason::Missing { name: "name" });
+                continue;
+            };
+            let Some(read) = self.server(&key, item, source) else { continue };
+            let origin = (source.origin)(item.place);
+            if self.servers.get(&name).is_some_and(|known| same_place(&known.origin, &origin)) {
+                let reason = Reason::Twice { first: format!("{SERVERS}.{name}"), second: key.clone() };
+                self.problem(origin, &key, reason);
+                continue;
+            }
+            self.servers.insert(name, GatheredServer { entry: read, origin, base: source.base.clone() });
+        }
+    }
+
+    fn server(&mut self, key: &str, node: &Node, source: &Source<'_>) -> Option<McpServer> {
+        let mut read = entry(key, node, source);
+        self.warnings.append(&mut read.warnings);
+        let whole = read.problems.is_empty();
+        self.problems.append(&mut read.problems);
+        read.server.filter(|_| whole)
+    }
+}
+
+/// Two entries of one file; a variable or a flag may well say again what a file said.
+fn same_place(one: &crate::Origin, other: &crate::Origin) -> bool {
+    use crate::Origin::File;
+    matches!((one, other), (File { path: one, .. }, File { path: other, .. }) if one == other)
+}
+
+fn name_of(item: &Node) -> Option<String> {
+    let Content::Map(entries) = &item.content else { return None };
+    entries.iter().find_map(|(name, node)| match &node.content {
+        Content::Scalar(text, _) if name.text == "name" => Some(text.clone()),
+        _ => None,
+    })
+}
+
+/// What came of one entry.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) server: Option<McpServer>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Reads one entry.
+pub(crate) fn entry(key: &str, node: &Node, source: &Source<'_>) -> Read {
+    let mut read = Read::default();
+    let Content::Map(entries) = &node.content else {
+        let reason = Reason::WrongType { expected: "a map".to_owned(), found: node.what().to_owned() };
+        read.problems.push(Problem { origin: (source.origin)(node.place), key: key.to_owned(), reason });
+        return read;
+    };
+    let mut fields = Map::new();
+    for (name, node) in entries {
+        let written = name.text.as_str();
+        let problem =
+            |place, reason| Problem { origin: (source.origin)(place), key: format!("{key}.{written}"), reason };
+        let ours = SERVER_SYNONYMS.iter().find(|(theirs, _)| *theirs == written).map_or(written, |(_, ours)| *ours);
+        let (ours, kind) = if written == "enabled" {
+            ("disabled", Kind::Truth)
+        } else if let Some(&(ours, kind)) = SERVER_KEYS.iter().find(|(known, _)| *known == ours) {
+            (ours, kind)
+        } else if SERVER_IGNORED.contains(&written) {
+            if written != "name" {
+                let message = format!("`{key}.{written}` means nothing to Coracle and is passed over");
+                read.warnings.push(Warning { origin: (source.origin)(name.place), message });
+            }
+            continue;
+        } else {
+            let known = SERVER_KEYS.iter().map(|(known, _)| *known);
+            let suggestion = nearest(written, known.clone()).map(str::to_owned);
+            let known = known.map(str::to_owned).collect();
+            read.problems.push(problem(name.place, Reason::UnknownKey { suggestion, known }));
+            continue;
+        };
+        match value::from_node(kind, node, source.base) {
+            Ok(None) => {}
+            Ok(Some(Value::Bool(truth))) if written == "enabled" => {
+                fields.insert(ours.to_owned(), Value::Bool(!truth));
+            }
+            Ok(Some(value)) => {
+                if fields.insert(ours.to_owned(), value).is_some() {
+                    let reason = Reason::Twice { first: ours.to_owned(), second: written.to_owned() };
+                    read.problems.push(problem(name.place, reason));
+                }
+            }
+            Err(reason) => read.problems.push(problem(node.place, reason)),
+        }
+    }
+    // Every field was looked at above, so that this cannot fail; if it does, the error would tell a value.
+    match serde_json::from_value(Value::Object(fields)) {
+        Ok(server) => read.server = Some(server),
+        Err(_) => {
+            let reason = Reason::WrongType { expected: "a server".to_owned(), found: "something else".to_owned() };
+            read.problems.push(Problem { origin: (source.origin)(node.place), key: key.to_owned(), reason });
+        }
+    }
+    read
+}

@@ -1,0 +1,270 @@
+//! What other clients have configured: Claude Desktop, Claude Code, Cursor and VS Code.
+//!
+//! Start at [`scan`]. It reads and changes nothing. Credentials that stand in the files of others do not go into ours:
+//! each becomes a reference such as `${GITHUB_TOKEN}`, and its value is handed out apart, to be kept in a private `.env`
+//! ([`add_variables`](crate::edit::add_variables)).
+
+mod credentials;
+mod entry;
+mod places;
+
+pub use places::System;
+
+use crate::McpServer;
+use crate::reader::{is_foreign, read_text};
+use coracle_types::{Secret, ServerName};
+use entry::{Context, Inputs};
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use places::Place;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Files of other clients are no larger than this; Claude Code keeps a history in its own.
+const MAX_CLIENT_FILE_BYTES: u64 = 64 << 20;
+/// Servers that are taken from one file.
+const MAX_SERVERS: usize = 1_000;
+
+/// Whose configuration it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Client {
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Claude Code.
+    ClaudeCode,
+    /// Cursor.
+    Cursor,
+    /// Visual Studio Code.
+    VsCode,
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::ClaudeCode => "Claude Code",
+            Self::Cursor => "Cursor",
+            Self::VsCode => "VS Code",
+        })
+    }
+}
+
+/// Where to look.
+#[derive(Clone)]
+pub struct ImportOptions {
+    /// The home folder of the person.
+    pub home: PathBuf,
+    /// The project to look into, if any.
+    pub folder: Option<PathBuf>,
+    /// The environment: it tells where some clients keep their files.
+    pub env: BTreeMap<String, String>,
+    /// Where clients keep their files differs.
+    pub system: System,
+}
+
+/// The environment may hold credentials.
+impl fmt::Debug for ImportOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ImportOptions");
+        shown.field("home", &self.home).field("folder", &self.folder).field("system", &self.system);
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// A server that another client has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Whose it is.
+    pub client: Client,
+    /// The file.
+    pub path: PathBuf,
+    /// The project that it is for, if it is not for all.
+    pub project: Option<PathBuf>,
+    /// What the client calls it.
+    pub original_name: String,
+    /// What Coracle can call it; no two have the same but duplicates.
+    pub name: ServerName,
+    /// The entry for `coracle.yaml`, without credentials.
+    pub entry: McpServer,
+    /// The variables that the entry refers to for its credentials, with the values that were found.
+    pub credentials: BTreeMap<String, Secret>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+    /// Why it cannot be taken over, if it cannot.
+    pub problem: Option<String>,
+    /// The same server was found before, under the same name.
+    pub duplicate: bool,
+}
+
+/// A file that is there and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Whose it is.
+    pub client: Client,
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Imported {
+    /// Servers, in the order of the files.
+    pub found: Vec<Found>,
+    /// Files that were not understood.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// Looks for the files of other clients.
+pub fn scan(options: &ImportOptions) -> Imported {
+    let mut imported = Imported::default();
+    for place in places::all(options) {
+        read_place(&place, options, &mut imported);
+    }
+    name_apart(&mut imported.found);
+    credentials::name_apart(&mut imported.found);
+    imported
+}
+
+/// Reads one file that a person has named, whatever client wrote it.
+pub fn scan_file(client: Client, path: &Path, options: &ImportOptions) -> Imported {
+    let mut imported = Imported::default();
+    read_place(&Place { client, path: path.to_owned(), in_folder: false }, options, &mut imported);
+    if imported == Imported::default() && !path.exists() {
+        let reason = "there is no such file".to_owned();
+        imported.unreadable.push(Unreadable { client, path: path.to_owned(), reason });
+    }
+    name_apart(&mut imported.found);
+    credentials::name_apart(&mut imported.found);
+    imported
+}
+
+fn read_place(place: &Place, options: &ImportOptions, imported: &mut Imported) {
+    let mut unreadable = |reason: String| {
+        imported.unreadable.push(Unreadable { client: place.client, path: place.path.clone(), reason });
+    };
+    if place.in_folder && is_foreign(&place.path) {
+        return unreadable("it belongs to another user".to_owned());
+    }
+    let root = match read_text(&place.path, MAX_CLIENT_FILE_BYTES) {
+        Ok(None) => return,
+        Err(reason) => return unreadable(reason),
+        Ok(Some(text)) => match parse(&text) {
+            Ok(root) => root,
+            Err(reason) => return unreadable(reason),
+        },
+    };
+    let project = if place.in_folder { options.folder.clone() } else { None };
+    let mut add = |servers: Option<&Value>, inputs: Option<&Value>, project: Option<PathBuf>| {
+        let Some(Value::Object(servers)) = servers else { return };
+        let context = Context { place, options, project: project.as_deref(), inputs: Inputs::read(inputs) };
+        imported
+            .found
+            .extend(servers.iter().take(MAX_SERVERS).filter_map(|(name, value)| entry::read(name, value, &context)));
+    };
+    // Each client has its own idea of where in the file servers are; none of these means anything else to another.
+    let inputs = root.get("inputs");
+    add(root.get("mcpServers"), inputs, project.clone());
+    if place.client == Client::VsCode {
+        add(root.get("servers"), inputs, project.clone());
+        add(root.get("mcp.servers"), inputs, project.clone());
+        if let Some(Value::Object(mcp)) = root.get("mcp") {
+            add(mcp.get("servers"), mcp.get("inputs"), project);
+        }
+    }
+    if let (Client::ClaudeCode, Some(Value::Object(projects))) = (place.client, root.get("projects")) {
+        for (folder, settings) in projects {
+            add(settings.get("mcpServers"), None, Some(PathBuf::from(folder)));
+        }
+    }
+}
+
+/// JSON with comments and commas too many.
+fn parse(text: &str) -> Result<Map<String, Value>, String> {
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
+    // The message tells the place and never the text.
+    let parsed = parsed.map_err(|error| {
+        let message = error.kind().to_string();
+        let mut rest = message.trim_end_matches('.').chars();
+        let first: String = rest.next().iter().flat_map(|c| c.to_lowercase()).collect();
+        format!("line {}: {first}{}", error.line_display(), rest.as_str())
+    })?;
+    match parsed.value.map(Value::from) {
+        Some(Value::Object(root)) => Ok(root),
+        None => Ok(Map::new()),
+        Some(_) => Err("it is not a JSON object".to_owned()),
+    }
+}
+
+/// A valid name that is as near as can be to any text.
+pub(crate) fn server_name(text: &str) -> String {
+    const MOST: usize = 48;
+    let mut name = String::new();
+    for c in text.trim().chars().take(4 * MOST) {
+        if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') {
+            name.push(c);
+        } else if !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+    }
+    let name: String = name.trim_start_matches(['-', '.']).chars().take(MOST).collect();
+    let name = name.trim_end_matches(['-', '.']).to_owned();
+    if ServerName::new(&name).is_ok() { name } else { "server".to_owned() }
+}
+
+/// Servers of the same name that are not the same get a number; those that are the same say so.
+fn name_apart(found: &mut [Found]) {
+    for index in 0..found.len() {
+        let (before, rest) = found.split_at_mut(index);
+        let Some(this) = rest.first_mut() else { return };
+        let base = this.name.to_string();
+        if let Some(same) = before.iter().find(|other| same_server(other, this)) {
+            let note = format!("the same as {} of {} in {}", same.name, same.client, same.path.display());
+            this.notes.push(note);
+            this.duplicate = true;
+        } else if before.iter().any(|other| other.name == this.name) {
+            let free = (2..).map(|number| format!("{base}-{number}")).filter_map(|name| ServerName::new(name).ok());
+            let free = free.into_iter().find(|name| before.iter().all(|other| other.name != *name));
+            if let Some(free) = free {
+                let note =
+                    format!("renamed from {base} to {free}: another server has that name and is configured otherwise");
+                this.notes.push(note);
+                this.name = free;
+            }
+        }
+    }
+}
+
+fn same_server(one: &Found, other: &Found) -> bool {
+    one.original_name == other.original_name && one.entry == other.entry && one.credentials == other.credentials
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server_name;
+    use coracle_types::ServerName;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_stay_as_near_as_can_be() {
+        for (text, name) in [
+            ("git", "git"),
+            ("Sequential Thinking", "Sequential-Thinking"),
+            ("@scope/server", "scope-server"),
+            ("../../x", "x"),
+            ("日本", "server"),
+            ("io.github.x/y", "io.github.x-y"),
+        ] {
+            assert_eq!(server_name(text), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_is_valid(text in "\\PC{0,80}") {
+            prop_assert!(ServerName::new(server_name(&text)).is_ok());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Credentials that stand in the files of others, and the references that take their places.
+
+use super::Found;
+use super::entry::variable_name;
+use crate::mask::{names_next, secret_part};
+use crate::settings::McpServer;
+use coracle_types::Secret;
+use std::collections::BTreeMap;
+
+/// What was taken out of one entry.
+pub(super) struct Credentials {
+    server: String,
+    pub(super) values: BTreeMap<String, Secret>,
+}
+
+impl Credentials {
+    pub(super) fn new(server: &str) -> Self {
+        Self { server: variable_name(server), values: BTreeMap::new() }
+    }
+
+    /// Takes all credentials out of an entry.
+    pub(super) fn take(&mut self, server: &mut McpServer) {
+        let mut names_this: Option<String> = None;
+        for argument in &mut server.args {
+            let next = names_next(argument.expose()).map(|flag| flag.trim_start_matches('-').to_owned());
+            self.replace(argument, names_this.as_deref(), "ARGUMENT");
+            names_this = next;
+        }
+        for (name, value) in server.env.iter_mut().chain(&mut server.headers) {
+            let name = name.clone();
+            self.replace(value, Some(&name), &name);
+        }
+        if let Some(url) = &mut server.url {
+            self.replace(url, None, "URL");
+        }
+    }
+
+    fn replace(&mut self, secret: &mut Secret, name: Option<&str>, fallback: &str) {
+        let text = secret.expose();
+        let Some(range) = secret_part(name, text) else { return };
+        // A text with both a credential and a variable is filled in twice if it is split; it stays one.
+        if text[range.clone()].contains("${") {
+            return;
+        }
+        // `--api-key=x` and `TOKEN=x` name it themselves.
+        let own_name = text[..range.start].strip_suffix('=').map(|name| name.trim_start_matches('-'));
+        let wanted = variable_name(own_name.or(name).unwrap_or(fallback));
+        let wanted = if wanted.starts_with(&self.server) { wanted } else { format!("{}_{wanted}", self.server) };
+        let value = Secret::new(&text[range.clone()]);
+        let numbered = (2..).map(|number| format!("{wanted}_{number}"));
+        let free = std::iter::once(wanted.clone())
+            .chain(numbered)
+            .find(|candidate| self.values.get(candidate).is_none_or(|taken| *taken == value));
+        let Some(variable) = free else { return };
+        let replaced = format!("{}${{{variable}}}{}", &text[..range.start], &text[range.end..]);
+        self.values.insert(variable, value);
+        *secret = Secret::new(replaced);
+    }
+}
+
+/// No variable stands for two values: the second one gets a number.
+pub(super) fn name_apart(found: &mut [Found]) {
+    let mut taken: BTreeMap<String, Secret> = BTreeMap::new();
+    for this in found {
+        let mut renamed = BTreeMap::new();
+        for (name, value) in std::mem::take(&mut this.credentials) {
+            let numbered = (2..).map(|number| format!("{name}_{number}"));
+            let free = std::iter::once(name.clone())
+                .chain(numbered)
+                .find(|candidate| taken.get(candidate).is_none_or(|known| *known == value));
+            let free = free.unwrap_or_else(|| name.clone());
+            if free != name {
+                rename(&mut this.entry, &name, &free);
+                for note in &mut this.notes {
+                    if note.ends_with(&format!("the variable {name}")) {
+                        *note = note.replace(&name, &free);
+                    }
+                }
+            }
+            taken.insert(free.clone(), value.clone());
+            renamed.insert(free, value);
+        }
+        this.credentials = renamed;
+    }
+}
+
+fn rename(server: &mut McpServer, old: &str, new: &str) {
+    let (old, new) = (format!("${{{old}}}"), format!("${{{new}}}"));
+    let all = server.args.iter_mut().chain(server.url.as_mut());
+    for secret in all.chain(server.env.values_mut()).chain(server.headers.values_mut()) {
+        *secret = Secret::new(secret.expose().replace(&old, &new));
+    }
+}

@@ -1,0 +1,251 @@
+//! Every key once, with what it takes and how earlier tools called it.
+
+/// The sections whose entries have names of the user's choice.
+pub(crate) const TOOLS: &str = "policy.tools";
+/// See [`TOOLS`].
+pub(crate) const SERVERS: &str = "mcpServers";
+/// The list of servers that earlier tools had.
+pub(crate) const OLD_SERVERS: &str = "mcp_servers";
+
+/// What a key takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Truth,
+    /// A whole number between two others.
+    Whole(u64, u64),
+    /// A whole number whose bounds are those of the limits of an execution.
+    Limit,
+    /// More than no time and at most a day.
+    Seconds,
+    /// A text.
+    Text,
+    /// A text that is never shown.
+    Secret,
+    /// A log filter; levels are also understood as other languages spell them.
+    Level,
+    /// A path, relative to what names it.
+    Path,
+    /// A path, or the name of a program.
+    Program,
+    /// One of these; the second name of a pair is what it means.
+    Choice(&'static [(&'static str, &'static str)]),
+    /// Texts in a list.
+    Texts,
+    /// Texts by name.
+    TextMap,
+    /// Decisions by pattern.
+    Decisions,
+}
+
+/// One setting.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// Its path in the file.
+    pub(crate) path: &'static str,
+    /// What it takes.
+    pub(crate) kind: Kind,
+    /// Environment variables that mean the same, the first being the strongest.
+    pub(crate) other_variables: &'static [&'static str],
+}
+
+const fn key(path: &'static str, kind: Kind) -> Key {
+    Key { path, kind, other_variables: &[] }
+}
+
+const fn also(path: &'static str, kind: Kind, other_variables: &'static [&'static str]) -> Key {
+    Key { path, kind, other_variables }
+}
+
+/// Sandbox types, with names of earlier tools.
+const SANDBOX_TYPES: &[(&str, &str)] = &[
+    ("native", "native"),
+    ("docker", "docker"),
+    ("microvm", "microvm"),
+    ("kubernetes", "kubernetes"),
+    ("microsandbox", "microvm"),
+];
+
+/// A byte cap that makes sense.
+const BYTES: Kind = Kind::Whole(1024, 1 << 30);
+
+/// Every key but the servers.
+pub(crate) const KEYS: &[Key] = &[
+    key("execution.sandbox_type", Kind::Choice(SANDBOX_TYPES)),
+    key("execution.sandbox_image", Kind::Text),
+    also("execution.workspace_dir", Kind::Path, &["WORKSPACE_DIR"]),
+    also("execution.servers_dir", Kind::Path, &["SERVERS_DIR"]),
+    also("execution.skills_dir", Kind::Path, &["SKILLS_DIR"]),
+    key("execution.tools_dir", Kind::Path),
+    key("execution.allow_network_access", Kind::Truth),
+    key("execution.require_full_isolation", Kind::Truth),
+    also("execution.python", Kind::Program, &["CORACLE_PYTHON"]),
+    key("execution.limits.time", Kind::Seconds),
+    key("execution.limits.memory_mb", Kind::Limit),
+    key("execution.limits.processes", Kind::Limit),
+    key("execution.limits.open_files", Kind::Limit),
+    key("execution.limits.file_mb", Kind::Limit),
+    key("execution.limits.workspace_mb", Kind::Limit),
+    key("execution.limits.workspace_files", Kind::Limit),
+    key("execution.limits.tmp_mb", Kind::Limit),
+    key("execution.limits.artifacts_mb", Kind::Limit),
+    key("execution.limits.output_bytes", Kind::Limit),
+    key("execution.limits.output_tokens", Kind::Limit),
+    key("execution.limits.calls", Kind::Limit),
+    also("execution.microsandbox.server_url", Kind::Text, &["MSB_SERVER_URL"]),
+    also("execution.microsandbox.api_key", Kind::Secret, &["MSB_API_KEY"]),
+    also("guardrails.enabled", Kind::Truth, &["GUARDRAILS_ENABLED"]),
+    also("guardrails.strict_mode", Kind::Truth, &["GUARDRAILS_STRICT_MODE"]),
+    key("guardrails.security_checks", Kind::Truth),
+    key("guardrails.max_execution_time", Kind::Seconds),
+    key("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20)),
+    key(TOOLS, Kind::Decisions),
+    key("calls.max_argument_bytes", BYTES),
+    key("calls.max_result_bytes", BYTES),
+    key("calls.concurrency", Kind::Whole(1, 1024)),
+    also("log.level", Kind::Level, &["CORACLE_LOG", "LOG_LEVEL"]),
+    also("log.file", Kind::Path, &["LOG_FILE"]),
+    also("agent.default_model", Kind::Text, &["DEFAULT_MODEL"]),
+    also("agent.azure_openai.endpoint", Kind::Text, &["AZURE_OPENAI_ENDPOINT"]),
+    also("agent.azure_openai.api_key", Kind::Secret, &["AZURE_OPENAI_API_KEY"]),
+    also("agent.azure_openai.api_version", Kind::Text, &["AZURE_OPENAI_API_VERSION"]),
+    also("agent.azure_openai.deployment", Kind::Text, &["AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME"]),
+];
+
+/// The key with this path.
+pub(crate) fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// Whether keys begin with this path and a dot.
+pub(crate) fn is_section(path: &str) -> bool {
+    KEYS.iter().any(|key| below(key.path, path).is_some())
+}
+
+/// What follows `section` in `path`.
+fn below<'a>(path: &'a str, section: &str) -> Option<&'a str> {
+    if section.is_empty() { Some(path) } else { path.strip_prefix(section)?.strip_prefix('.') }
+}
+
+/// The names that may stand in a section.
+pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
+    let mut names: Vec<&str> =
+        KEYS.iter().filter_map(|key| below(key.path, section)).filter_map(|rest| rest.split('.').next()).collect();
+    if section.is_empty() {
+        names.push(SERVERS);
+        names.push(OLD_SERVERS);
+    }
+    names.dedup();
+    names
+}
+
+/// What the entry of a server may have.
+pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
+    ("type", Kind::Choice(CONNECTION_TYPES)),
+    ("command", Kind::Text),
+    ("args", Kind::Texts),
+    ("env", Kind::TextMap),
+    ("envFile", Kind::Text),
+    ("cwd", Kind::Text),
+    ("url", Kind::Text),
+    ("headers", Kind::TextMap),
+    ("scope", Kind::Choice(SCOPES)),
+    ("description", Kind::Text),
+    ("category", Kind::Text),
+    ("start_timeout", Kind::Seconds),
+    ("call_timeout", Kind::Seconds),
+    ("disabled", Kind::Truth),
+];
+
+const SCOPES: &[(&str, &str)] = &[("user", "user"), ("shared", "shared")];
+
+const CONNECTION_TYPES: &[(&str, &str)] = &[
+    ("stdio", "stdio"),
+    ("http", "http"),
+    ("sse", "sse"),
+    ("streamable-http", "http"),
+    ("streamable_http", "http"),
+    ("streamableHttp", "http"),
+];
+
+/// What other clients call a key of ours.
+pub(crate) const SERVER_SYNONYMS: &[(&str, &str)] = &[
+    ("serverUrl", "url"),
+    ("httpUrl", "url"),
+    ("transport", "type"),
+    ("transportType", "type"),
+    ("connection_type", "type"),
+    ("env_file", "envFile"),
+];
+
+/// What other clients have in an entry and Coracle does not need.
+pub(crate) const SERVER_IGNORED: &[&str] = &[
+    "alwaysAllow",
+    "autoApprove",
+    "disabledTools",
+    "includeTools",
+    "excludeTools",
+    "timeout",
+    "trust",
+    "gallery",
+    "version",
+    "dev",
+    "icon",
+    "metadata",
+    "oauth",
+    "auth",
+    "headersHelper",
+    "name",
+    "id",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{McpServer, Settings};
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    /// The leaves of a schema by their path; a map whose names are free is a leaf.
+    fn leaves(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) {
+        let schema = match schema["$ref"].as_str() {
+            Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
+            None => schema,
+        };
+        match schema["properties"].as_object() {
+            Some(properties) => {
+                for (name, property) in properties {
+                    let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                    leaves(root, property, &path, found);
+                }
+            }
+            None => {
+                found.insert(path.to_owned());
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_keys_of_the_settings() {
+        let schema = schemars::schema_for!(Settings).to_value();
+        let mut found = BTreeSet::new();
+        leaves(&schema, &schema, "", &mut found);
+        let table: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).chain([SERVERS.to_owned()]).collect();
+        assert_eq!(found, table);
+    }
+
+    #[test]
+    fn the_table_of_a_server_has_its_fields() {
+        let schema = schemars::schema_for!(McpServer).to_value();
+        let mut found = BTreeSet::new();
+        leaves(&schema, &schema, "", &mut found);
+        assert_eq!(found, SERVER_KEYS.iter().map(|(name, _)| (*name).to_owned()).collect());
+    }
+
+    #[test]
+    fn sections_know_their_names() {
+        assert_eq!(names_in("log"), ["level", "file"]);
+        assert!(names_in("").contains(&SERVERS) && names_in("").contains(&"execution"));
+        assert!(is_section("execution.limits") && !is_section("execution.limit") && !is_section("log.level"));
+    }
+}

@@ -1,0 +1,263 @@
+//! From files, variables and flags to settings.
+
+use crate::dotenv::DotEnv;
+use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
+use crate::gather::Gathered;
+use crate::keys::{KEYS, SERVERS, TOOLS};
+use crate::problem::{ConfigError, Problem, Reason, Warning};
+use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
+use crate::servers::{self, ServerProblem};
+use crate::value::Base;
+use crate::yaml::Node;
+use crate::{Origin, Settings};
+use coracle_types::{LimitError, ServerSpec};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The name of the settings file.
+pub const FILE_NAME: &str = "coracle.yaml";
+
+/// Where to look.
+#[derive(Clone, Default)]
+pub struct LoadOptions {
+    /// A file that was named on the command line.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// The current folder: its `coracle.yaml` and `.env` are read, and paths of the environment are relative to it.
+    pub folder: Option<PathBuf>,
+    /// The data folder: its `coracle.yaml` and `.env` are read.
+    pub home: Option<PathBuf>,
+    /// What the command line says, the last being the strongest.
+    pub flags: Vec<Flag>,
+}
+
+/// The environment may hold credentials: only its names are shown.
+impl fmt::Debug for LoadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, env, folder, home, flags } = self;
+        let names: Vec<&String> = env.keys().collect();
+        let mut shown = f.debug_struct("LoadOptions");
+        shown.field("file", file).field("env", &names).field("folder", folder).field("home", home);
+        shown.field("flags", flags).finish()
+    }
+}
+
+/// A value from the command line.
+#[derive(Clone)]
+pub struct Flag {
+    /// The key, such as `execution.limits.time`.
+    pub key: String,
+    /// The value as text.
+    pub value: String,
+    /// The flag, such as `--timeout`.
+    pub name: String,
+}
+
+impl fmt::Debug for Flag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flag").field("key", &self.key).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The settings file that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How it was found.
+    pub way: Way,
+}
+
+/// How a settings file was found. Only [`Way::CurrentFolder`] reads a file that nobody chose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It was named on the command line.
+    Flag,
+    /// `CORACLE_CONFIG` names it.
+    Variable,
+    /// It is in the current folder.
+    CurrentFolder,
+    /// It is in the data folder.
+    DataFolder,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Where values came from, by key; a key that is not here has its default. An entry of `policy.tools` or
+    /// `mcpServers` has its own: `policy.tools.PATTERN`, `mcpServers.NAME`.
+    pub origins: BTreeMap<String, Origin>,
+    /// The settings file, if there is one.
+    pub file: Option<SourceFile>,
+    /// Servers that can be used, with all variables filled in, by name.
+    pub servers: Vec<ServerSpec>,
+    /// Servers that cannot, and why. They hinder nobody else.
+    pub server_problems: Vec<ServerProblem>,
+    /// What is probably not meant.
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads everything: flags win over the environment, over `.env` of the current folder, over that of the data folder,
+/// over the settings file, over defaults.
+pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
+    let mut gathered = Gathered::default();
+    let user_home = options.env.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let base = |folder: Option<&Path>| Base { folder: folder.map(Path::to_owned), user_home: user_home.clone() };
+
+    let found = find_file(options, &mut gathered.warnings)?;
+    if let Some((file, text)) = &found {
+        let root = Node::parse(text).map_err(|error| ConfigError::Syntax {
+            path: file.path.clone(),
+            line: error.place.line,
+            column: error.place.column,
+            message: error.message,
+        })?;
+        let folder = file.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        gathered.file(&file.path, &root, &base(folder.or(options.folder.as_deref())));
+    }
+
+    let dot_envs = dot_envs(options, &mut gathered.warnings);
+    for dot_env in &dot_envs {
+        let lookup = |name: &str| dot_env.variables.get(name).map(|(value, _)| value.as_str());
+        gathered.variables(lookup, |name| dot_env.origin(name), &base(dot_env.path.parent()));
+        strays(dot_env.variables.keys(), |name| dot_env.origin(name), &mut gathered.warnings);
+    }
+    let here = base(options.folder.as_deref());
+    let from_environment = |name: &str| Origin::Env { name: name.to_owned() };
+    gathered.variables(|name| options.env.get(name).map(String::as_str), from_environment, &here);
+    strays(options.env.keys(), from_environment, &mut gathered.warnings);
+    gathered.flags(&options.flags, &here);
+
+    let mut problems = std::mem::take(&mut gathered.problems);
+    let (settings, origins) = assemble(&gathered, &mut problems);
+    if !problems.is_empty() {
+        return Err(ConfigError::Invalid(problems));
+    }
+    let variable = |name: &str| {
+        let from_file =
+            || dot_envs.iter().rev().find_map(|dot_env| dot_env.variables.get(name)).map(|(value, _)| value);
+        options.env.get(name).or_else(from_file).map(String::as_str)
+    };
+    let (servers, server_problems) = servers::resolve_all(&gathered.servers, &variable, &mut gathered.warnings);
+    let file = found.map(|(file, _)| file);
+    Ok(Loaded { settings, origins, file, servers, server_problems, warnings: gathered.warnings })
+}
+
+fn find_file(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Result<Option<(SourceFile, String)>, ConfigError> {
+    let named = options.env.get(CONFIG_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+    let here = |path: &PathBuf| options.folder.as_deref().map_or_else(|| path.clone(), |folder| folder.join(path));
+    let in_folder = |folder: &Option<PathBuf>| folder.as_ref().map(|folder| folder.join(FILE_NAME));
+    let candidates = [
+        (options.file.as_ref().map(here), Way::Flag),
+        (named.as_ref().map(here), Way::Variable),
+        (in_folder(&options.folder), Way::CurrentFolder),
+        (in_folder(&options.home), Way::DataFolder),
+    ];
+    for (path, way) in candidates {
+        let Some(path) = path else { continue };
+        if way == Way::CurrentFolder && is_foreign(&path) {
+            let message = format!(
+                "{} belongs to another user and is not read: name it with --config if you trust it",
+                path.display()
+            );
+            warnings.push(Warning { origin: Origin::Default, message });
+            continue;
+        }
+        match read_text(&path, MAX_FILE_BYTES) {
+            Ok(Some(text)) => return Ok(Some((SourceFile { path, way }, text))),
+            Ok(None) if matches!(way, Way::CurrentFolder | Way::DataFolder) => {}
+            Ok(None) => return Err(ConfigError::Unreadable { path, reason: "there is no such file".to_owned() }),
+            Err(reason) => return Err(ConfigError::Unreadable { path, reason }),
+        }
+    }
+    Ok(None)
+}
+
+/// That of the data folder, then the stronger one of the current folder.
+fn dot_envs(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Vec<DotEnv> {
+    let mut folders: Vec<&PathBuf> = options.home.iter().chain(&options.folder).collect();
+    folders.dedup();
+    folders.into_iter().map(|folder| DotEnv::of_folder(folder, warnings)).collect()
+}
+
+fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> Origin, warnings: &mut Vec<Warning>) {
+    for name in names {
+        let origin = origin(name);
+        if matches!(origin, Origin::DotEnv { .. }) && [HOME_VARIABLE, CONFIG_VARIABLE].contains(&name.as_str()) {
+            let message = format!("{name} counts only in the environment, not in .env");
+            warnings.push(Warning { origin, message });
+        } else if let Some(meant) = environment::stray(name) {
+            let message = match meant {
+                Some(meant) => format!("{name} is no setting: did you mean {meant}?"),
+                None => format!("{name} is no setting"),
+            };
+            warnings.push(Warning { origin, message });
+        }
+    }
+}
+
+/// Defaults, with what was said written over them.
+fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTreeMap<String, Origin>) {
+    let mut origins = BTreeMap::new();
+    let mut root = Map::new();
+    for key in KEYS {
+        let Some((value, origin)) = gathered.values.get(key.path) else { continue };
+        insert(&mut root, key.path, value.clone());
+        origins.insert(key.path.to_owned(), origin.clone());
+    }
+    let mut tools = Map::new();
+    for (pattern, (decision, origin)) in &gathered.tools {
+        tools.insert(pattern.clone(), decision.clone());
+        origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
+    }
+    insert(&mut root, TOOLS, Value::Object(tools));
+    let mut settings: Settings = match serde_json::from_value(Value::Object(root)) {
+        Ok(settings) => settings,
+        // Every value was looked at before it came here; if one slipped through, say so without telling it.
+        Err(_) => {
+            let reason = Reason::Unparsable { message: "a value has a shape that nothing expects".to_owned() };
+            problems.push(Problem { origin: Origin::Default, key: "(all)".to_owned(), reason });
+            Settings::default()
+        }
+    };
+    for (name, server) in &gathered.servers {
+        settings.mcp_servers.insert(name.clone(), server.entry.clone());
+        origins.insert(format!("{SERVERS}.{name}"), server.origin.clone());
+    }
+    if let Err(error) = settings.execution.limits.to_limits().check() {
+        let key = limit_key(&error);
+        let origin = origins.get(&key).cloned().unwrap_or_default();
+        let reason = Reason::OutOfRange {
+            value: error.value.to_string(),
+            least: error.least.to_string(),
+            most: error.most.to_string(),
+        };
+        problems.push(Problem { origin, key, reason });
+    }
+    (settings, origins)
+}
+
+fn limit_key(error: &LimitError) -> String {
+    let name = if error.name == "wall_ms" { "time" } else { error.name };
+    format!("execution.limits.{name}")
+}
+
+/// Puts a value below as many maps as its path has dots.
+fn insert(root: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            root.insert(path.to_owned(), value);
+        }
+        Some((section, rest)) => {
+            let inner = root.entry(section).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use crate::Settings;
+use crate::keys::{OLD_SERVERS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS};
+use serde_json::{Map, Value, json};
+
+/// The JSON Schema of the settings file, as text that ends with a line break.
+pub fn schema() -> String {
+    let mut schema = schemars::schema_for!(Settings).to_value();
+    schema["title"] = json!("coracle.yaml");
+    add_old_servers(&mut schema);
+    add_server_spellings(&mut schema["$defs"]["McpServer"]);
+    // As other spellings mean the same, editors should not mark them.
+    add_choice(&mut schema["$defs"]["SandboxType"], "microsandbox", "The same as `microvm`.");
+    add_choice(&mut schema["$defs"]["ConnectionType"], "streamable-http", "The same as `http`.");
+    // Only a value that is no JSON could fail here.
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}
+
+/// The list that earlier tools had.
+fn add_old_servers(schema: &mut Value) {
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        let description = "Servers as earlier tools list them: `name`, `url` and `connection_type`. Better under \
+                           `mcpServers`, by name.";
+        let item = json!({
+            "allOf": [{"$ref": "#/$defs/McpServer"}],
+            "required": ["name"],
+            "properties": {"name": {"type": "string", "description": "What Coracle calls it."}},
+        });
+        properties.insert(OLD_SERVERS.to_owned(), json!({"description": description, "type": "array", "items": item}));
+    }
+}
+
+/// What other clients write in an entry.
+fn add_server_spellings(server: &mut Value) {
+    let Some(properties) = server["properties"].as_object_mut() else { return };
+    let ours: Map<String, Value> = properties.clone();
+    for (theirs, name) in SERVER_SYNONYMS {
+        let mut schema = ours.get(*name).cloned().unwrap_or_default();
+        schema["description"] = json!(format!("The same as `{name}`."));
+        properties.insert((*theirs).to_owned(), schema);
+    }
+    for theirs in SERVER_IGNORED {
+        properties.insert((*theirs).to_owned(), json!({"description": "Known to other clients; means nothing here."}));
+    }
+    properties.insert("enabled".to_owned(), json!({"description": "The contrary of `disabled`.", "type": "boolean"}));
+    debug_assert!(
+        SERVER_KEYS.iter().all(|(name, _)| ours.contains_key(*name)),
+        "a key of a server is not in its schema"
+    );
+}
+
+fn add_choice(schema: &mut Value, name: &str, description: &str) {
+    if let Some(choices) = schema["oneOf"].as_array_mut() {
+        choices.push(json!({"const": name, "description": description, "type": "string"}));
+    }
+}

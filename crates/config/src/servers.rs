@@ -1,0 +1,270 @@
+//! From entries to servers that can be started.
+
+use crate::dotenv::DotEnv;
+use crate::expand::{ExpandError, expand};
+use crate::gather::GatheredServer;
+use crate::problem::Warning;
+use crate::reader::{MAX_FILE_BYTES, read_text};
+use crate::settings::{ConnectionType, McpServer};
+use crate::value::Base;
+use crate::{Origin, import::server_name};
+use coracle_types::{Scope, Secret, ServerName, ServerSpec, Transport};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Longest wait for a server to be ready, unless its entry says otherwise: the first start may download it.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait for an answer, unless the entry says otherwise.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A server that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerProblem {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Where it is configured.
+    pub origin: Origin,
+    /// What is the matter with it.
+    pub fault: ServerFault,
+}
+
+impl fmt::Display for ServerProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server {:?} cannot be used: {}", self.name, self.fault)
+    }
+}
+
+/// What is the matter with a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerFault {
+    /// Its name cannot be used.
+    #[error("its name is not valid")]
+    Name {
+        /// One that can.
+        suggestion: String,
+    },
+    /// A variable that its entry needs is not set.
+    #[error("`{field}` needs the variable {variable}, which is not set")]
+    MissingVariable {
+        /// The key in its entry.
+        field: String,
+        /// The variable.
+        variable: String,
+    },
+    /// Something that begins like `${VAR}` and is not.
+    #[error("`{field}` has a `${{…}}` that is not understood")]
+    BadReference {
+        /// The key in its entry.
+        field: String,
+    },
+    /// Too much came of filling in variables.
+    #[error("`{field}` is too long")]
+    TooLong {
+        /// The key in its entry.
+        field: String,
+    },
+    /// It is neither a program nor an address.
+    #[error("it has neither `command` nor `url`")]
+    Nothing,
+    /// It is a program and an address at once.
+    #[error("it has both `command` and `url`")]
+    Both,
+    /// Its type asks for what is not there.
+    #[error("its type is {kind} and it has no `{field}`")]
+    TypeMismatch {
+        /// Its type.
+        kind: &'static str,
+        /// What is missing.
+        field: &'static str,
+    },
+    /// Its address cannot be used.
+    #[error("its `url` does not begin with http:// or https://")]
+    Address,
+    /// A name of a header or a variable, or a value, has characters that cannot be sent.
+    #[error("`{field}` has characters that cannot be sent")]
+    Characters {
+        /// The key in its entry.
+        field: String,
+    },
+    /// Its file of variables cannot be read.
+    #[error("its `envFile` cannot be read: {reason}")]
+    EnvFile {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ServerFault {
+    /// Stable, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Name { .. } => "server_name",
+            Self::MissingVariable { .. } => "missing_variable",
+            Self::BadReference { .. } => "bad_reference",
+            Self::TooLong { .. } => "too_long",
+            Self::Nothing => "no_command_or_url",
+            Self::Both => "command_and_url",
+            Self::TypeMismatch { .. } => "type_mismatch",
+            Self::Address => "bad_url",
+            Self::Characters { .. } => "bad_characters",
+            Self::EnvFile { .. } => "env_file",
+        }
+    }
+
+    /// What mends it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Name { suggestion } => format!("call it {suggestion}"),
+            Self::MissingVariable { variable, .. } => {
+                format!("set {variable} in the environment or in .env, or write ${{{variable}:-default}}")
+            }
+            Self::BadReference { .. } => "write ${VAR}, ${VAR:-default} or ${env:VAR}; $${ is a literal ${".to_owned(),
+            Self::TooLong { .. } => "put what is long into a file".to_owned(),
+            Self::Nothing | Self::Both => {
+                "a program has `command` and `args`, an address has `url` and `headers`".to_owned()
+            }
+            Self::TypeMismatch { .. } => "leave `type` out, or give what it asks for".to_owned(),
+            Self::Address => "give the whole address, such as https://example.com/mcp".to_owned(),
+            Self::Characters { .. } => "take out line breaks and control characters, and `=` in names".to_owned(),
+            Self::EnvFile { .. } => "paths are relative to the settings file".to_owned(),
+        }
+    }
+}
+
+/// What each server needs to be started, or why it cannot be; servers that are switched off are left out.
+pub(crate) fn resolve_all<'a>(
+    servers: &BTreeMap<String, GatheredServer>,
+    variable: &dyn Fn(&str) -> Option<&'a str>,
+    warnings: &mut Vec<Warning>,
+) -> (Vec<ServerSpec>, Vec<ServerProblem>) {
+    let (mut specs, mut problems) = (Vec::new(), Vec::new());
+    for (name, server) in servers.iter().filter(|(_, server)| !server.entry.disabled) {
+        match resolve(name, &server.entry, &server.base, variable, warnings) {
+            Ok(spec) => specs.push(spec),
+            Err(fault) => problems.push(ServerProblem { name: name.clone(), origin: server.origin.clone(), fault }),
+        }
+    }
+    (specs, problems)
+}
+
+fn resolve<'a>(
+    name: &str,
+    entry: &McpServer,
+    base: &Base,
+    variable: &dyn Fn(&str) -> Option<&'a str>,
+    warnings: &mut Vec<Warning>,
+) -> Result<ServerSpec, ServerFault> {
+    let valid = ServerName::new(name).map_err(|_| ServerFault::Name { suggestion: server_name(name) })?;
+    let filled = |field: &str, text: &str| {
+        expand(text, variable).map_err(|error| match error {
+            ExpandError::Missing(variable) => ServerFault::MissingVariable { field: field.to_owned(), variable },
+            ExpandError::Malformed => ServerFault::BadReference { field: field.to_owned() },
+            ExpandError::TooLong => ServerFault::TooLong { field: field.to_owned() },
+        })
+    };
+    let filled_map = |field: &str, map: &BTreeMap<String, Secret>| -> Result<BTreeMap<String, Secret>, ServerFault> {
+        let fill = |(key, value): (&String, &Secret)| {
+            Ok((key.clone(), Secret::new(filled(&format!("{field}.{key}"), value.expose())?)))
+        };
+        map.iter().map(fill).collect()
+    };
+    let transport = match (&entry.command, &entry.url) {
+        (None, None) => return Err(missing(entry.connection)),
+        (Some(_), Some(_)) => return Err(ServerFault::Both),
+        (Some(command), None) => {
+            if let Some(ConnectionType::Http | ConnectionType::Sse) = entry.connection {
+                return Err(missing(entry.connection));
+            }
+            let mut env = env_file(entry, base, &filled, warnings)?;
+            env.extend(filled_map("env", &entry.env)?);
+            let args = entry.args.iter().enumerate();
+            let args = args.map(|(index, arg)| filled(&format!("args[{index}]"), arg.expose()).map(Secret::new));
+            let args = args.collect::<Result<Vec<_>, _>>()?;
+            check_program(command, &args, &env)?;
+            let cwd = entry.cwd.as_deref().map(|cwd| filled("cwd", cwd)).transpose()?;
+            let cwd = cwd.map(|cwd| base.resolve(&cwd));
+            Transport::Stdio { command: filled("command", command)?, args, env, cwd }
+        }
+        (None, Some(url)) => {
+            if entry.connection == Some(ConnectionType::Stdio) {
+                return Err(missing(entry.connection));
+            }
+            let url = filled("url", url.expose())?;
+            let scheme = url.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+            let usable = scheme.is_some_and(|(scheme, rest)| {
+                matches!(scheme.as_str(), "http" | "https") && !rest.is_empty() && !rest.starts_with('/')
+            });
+            if !usable || url.chars().any(|c| c.is_control() || c.is_whitespace()) {
+                return Err(ServerFault::Address);
+            }
+            let (url, headers) = (Secret::new(url), filled_map("headers", &entry.headers)?);
+            check_headers(&headers)?;
+            match entry.connection {
+                Some(ConnectionType::Sse) => Transport::Sse { url, headers },
+                _ => Transport::Http { url, headers },
+            }
+        }
+    };
+    Ok(ServerSpec {
+        name: valid,
+        transport,
+        // Nobody knows yet whether an address will ask for a login, so that it is not shared unless somebody says so.
+        scope: entry.scope.unwrap_or(Scope::User),
+        description: entry.description.clone(),
+        category: entry.category.clone(),
+        start_timeout: entry.start_timeout.map_or(START_TIMEOUT, Duration::from_secs_f64),
+        call_timeout: entry.call_timeout.map_or(CALL_TIMEOUT, Duration::from_secs_f64),
+    })
+}
+
+fn missing(connection: Option<ConnectionType>) -> ServerFault {
+    match connection {
+        None => ServerFault::Nothing,
+        Some(ConnectionType::Stdio) => ServerFault::TypeMismatch { kind: "stdio", field: "command" },
+        Some(ConnectionType::Http) => ServerFault::TypeMismatch { kind: "http", field: "url" },
+        Some(ConnectionType::Sse) => ServerFault::TypeMismatch { kind: "sse", field: "url" },
+    }
+}
+
+fn env_file(
+    entry: &McpServer,
+    base: &Base,
+    filled: &dyn Fn(&str, &str) -> Result<String, ServerFault>,
+    warnings: &mut Vec<Warning>,
+) -> Result<BTreeMap<String, Secret>, ServerFault> {
+    let Some(path) = &entry.env_file else { return Ok(BTreeMap::new()) };
+    let path = base.resolve(&filled("envFile", path)?);
+    let text = read_text(&path, MAX_FILE_BYTES).and_then(|text| text.ok_or_else(|| "there is no such file".to_owned()));
+    let text = text.map_err(|reason| ServerFault::EnvFile { reason: format!("{}: {reason}", path.display()) })?;
+    let read = DotEnv::parse(&path, &text, warnings);
+    Ok(read.variables.into_iter().map(|(name, (value, _))| (name, Secret::new(value))).collect())
+}
+
+/// What no operating system hands to a program.
+fn check_program(command: &str, args: &[Secret], env: &BTreeMap<String, Secret>) -> Result<(), ServerFault> {
+    let refuse = |field: &str| Err(ServerFault::Characters { field: field.to_owned() });
+    if command.is_empty() {
+        return Err(ServerFault::Nothing);
+    }
+    if command.contains('\0') {
+        return refuse("command");
+    }
+    if args.iter().any(|arg| arg.expose().contains('\0')) {
+        return refuse("args");
+    }
+    let bad = |(name, value): (&String, &Secret)| {
+        name.is_empty() || name.contains(['=', '\0']) || value.expose().contains('\0')
+    };
+    if env.iter().any(bad) { refuse("env") } else { Ok(()) }
+}
+
+/// What would become a second header, or none.
+fn check_headers(headers: &BTreeMap<String, Secret>) -> Result<(), ServerFault> {
+    let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    let bad = |(name, value): (&String, &Secret)| {
+        name.is_empty() || !name.chars().all(token) || value.expose().chars().any(|c| c.is_control() && c != '\t')
+    };
+    let bad = headers.iter().find(|(name, value)| bad((name, value)));
+    bad.map_or(Ok(()), |_| Err(ServerFault::Characters { field: "headers".to_owned() }))
+}

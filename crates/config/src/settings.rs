@@ -1,0 +1,162 @@
+//! What can be set, as plain data. The comments here are the descriptions in the schema.
+
+mod execution;
+mod server;
+
+pub use execution::{Execution, ExecutionLimits, Microsandbox, SandboxType};
+pub use server::{ConnectionType, McpServer};
+
+use coracle_types::{Decision, Limits, Secret};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The settings of Coracle: `coracle.yaml`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// How and where code runs.
+    pub execution: Execution,
+    /// What no request may exceed, and how code is looked at before it runs.
+    pub guardrails: Guardrails,
+    /// Which tools may be called.
+    pub policy: Policy,
+    /// Caps on the tool calls that code makes.
+    pub calls: Calls,
+    /// What is logged, and where to.
+    pub log: Log,
+    /// The chat agent.
+    pub agent: Agent,
+    /// MCP servers by name, as Claude, Cursor and VS Code write them. A list of `name`, `url` and `connection_type` under
+    /// `mcp_servers` is understood too.
+    #[serde(rename = "mcpServers")]
+    pub mcp_servers: BTreeMap<String, McpServer>,
+}
+
+/// What no request may exceed, and how code is looked at before it runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Guardrails {
+    /// Whether the guardrails are on.
+    pub enabled: bool,
+    /// Refuse what would otherwise only be warned about.
+    pub strict_mode: bool,
+    /// Look at code before it runs.
+    pub security_checks: bool,
+    /// The longest time in seconds that an execution may be given, whatever it asks for.
+    pub max_execution_time: Option<f64>,
+    /// The most memory in MB that an execution may be given, whatever it asks for.
+    pub max_memory_mb: Option<u64>,
+}
+
+impl Default for Guardrails {
+    fn default() -> Self {
+        Self { enabled: true, strict_mode: false, security_checks: true, max_execution_time: None, max_memory_mb: None }
+    }
+}
+
+/// Which tools may be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// What happens to a call, by pattern: `server.tool`, `server.*`, `server.delete_*` or `*`. The narrowest pattern
+    /// counts. Without any, tools that say they are destructive ask, and others are allowed.
+    #[schemars(with = "BTreeMap<String, DecisionText>")]
+    pub tools: BTreeMap<String, Decision>,
+}
+
+/// The schema of a [`Decision`], which knows nothing of schemas.
+#[derive(JsonSchema)]
+#[schemars(rename = "Decision", rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum DecisionText {
+    /// The call is made.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// The call is refused.
+    Deny,
+}
+
+/// Caps on the tool calls that code makes. How many there may be is `execution.limits.calls`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Calls {
+    /// The largest arguments of one call, in bytes of JSON.
+    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    pub max_argument_bytes: u64,
+    /// The largest result of one call, in bytes.
+    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    pub max_result_bytes: u64,
+    /// How many calls of one execution may wait for their answers at once.
+    #[schemars(range(min = 1, max = 1024))]
+    pub concurrency: u64,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self { max_argument_bytes: 4 << 20, max_result_bytes: 32 << 20, concurrency: 32 }
+    }
+}
+
+/// What is logged, and where to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// A level (`error`, `warn`, `info`, `debug`, `trace`) or a filter such as `warn,coracle_upstream=debug`.
+    pub level: String,
+    /// A file to write the log to instead of standard error.
+    pub file: Option<PathBuf>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "warn".to_owned(), file: None }
+    }
+}
+
+/// The chat agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agent {
+    /// The model that is used when nobody names one.
+    pub default_model: Option<String>,
+    /// Azure OpenAI, if models come from there.
+    pub azure_openai: AzureOpenAi,
+}
+
+/// Azure OpenAI.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AzureOpenAi {
+    /// The address of the resource.
+    pub endpoint: Option<String>,
+    /// The key; better in the environment than in the file.
+    #[schemars(with = "Option<String>")]
+    pub api_key: Option<Secret>,
+    /// The version of the API.
+    pub api_version: Option<String>,
+    /// The deployment to use.
+    pub deployment: Option<String>,
+}
+
+impl Settings {
+    /// What an execution gets if it asks for nothing, within the guardrails.
+    pub fn limits(&self) -> Limits {
+        self.within_guardrails(self.execution.limits.to_limits())
+    }
+
+    /// Lowers what is above a guardrail.
+    pub fn within_guardrails(&self, mut limits: Limits) -> Limits {
+        if self.guardrails.enabled {
+            if let Some(seconds) = self.guardrails.max_execution_time {
+                limits.wall_ms = limits.wall_ms.min(execution::milliseconds(seconds));
+            }
+            if let Some(most) = self.guardrails.max_memory_mb {
+                limits.memory_mb = limits.memory_mb.min(most);
+            }
+        }
+        limits
+    }
+}

@@ -1,0 +1,84 @@
+//! Settings as a list, for people.
+
+use crate::expand::is_reference;
+use crate::keys::{KEYS, Kind, SERVERS, TOOLS};
+use crate::mask::{MASK, masked, masked_address, masked_arguments};
+use crate::{Loaded, McpServer, Origin};
+use coracle_types::Secret;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// One setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The key.
+    pub key: String,
+    /// Its value as YAML on one line; credentials are hidden.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+impl Loaded {
+    /// Every setting: its value, credentials hidden, and where it came from.
+    pub fn show(&self) -> Vec<Shown> {
+        let mut rows = Vec::new();
+        let settings = serde_json::to_value(&self.settings).unwrap_or_default();
+        let mut row = |key: String, value: &Value, origin: Option<&Origin>| {
+            rows.push(Shown { key, value: value.to_string(), origin: origin.cloned().unwrap_or_default() });
+        };
+        for key in KEYS.iter().filter(|key| key.path != TOOLS) {
+            let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);
+            let value = match (key.kind, value) {
+                (Kind::Secret, Value::String(_)) => json!(MASK),
+                (Kind::Text, Value::String(text)) if text.contains("://") => json!(masked_address(text)),
+                (_, value) => value.clone(),
+            };
+            row(key.path.to_owned(), &value, self.origins.get(key.path));
+        }
+        for (pattern, decision) in &self.settings.policy.tools {
+            let key = format!("{TOOLS}.{pattern}");
+            let origin = self.origins.get(&key);
+            row(key, &json!(decision), origin);
+        }
+        for (name, server) in &self.settings.mcp_servers {
+            let key = format!("{SERVERS}.{name}");
+            let origin = self.origins.get(&key);
+            row(key, &shown_server(server), origin);
+        }
+        rows
+    }
+}
+
+impl McpServer {
+    /// The entry on one line with its credentials hidden, for people.
+    pub fn shown(&self) -> String {
+        shown_server(self).to_string()
+    }
+}
+
+fn shown_server(server: &McpServer) -> Value {
+    let mut value = serde_json::to_value(server).unwrap_or_default();
+    let Value::Object(fields) = &mut value else { return value };
+    if fields.contains_key("args") {
+        fields.insert("args".to_owned(), json!(masked_arguments(&server.args)));
+    }
+    if let Some(command) = &server.command {
+        fields.insert("command".to_owned(), json!(masked(None, command)));
+    }
+    if let Some(url) = &server.url {
+        fields.insert("url".to_owned(), json!(masked_address(url.expose())));
+    }
+    for (name, map) in [("env", &server.env), ("headers", &server.headers)] {
+        if !map.is_empty() {
+            fields.insert(name.to_owned(), hidden(map));
+        }
+    }
+    value
+}
+
+/// Every value of a map that may hold credentials, but for those that only name a variable.
+fn hidden(map: &BTreeMap<String, Secret>) -> Value {
+    let shown = |text: &str| if is_reference(text) { text.to_owned() } else { masked(Some("secret"), text) };
+    Value::Object(map.iter().map(|(name, value)| (name.clone(), json!(shown(value.expose())))).collect::<Map<_, _>>())
+}

@@ -1,0 +1,249 @@
+//! From what is written to what a key takes.
+
+use crate::keys::Kind;
+use crate::problem::Reason;
+use crate::suggest::nearest;
+use crate::yaml::{Content, Node, Style};
+use serde_json::{Map, Value};
+use std::path::{Path, PathBuf};
+
+/// What of a wrong value is shown.
+const MAX_SHOWN: usize = 40;
+/// A pattern of tools is no longer than this.
+const MAX_PATTERN: usize = 256;
+/// A day, in seconds: nothing waits longer.
+const MAX_SECONDS: f64 = 86_400.0;
+
+/// Relative to what paths are, and what `~` is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Base {
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) user_home: Option<PathBuf>,
+}
+
+impl Base {
+    /// The path that is meant.
+    pub(crate) fn resolve(&self, text: &str) -> PathBuf {
+        let path = match (text.strip_prefix("~/"), &self.user_home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(text),
+        };
+        match &self.folder {
+            Some(folder) if path.is_relative() => folder.join(path),
+            _ => path,
+        }
+    }
+}
+
+/// What a value of the file means; nothing at all leaves the key as it was.
+pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<Value>, Reason> {
+    let wrong = || wrong_type(kind, node.what());
+    match (&node.content, kind) {
+        (Content::Null, _) => Ok(None),
+        (Content::Scalar(text, style), _) => from_scalar(kind, text, *style, base).map(Some),
+        (Content::List(items), Kind::Texts) => {
+            let text = |item: &Node| match &item.content {
+                Content::Scalar(text, _) => Ok(Value::String(text.clone())),
+                _ => Err(wrong_type(kind, &format!("a list with {} in it", item.what()))),
+            };
+            Ok(Some(Value::Array(items.iter().map(text).collect::<Result<_, _>>()?)))
+        }
+        (Content::Map(entries), Kind::TextMap) => {
+            let mut map = Map::new();
+            for (name, node) in entries {
+                match &node.content {
+                    Content::Scalar(text, _) => map.insert(name.text.clone(), Value::String(text.clone())),
+                    // A variable that is there and empty.
+                    Content::Null => map.insert(name.text.clone(), Value::String(String::new())),
+                    _ => return Err(wrong_type(kind, &format!("a map with {} in it", node.what()))),
+                };
+            }
+            Ok(Some(Value::Object(map)))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// What a text from the environment or the command line means.
+pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Reason> {
+    let text = text.trim();
+    // There is no other kind of text here: whether it is a number is seen by reading it.
+    let style = match kind {
+        Kind::Truth => Style::Truth,
+        Kind::Whole(..) | Kind::Limit | Kind::Seconds => Style::Number,
+        _ => Style::Text,
+    };
+    from_scalar(kind, text, style, base).map_err(|reason| match reason {
+        Reason::WrongType { expected, found } if matches!(found.as_str(), "a truth value" | "a number") => {
+            Reason::WrongType { expected, found: "a text".to_owned() }
+        }
+        other => other,
+    })
+}
+
+fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Value, Reason> {
+    let found = match style {
+        Style::Truth => "a truth value",
+        Style::Number => "a number",
+        Style::Text => "a text",
+    };
+    match kind {
+        Kind::Truth => truth(text).map(Value::Bool).ok_or_else(|| wrong_type(kind, found)),
+        Kind::Whole(least, most) => {
+            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &shown_number(text, style)))?;
+            if (least..=most).contains(&number) {
+                Ok(Value::from(number))
+            } else {
+                Err(out_of_range(text, &least.to_string(), &most.to_string()))
+            }
+        }
+        // Its bounds are looked at when all limits are known.
+        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &shown_number(text, style))),
+        Kind::Seconds => {
+            let seconds = text.parse::<f64>().ok().filter(|_| style == Style::Number);
+            let seconds = seconds.ok_or_else(|| wrong_type(kind, found))?;
+            if seconds >= 0.001 && seconds <= MAX_SECONDS {
+                Ok(Value::from(seconds))
+            } else {
+                Err(out_of_range(text, "0.001", "86400"))
+            }
+        }
+        Kind::Text | Kind::Secret => Ok(Value::String(text.to_owned())),
+        Kind::Level => Ok(Value::String(level(text))),
+        Kind::Path => Ok(path_value(&base.resolve(text))),
+        Kind::Program if text.contains(['/', '\\']) => Ok(path_value(&base.resolve(text))),
+        Kind::Program => Ok(Value::String(text.to_owned())),
+        Kind::Choice(choices) => {
+            let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+            chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
+        }
+        Kind::Texts | Kind::TextMap | Kind::Decisions => Err(wrong_type(kind, found)),
+    }
+}
+
+fn path_value(path: &Path) -> Value {
+    Value::String(path.to_string_lossy().into_owned())
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+fn whole(text: &str, style: Style) -> Option<u64> {
+    let digits = text.replace('_', "");
+    digits.parse().ok().filter(|_| style == Style::Number)
+}
+
+/// A number that is no whole one is shown, a text is not.
+fn shown_number(text: &str, style: Style) -> String {
+    match style {
+        Style::Number if text.parse::<f64>().is_ok() => cut(text),
+        Style::Number => "a number".to_owned(),
+        Style::Truth => "a truth value".to_owned(),
+        Style::Text => "a text".to_owned(),
+    }
+}
+
+/// Levels as Python spells them.
+fn level(text: &str) -> String {
+    match text.to_ascii_lowercase().as_str() {
+        "warning" => "warn".to_owned(),
+        "critical" | "fatal" => "error".to_owned(),
+        plain @ ("error" | "warn" | "info" | "debug" | "trace" | "off") => plain.to_owned(),
+        _ => text.to_owned(),
+    }
+}
+
+/// A decision about tools.
+pub(crate) fn decision(node: &Node) -> Result<Value, Reason> {
+    const CHOICES: &[(&str, &str)] = &[("allow", "allow"), ("ask", "ask"), ("deny", "deny")];
+    match &node.content {
+        Content::Scalar(text, _) => from_scalar(Kind::Choice(CHOICES), text, Style::Text, &Base::default()),
+        _ => Err(wrong_type(Kind::Choice(CHOICES), node.what())),
+    }
+}
+
+/// Whether a text can be a pattern of tools: `*`, or a server, a dot, and a tool.
+pub(crate) fn pattern(text: &str) -> Result<(), Reason> {
+    let plain = !text.chars().any(|c| c.is_control() || c.is_whitespace()) && text.len() <= MAX_PATTERN;
+    let parts =
+        text == "*" || text.split_once('.').is_some_and(|(server, tool)| !server.is_empty() && !tool.is_empty());
+    if plain && parts { Ok(()) } else { Err(Reason::Pattern) }
+}
+
+pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
+    let expected = match kind {
+        Kind::Truth => "true or false".to_owned(),
+        Kind::Whole(..) | Kind::Limit => "a whole number".to_owned(),
+        Kind::Seconds => "a number of seconds".to_owned(),
+        Kind::Text | Kind::Secret | Kind::Level => "a text".to_owned(),
+        Kind::Path | Kind::Program => "a path".to_owned(),
+        Kind::Choice(choices) => format!("one of {}", names(choices).join(", ")),
+        Kind::Texts => "a list of texts".to_owned(),
+        Kind::TextMap => "a map of texts".to_owned(),
+        Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
+    };
+    Reason::WrongType { expected, found: found.to_owned() }
+}
+
+/// The choices without the names of earlier tools.
+fn names(choices: &[(&'static str, &'static str)]) -> Vec<String> {
+    choices.iter().filter(|(name, meaning)| name == meaning).map(|(name, _)| (*name).to_owned()).collect()
+}
+
+fn not_one_of(text: &str, choices: &[(&'static str, &'static str)]) -> Reason {
+    let suggestion = nearest(text, choices.iter().map(|(name, _)| *name)).map(str::to_owned);
+    Reason::NotOneOf { value: cut(text), choices: names(choices), suggestion }
+}
+
+fn out_of_range(text: &str, least: &str, most: &str) -> Reason {
+    Reason::OutOfRange { value: cut(text), least: least.to_owned(), most: most.to_owned() }
+}
+
+fn cut(text: &str) -> String {
+    if text.chars().count() > MAX_SHOWN {
+        text.chars().take(MAX_SHOWN).chain(['…']).collect()
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_environment_become_values() {
+        let base = Base { folder: Some("/f".into()), user_home: Some("/u".into()) };
+        let value = |kind, text| from_text(kind, text, &base).ok();
+        assert_eq!(value(Kind::Truth, " Yes "), Some(true.into()));
+        assert_eq!(value(Kind::Truth, "0"), Some(false.into()));
+        assert_eq!(value(Kind::Truth, "maybe"), None);
+        assert_eq!(value(Kind::Whole(1, 10), "10"), Some(10.into()));
+        assert_eq!(value(Kind::Whole(1, 10), "11"), None);
+        assert_eq!(value(Kind::Seconds, "2.5"), Some(2.5.into()));
+        for bad in ["0", "-1", "NaN", "inf", "1e9", "soon"] {
+            assert_eq!(value(Kind::Seconds, bad), None, "{bad}");
+        }
+        assert_eq!(value(Kind::Path, "a/b"), Some("/f/a/b".into()));
+        assert_eq!(value(Kind::Path, "~/b"), Some("/u/b".into()));
+        assert_eq!(value(Kind::Path, "/b"), Some("/b".into()));
+        assert_eq!(value(Kind::Program, "python3"), Some("python3".into()));
+        assert_eq!(value(Kind::Program, "./python3"), Some("/f/./python3".into()));
+        assert_eq!(value(Kind::Level, "WARNING"), Some("warn".into()));
+    }
+
+    #[test]
+    fn patterns_have_a_server_and_a_tool() {
+        for good in ["*", "github.*", "github.list_issues", "a-b.delete_*", "*.delete_*", "a.b.c"] {
+            assert_eq!(pattern(good), Ok(()), "{good}");
+        }
+        for bad in ["", "github", "github.", ".x", "a b.c", "a.\n", &format!("a.{}", "x".repeat(300))] {
+            assert_eq!(pattern(bad), Err(Reason::Pattern), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What other clients have, from folders as they leave them.
+
+use coracle_config::edit::{Existing, add_server, add_variables};
+use coracle_config::import::{Client, Found, ImportOptions, Imported, System, scan, scan_file};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+fn fixtures(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/fixtures").join(name)
+}
+
+/// The fixtures belong to whoever checked them out: a copy belongs to whoever runs the test.
+fn copied(name: &str) -> tempfile::TempDir {
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                copy(&entry.path(), &target);
+            } else {
+                std::fs::write(&target, std::fs::read(entry.path()).unwrap()).unwrap();
+            }
+        }
+    }
+    let root = tempfile::tempdir().unwrap();
+    copy(&fixtures(name), root.path());
+    root
+}
+
+fn options(root: &Path, system: System) -> ImportOptions {
+    let folder = root.join("project");
+    ImportOptions { home: root.join("home"), folder: folder.exists().then_some(folder), env: BTreeMap::new(), system }
+}
+
+/// Everything about what was found; credentials by their names.
+fn shown(root: &Path, imported: &Imported) -> String {
+    let found = |found: &Found| {
+        let mut text =
+            format!("{} ({}) from {} in {}\n", found.name, found.original_name, found.client, found.path.display());
+        text.push_str(&format!("  {}\n", serde_json::to_string(&found.entry).unwrap()));
+        if let Some(project) = &found.project {
+            text.push_str(&format!("  project: {}\n", project.display()));
+        }
+        if !found.credentials.is_empty() {
+            text.push_str(&format!("  credentials: {:?}\n", found.credentials.keys().collect::<Vec<_>>()));
+        }
+        for note in &found.notes {
+            text.push_str(&format!("  note: {note}\n"));
+        }
+        if let Some(problem) = &found.problem {
+            text.push_str(&format!("  problem: {problem}\n"));
+        }
+        text
+    };
+    let mut text: String = imported.found.iter().map(found).collect();
+    for file in &imported.unreadable {
+        text.push_str(&format!("unreadable: {} {}: {}\n", file.client, file.path.display(), file.reason));
+    }
+    text.replace(&root.display().to_string(), "ROOT")
+}
+
+#[test]
+fn every_client_is_read_on_linux() {
+    let root = copied("linux");
+    let imported = scan(&options(root.path(), System::Linux));
+    insta::assert_snapshot!(shown(root.path(), &imported));
+}
+
+#[test]
+fn other_systems_keep_their_files_elsewhere() {
+    for (name, system) in [("macos", System::MacOs), ("windows", System::Windows)] {
+        let root = copied(name);
+        let names = |system| -> Vec<String> {
+            scan(&options(root.path(), system))
+                .found
+                .iter()
+                .map(|found| format!("{} {}", found.client, found.name))
+                .collect()
+        };
+        assert_eq!(names(system), ["Claude Desktop desktop", "VS Code code"], "{name}");
+        assert_eq!(names(System::Linux), Vec::<String>::new(), "{name}");
+        let mut moved = options(root.path(), System::Linux);
+        let folder = if name == "macos" { "home/Library/Application Support" } else { "home/AppData/Roaming" };
+        moved.env.insert("XDG_CONFIG_HOME".to_owned(), root.path().join(folder).display().to_string());
+        assert_eq!(scan(&moved).found.len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn credentials_stay_out_of_the_entries_and_of_what_is_printed() {
+    let root = copied("linux");
+    let imported = scan(&options(root.path(), System::Linux));
+    assert!(!format!("{imported:?}").contains("canary"));
+    let entries: String = imported.found.iter().map(|found| serde_json::to_string(&found.entry).unwrap()).collect();
+    assert!(!entries.contains("canary"), "{entries}");
+    let kept: String = imported
+        .found
+        .iter()
+        .flat_map(|found| found.credentials.values())
+        .map(|value| format!("{} ", value.expose()))
+        .collect();
+    for value in ["ghp_canary ", "ghp_canary_of_work", "canary2", "postgresql://u:canary@localhost/db", "?key=canary"] {
+        assert!(kept.contains(value), "{kept}");
+    }
+}
+
+/// What is found can be written down and loaded again.
+#[test]
+fn what_is_found_can_be_used() {
+    let root = copied("linux");
+    let imported = scan(&options(root.path(), System::Linux));
+    let (mut yaml, mut variables) = (String::new(), String::new());
+    for found in imported.found.iter().filter(|found| found.problem.is_none() && !found.duplicate) {
+        yaml = add_server(&yaml, &found.name, &found.entry, Existing::Keep).unwrap();
+        variables = add_variables(&variables, &found.credentials).unwrap();
+    }
+    let case = crate::case::Case::new().file(&yaml).dot_env(&variables);
+    let loaded = case.load().unwrap();
+    let plain = |text: String| text.replace(&root.path().display().to_string(), "ROOT");
+    let unusable: Vec<String> = loaded.server_problems.iter().map(|problem| plain(problem.to_string())).collect();
+    insta::assert_debug_snapshot!(unusable);
+    let text = serde_json::to_string(&loaded.servers).unwrap();
+    for value in ["\"ghp_canary\"", "Bearer canary", "https://example.com/mcp?key=canary", "--token=canary2"] {
+        assert!(text.contains(value), "{value} is not in {text}");
+    }
+}
+
+#[test]
+fn a_named_file_is_read_and_a_missing_one_told() {
+    let root = copied("linux");
+    let options = options(root.path(), System::Linux);
+    let imported = scan_file(Client::Cursor, &root.path().join("home/.cursor/mcp.json"), &options);
+    assert_eq!(
+        imported.found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(),
+        ["filesystem", "off", "remote"]
+    );
+    let missing = scan_file(Client::Cursor, &root.path().join("none.json"), &options);
+    assert_eq!(missing.unreadable.len(), 1);
+}
+
+#[test]
+fn another_users_project_is_not_read() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("not tested: only root can give a file to somebody else");
+        return;
+    }
+    let root = copied("linux");
+    let count = || {
+        scan(&options(root.path(), System::Linux))
+            .found
+            .iter()
+            .filter(|found| found.path.ends_with(".mcp.json"))
+            .count()
+    };
+    assert_eq!(count(), 2);
+    rustix::fs::chown(root.path().join("project/.mcp.json"), Some(rustix::fs::Uid::from_raw(61_043)), None).unwrap();
+    assert_eq!(count(), 0);
+}
+
+#[test]
+fn a_deep_file_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("x.json");
+    std::fs::write(&path, format!("{{\"mcpServers\": {}", "[".repeat(100_000))).unwrap();
+    let imported = scan_file(Client::Cursor, &path, &options(root.path(), System::Linux));
+    assert_eq!(imported.unreadable.len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn no_entry_makes_it_panic(name in "\\PC{0,20}", text in "\\PC{0,20}(\\$\\{[a-zA-Z:]{0,12}\\}?){0,3}=?\\PC{0,10}") {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("x.json");
+        let entry = serde_json::json!({
+            "command": &text, "args": [&text, "--key", &text], "env": { &name: &text }, "cwd": &text,
+        });
+        let both = serde_json::json!({ "inputs": [{ "id": &name, "default": &text }], "servers": { &name: entry } });
+        std::fs::write(&path, both.to_string()).unwrap();
+        let imported = scan_file(Client::VsCode, &path, &options(root.path(), System::Linux));
+        prop_assert_eq!(imported.found.len(), 1);
+    }
+}

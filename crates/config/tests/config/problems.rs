@@ -1,0 +1,88 @@
+//! What is wrong is told with its place and what was probably meant.
+
+use crate::case::Case;
+
+#[test]
+fn unknown_keys_come_with_a_suggestion() {
+    let case = Case::new().file(
+        "\
+execution:
+  sandbox_typ: native
+  memory_mb: 100
+  limits: { memory: 100, colour: red }
+guardrail: { enabled: true }
+mcpservers: {}
+mcpServers:
+  git: { comand: uvx, arg: [x] }
+mcp_servers:
+  - { url: 'http://x' }
+",
+    );
+    insta::assert_snapshot!(case.error());
+}
+
+#[test]
+fn wrong_values_come_with_their_lines_all_at_once() {
+    let case = Case::new()
+        .file(
+            "\
+execution:
+  sandbox_type: dokcer
+  allow_network_access: sometimes
+  skills_dir: [a]
+  limits: { time: 0, memory_mb: 1.5, processes: \"5\", open_files: 3 }
+guardrails: on
+log: { level: { a: b } }
+policy:
+  tools: { github: allow, github.x: perhaps, 'a.*': [ask] }
+calls: { concurrency: 5000 }
+mcpServers:
+  a: uvx
+  b: { command: [x], args: x, env: { A: [1] }, scope: all, type: grpc, start_timeout: -1 }
+  c: { url: 'http://a', serverUrl: 'http://b' }
+",
+        )
+        .dot_env("# x\nCORACLE_CALLS_MAX_RESULT_BYTES=lots\n")
+        .env("CORACLE_EXECUTION_REQUIRE_FULL_ISOLATION", "maybe")
+        .env("CORACLE_MCP_SERVERS", "{a: [")
+        .flag("execution.limits.tmp_mb", "many")
+        .flag("execution.limits.tmp", "5");
+    insta::assert_snapshot!(case.error());
+}
+
+#[test]
+fn limits_that_make_no_sense_are_told_with_their_origin() {
+    insta::assert_snapshot!(Case::new().env("CORACLE_EXECUTION_LIMITS_MEMORY_MB", "3").error());
+    assert!(Case::new().env("CORACLE_EXECUTION_LIMITS_MEMORY_MB", "32").load().is_ok());
+}
+
+#[test]
+fn files_that_are_no_settings_are_refused() {
+    let errors: Vec<String> = ["a: [", "a: 1\na: 2", "- a", "text", "a: 1\n---\nb: 2", "a: *b", "\"a", "%YAML 9"]
+        .iter()
+        .map(|text| format!("== {text}\n{}", Case::new().file(text).error()))
+        .collect();
+    insta::assert_snapshot!(errors.join("\n"));
+    let large = format!("# {}\n", "x".repeat(1 << 20));
+    assert_eq!(Case::new().file(&large).load().unwrap_err().code(), "config_unreadable");
+    assert!(Case::new().file(&large[large.len() / 2..].replacen('x', "#", 1)).load().is_ok());
+    let case = Case::new();
+    std::fs::write(case.folder().join("coracle.yaml"), b"a: \xff").unwrap();
+    insta::assert_snapshot!(case.error());
+    let case = Case::new();
+    std::fs::create_dir(case.folder().join("coracle.yaml")).unwrap();
+    insta::assert_snapshot!(case.error());
+}
+
+#[test]
+fn what_does_not_hinder_is_a_warning() {
+    let case = Case::new()
+        .file("mcpServers: { a: { command: x, alwaysAllow: [y], timeout: 5 } }")
+        .dot_env("CORACLE_HOME=/x\nthis is nothing\nCORACLE_LOG_LEVL=info\n")
+        .env("CORACLE_EXECUTION_SANDBOX_TYP", "native")
+        .env("CORACLE_EXECUTION_COLOUR", "red")
+        .env("CORACLE_SOMETHING", "else")
+        .env("GUARDRAILS_ENABLED", "perhaps");
+    insta::assert_debug_snapshot!(case.warnings());
+    assert!(case.load().unwrap().settings.guardrails.enabled);
+}
