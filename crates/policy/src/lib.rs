@@ -1,0 +1,1 @@
+//! May this happen? Rules of the configuration, people who are asked, and what they said.
