@@ -1,4 +1,5 @@
 use crate::KeyError;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 /// Why the store did not do what it was asked.
@@ -106,7 +107,7 @@ impl StoreError {
         }
     }
 
-    pub(crate) fn home(path: impl Into<PathBuf>, error: impl ToString) -> Self {
-        Self::Home { path: path.into(), reason: error.to_string() }
+    pub(crate) fn home(path: impl Into<PathBuf>, reason: impl Display) -> Self {
+        Self::Home { path: path.into(), reason: reason.to_string() }
     }
 }

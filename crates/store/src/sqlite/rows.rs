@@ -222,7 +222,7 @@ impl Store for SqliteStore {
                  ORDER BY started_at DESC, execution_id DESC LIMIT 1 OFFSET ?2)",
         )
         .bind(record.user.as_str())
-        .bind(KEPT_EXECUTIONS as i64 - 1)
+        .bind(count(KEPT_EXECUTIONS - 1))
         .execute(&self.pool)
         .await;
         pruned.map_err(failed("drop old executions"))?;
@@ -243,12 +243,16 @@ impl Store for SqliteStore {
         )
         .bind(user.as_str())
         .bind(before.map(|id| id.as_str().to_owned()))
-        .bind(limit.min(MAX_PAGE) as i64)
+        .bind(count(limit.min(MAX_PAGE)))
         .fetch_all(&self.pool)
         .await
         .map_err(failed("read executions"))?;
         rows.into_iter().map(|row| execution(user, row)).collect()
     }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn damaged(what: &str, reason: impl Display) -> StoreError {

@@ -1,0 +1,28 @@
+use crate::Pattern;
+use coracle_types::Tool;
+
+/// YAML wants a key that is longer than 1,024 characters to be announced.
+const MAX_PLAIN_KEY: usize = 1_000;
+
+/// The line of configuration that allows this tool and no other, whatever it is called.
+pub(crate) fn allow_line(tool: &Tool) -> String {
+    let key = quoted(Pattern::exactly(tool).as_str());
+    let announced = if key.len() > MAX_PLAIN_KEY { "? " } else { "" };
+    format!("policy: {{ tools: {{ {announced}{key}: allow }} }}")
+}
+
+/// In double quotes, with everything but printable ASCII escaped: neither YAML nor a terminal sees anything else in it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            '\0'..='\u{ffff}' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => quoted.push_str(&format!("\\U{:08x}", u32::from(c))),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
