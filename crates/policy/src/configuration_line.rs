@@ -19,10 +19,14 @@ fn quoted(text: &str) -> String {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
             ' '..='~' => quoted.push(c),
-            '\0'..='\u{ffff}' => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => quoted.push_str(&format!("\\U{:08x}", u32::from(c))),
+            _ => quoted.push_str(&escaped(c)),
         }
     }
     quoted.push('"');
     quoted
+}
+
+fn escaped(c: char) -> String {
+    let number = u32::from(c);
+    if number > 0xffff { format!("\\U{number:08x}") } else { format!("\\u{number:04x}") }
 }

@@ -80,13 +80,19 @@ pub(crate) fn arguments(value: &Value, max: usize) -> String {
             break;
         }
         if is_hidden(c) || (is_gap(c) && c != ' ') {
-            let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
-            shown.push_str(&units);
+            shown.push_str(&escaped(c));
         } else {
             shown.push(c);
         }
     }
     shown
+}
+
+fn escaped(c: char) -> String {
+    match c.encode_utf16(&mut [0; 2]) {
+        [first, second] => format!("\\u{first:04x}\\u{second:04x}"),
+        _ => format!("\\u{:04x}", u32::from(c)),
+    }
 }
 
 fn shortened(value: &Value, depth: usize) -> Value {
