@@ -17,7 +17,7 @@ pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// Longest outcome of an execution, as JSON.
 pub const MAX_OUTCOME_BYTES: usize = 4 << 20;
 /// So many executions are listed at once, whatever is asked for.
-pub const MAX_PAGE: usize = 1_000;
+pub const MAX_PAGE: usize = 100;
 /// So many executions of one user are kept: with a further one the oldest goes.
 pub const KEPT_EXECUTIONS: usize = 1_000;
 

@@ -37,7 +37,8 @@ impl Vault {
             }
             let any = sqlx::query_scalar::<_, i64>("SELECT EXISTS (SELECT 1 FROM secrets)").fetch_one(pool).await;
             if any.map_err(failed("look for secrets"))? != 0 {
-                return Err(self.missing());
+                // Another process may just have made the key: it was there before the first secret.
+                return MasterKey::find(&self.source, &self.home)?.ok_or_else(|| self.missing());
             }
             MasterKey::make(&self.home)
         };
