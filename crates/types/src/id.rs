@@ -3,26 +3,29 @@ use std::fmt;
 
 /// Why a text is no id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{kind} {text:?} is not valid: use 1 to {MAX_ID} letters, digits, '-', '_' or '.', not starting with '.' or '-'"
-)]
+#[error("{kind} {text:?} is not valid: use 1 to {MAX_ID} {alphabet}")]
 pub struct IdError {
     kind: &'static str,
     text: String,
+    alphabet: &'static str,
 }
 
 /// Ids become file names: no longer than this many bytes.
 const MAX_ID: usize = 64;
 
+const ALPHABET: &str = "letters, digits, '-', '_' or '.', not starting with '.' or '-'";
+const WITHOUT_DOTS: &str = "letters, digits, '-' or '_', not starting with '-'";
+
 /// Ids become file names and log fields, so the alphabet is narrow and no id can be `.` or `..`.
-fn validated(kind: &'static str, text: &str) -> Result<String, IdError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+fn validated(kind: &'static str, text: &str, alphabet: &'static str) -> Result<String, IdError> {
+    let dots = alphabet == ALPHABET;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || (dots && c == '.');
     let valid = !text.is_empty() && text.len() <= MAX_ID && text.chars().all(plain) && !text.starts_with(['.', '-']);
-    if valid { Ok(text.to_owned()) } else { Err(IdError { kind, text: text.chars().take(MAX_ID).collect() }) }
+    if valid { Ok(text.to_owned()) } else { Err(IdError { kind, text: text.chars().take(MAX_ID).collect(), alphabet }) }
 }
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $alphabet:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -31,7 +34,7 @@ macro_rules! id {
         impl $name {
             /// Takes a text that is a valid id.
             pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
-                validated($kind, text.as_ref()).map(Self)
+                validated($kind, text.as_ref(), $alphabet).map(Self)
             }
 
             /// The text of the id.
@@ -65,22 +68,26 @@ macro_rules! id {
 id!(
     /// One execution of one piece of code.
     ExecutionId,
-    "execution id"
+    "execution id",
+    ALPHABET
 );
 id!(
-    /// An upstream server, as the configuration calls it.
+    /// An upstream server, as the configuration calls it. In `server.tool` it ends at the first dot, so it has none.
     ServerName,
-    "server name"
+    "server name",
+    WITHOUT_DOTS
 );
 id!(
     /// A session whose interpreter lives on between executions.
     SessionId,
-    "session"
+    "session",
+    ALPHABET
 );
 id!(
     /// A person or a tenant: owns a workspace, never meets another.
     UserId,
-    "user id"
+    "user id",
+    ALPHABET
 );
 
 impl ExecutionId {
@@ -99,7 +106,7 @@ impl UserId {
 
 #[cfg(test)]
 mod tests {
-    use super::SessionId;
+    use super::{ServerName, SessionId};
 
     #[test]
     fn ids_that_could_leave_a_folder_are_refused() {
@@ -109,5 +116,14 @@ mod tests {
         for good in ["a", "session_001", "A-1.b", &"x".repeat(64)] {
             assert_eq!(SessionId::new(good).unwrap().as_str(), good);
         }
+    }
+
+    #[test]
+    fn a_server_name_ends_at_the_first_dot() {
+        assert_eq!(ServerName::new("git_hub-2").unwrap().as_str(), "git_hub-2");
+        assert_eq!(
+            ServerName::new("git.hub").unwrap_err().to_string(),
+            "server name \"git.hub\" is not valid: use 1 to 64 letters, digits, '-' or '_', not starting with '-'"
+        );
     }
 }

@@ -1,0 +1,171 @@
+use crate::definition::definition_digest;
+use crate::grants::{Grants, Span};
+use crate::{Answer, Approver, Policy, Question, Reason, Refusal, Verdict};
+use coracle_store::{Store, ToolDecision};
+use coracle_types::{Decision, ExecutionId, SessionId, Tool, UserId};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::SystemTime;
+use tokio::sync::watch;
+
+/// One call of a tool that somebody's code wants to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// Whose code.
+    pub user: &'a UserId,
+    /// Its session, if it has one.
+    pub session: Option<&'a SessionId>,
+    /// Its execution.
+    pub execution: &'a ExecutionId,
+    /// The tool.
+    pub tool: &'a Tool,
+    /// What it would be called with.
+    pub arguments: &'a Value,
+}
+
+/// Why a tool may be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// The policy says so.
+    Policy(Reason),
+    /// A person said so, for this call.
+    Once,
+    /// A person said so, now or earlier, for this session.
+    Session,
+    /// A person said so, now or earlier, for good.
+    Always,
+}
+
+/// Rules, people and what they said, in one: every call of a tool passes [`Approvals::decide`].
+#[derive(Debug)]
+pub struct Approvals {
+    policy: Policy,
+    store: Arc<dyn Store>,
+    grants: Grants,
+    /// Counts answers that others may have waited for.
+    answers: watch::Sender<u64>,
+}
+
+impl Approvals {
+    /// What people say for good is kept in `store`.
+    pub fn new(policy: Policy, store: Arc<dyn Store>) -> Self {
+        Self { policy, store, grants: Grants::default(), answers: watch::Sender::new(0) }
+    }
+
+    /// The part that asks nobody.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Whether the call may be made; if a person has to say so, waits for that.
+    ///
+    /// Calls wait independently: each has its own question. One whose tool is meanwhile allowed for the session or for
+    /// good needs no answer any more, and is withdrawn. A future that is dropped withdraws its question. Whoever has a
+    /// clock running can stop it in the approver.
+    pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
+        let verdict = self.policy.decide(call.tool);
+        match verdict.decision {
+            Decision::Allow => return Ok(Grant::Policy(verdict.reason)),
+            Decision::Deny => return Err(Refusal::denied(call.tool, verdict)),
+            Decision::Ask => {}
+        }
+        let definition = definition_digest(call.tool);
+        // Before the first look: an answer that comes after it is not missed.
+        let mut answers = self.answers.subscribe();
+        if let Some(settled) = self.settled(&call, &definition).await {
+            return settled;
+        }
+        let mut asked = approver.ask(Question::about(&call, &verdict));
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut asked => return self.answered(answer, &call, definition, verdict).await,
+                Ok(()) = answers.changed() => {
+                    if let Some(settled) = self.settled(&call, &definition).await {
+                        return settled;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets what was allowed for a session that has ended.
+    pub fn end_session(&self, user: &UserId, session: &SessionId) {
+        self.grants.end(&Span::Session(user.clone(), session.clone()));
+    }
+
+    /// Forgets what was allowed for an execution without a session that has ended.
+    pub fn end_execution(&self, user: &UserId, execution: &ExecutionId) {
+        self.grants.end(&Span::Execution(user.clone(), execution.clone()));
+    }
+
+    /// What was said earlier, about this user, this tool and this definition of it.
+    async fn settled(&self, call: &Call<'_>, definition: &str) -> Option<Result<Grant, Refusal>> {
+        if self.grants.holds(call, definition) {
+            return Some(Ok(Grant::Session));
+        }
+        let remembered = match self.store.decision(call.user, &call.tool.server, &call.tool.name).await {
+            Ok(remembered) => remembered?,
+            // Asking once too often is the safe side.
+            Err(error) => {
+                tracing::warn!(user = %call.user, server = %call.tool.server, %error, "decisions cannot be read");
+                return None;
+            }
+        };
+        if remembered.definition != definition {
+            return None;
+        }
+        match remembered.decision {
+            Decision::Allow => Some(Ok(Grant::Always)),
+            Decision::Deny => Some(Err(Refusal::remembered(call.tool))),
+            Decision::Ask => None,
+        }
+    }
+
+    async fn answered(
+        &self,
+        answer: Answer,
+        call: &Call<'_>,
+        definition: String,
+        verdict: Verdict,
+    ) -> Result<Grant, Refusal> {
+        match answer {
+            Answer::Once => Ok(Grant::Once),
+            Answer::Session => {
+                self.grants.add(call, &definition);
+                self.tell_others();
+                Ok(Grant::Session)
+            }
+            Answer::Always => {
+                let grant = self.keep(call, definition).await;
+                self.tell_others();
+                Ok(grant)
+            }
+            Answer::Refuse => Err(Refusal::refused(call.tool)),
+            Answer::Nobody => Err(Refusal::nobody(call.tool, verdict)),
+        }
+    }
+
+    /// Keeps a yes for good; where that cannot be, for the session, since the person did say yes.
+    async fn keep(&self, call: &Call<'_>, definition: String) -> Grant {
+        let decision = ToolDecision {
+            server: call.tool.server.clone(),
+            tool: call.tool.name.clone(),
+            definition,
+            decision: Decision::Allow,
+            decided_at: SystemTime::now(),
+        };
+        match self.store.remember(call.user, &decision).await {
+            Ok(()) => Grant::Always,
+            Err(error) => {
+                tracing::warn!(user = %call.user, server = %call.tool.server, %error, "a decision cannot be kept");
+                self.grants.add(call, &decision.definition);
+                Grant::Session
+            }
+        }
+    }
+
+    fn tell_others(&self) {
+        self.answers.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}

@@ -1,0 +1,32 @@
+use crate::Pattern;
+use coracle_types::Tool;
+
+/// YAML wants a key that is longer than 1,024 characters to be announced.
+const MAX_PLAIN_KEY: usize = 1_000;
+
+/// The line of configuration that allows this tool and no other, whatever it is called.
+pub(crate) fn allow_line(tool: &Tool) -> String {
+    let key = quoted(Pattern::exactly(tool).as_str());
+    let announced = if key.len() > MAX_PLAIN_KEY { "? " } else { "" };
+    format!("policy: {{ tools: {{ {announced}{key}: allow }} }}")
+}
+
+/// In double quotes, with everything but printable ASCII escaped: neither YAML nor a terminal sees anything else in it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            ' '..='~' => quoted.push(c),
+            _ => quoted.push_str(&escaped(c)),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+fn escaped(c: char) -> String {
+    let number = u32::from(c);
+    if number > 0xffff { format!("\\U{number:08x}") } else { format!("\\u{number:04x}") }
+}

@@ -1,0 +1,67 @@
+use coracle_types::Tool;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+/// Digest of everything that a server says of a tool. A decision is about one definition: a tool that has changed under
+/// its name is another tool.
+pub fn definition_digest(tool: &Tool) -> String {
+    let mut digest = Sha256::new();
+    let hints = &tool.hints;
+    text(&mut digest, tool.server.as_str());
+    text(&mut digest, &tool.name);
+    text(&mut digest, tool.title.as_deref().unwrap_or_default());
+    text(&mut digest, &tool.description);
+    object(&mut digest, &tool.input_schema);
+    match &tool.output_schema {
+        Some(schema) => object(&mut digest, schema),
+        None => digest.update(b"-"),
+    }
+    for hint in [hints.read_only, hints.destructive, hints.idempotent, hints.open_world] {
+        digest.update(match hint {
+            None => b"?",
+            Some(true) => b"1",
+            Some(false) => b"0",
+        });
+    }
+    hex::encode(digest.finalize())
+}
+
+/// The length goes first, so that no text can look like two.
+fn text(digest: &mut Sha256, text: &str) {
+    digest.update(b"s");
+    digest.update((text.len() as u64).to_be_bytes());
+    digest.update(text.as_bytes());
+}
+
+/// Keys in order: how a server orders them says nothing.
+fn object(digest: &mut Sha256, object: &Map<String, Value>) {
+    let mut entries: Vec<_> = object.iter().collect();
+    entries.sort_by_key(|(key, _)| *key);
+    digest.update(b"o");
+    digest.update((entries.len() as u64).to_be_bytes());
+    for (key, inner) in entries {
+        text(digest, key);
+        value(digest, inner);
+    }
+}
+
+fn value(digest: &mut Sha256, of: &Value) {
+    match of {
+        Value::Null => digest.update(b"n"),
+        Value::Bool(true) => digest.update(b"t"),
+        Value::Bool(false) => digest.update(b"f"),
+        Value::Number(number) => {
+            digest.update(b"#");
+            text(digest, &number.to_string());
+        }
+        Value::String(string) => text(digest, string),
+        Value::Array(items) => {
+            digest.update(b"a");
+            digest.update((items.len() as u64).to_be_bytes());
+            for item in items {
+                value(digest, item);
+            }
+        }
+        Value::Object(inner) => object(digest, inner),
+    }
+}

@@ -1,0 +1,179 @@
+//! Texts of strangers, made fit to be shown to a person who decides: one line, no terminal sequences, nothing hidden.
+
+use serde_json::Value;
+
+/// Longest name of a tool or a pattern that is shown.
+const MAX_NAME_CHARS: usize = 128;
+
+/// Of a text within arguments so much is shown, so that a long one cannot push the others out of sight.
+const MAX_TEXT_CHARS: usize = 200;
+/// So many items of a list or an object within arguments are shown.
+const MAX_ITEMS: usize = 20;
+/// Deeper than this, arguments are not shown.
+const MAX_DEPTH: usize = 8;
+
+/// Characters that are not seen, or that change how others are seen.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+fn is_gap(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Prose in one line, without what is hidden, cut after so many characters.
+pub(crate) fn prose(text: &str, max: usize) -> String {
+    let mut shown = String::new();
+    let mut length = 0;
+    let mut gap = false;
+    for c in text.chars() {
+        if is_gap(c) {
+            gap = length > 0;
+            continue;
+        }
+        if is_hidden(c) {
+            continue;
+        }
+        if length + usize::from(gap) >= max {
+            shown.push('…');
+            break;
+        }
+        if std::mem::take(&mut gap) {
+            shown.push(' ');
+            length += 1;
+        }
+        shown.push(c);
+        length += 1;
+    }
+    shown
+}
+
+/// A name, with what is hidden in it made visible: two names that differ look different.
+pub(crate) fn name(text: &str) -> String {
+    let mut shown = String::new();
+    for (number, c) in text.chars().enumerate() {
+        if number == MAX_NAME_CHARS {
+            shown.push('…');
+            break;
+        }
+        if is_hidden(c) || (is_gap(c) && c != ' ') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Arguments as JSON in one line, long texts and lists shortened, what is hidden made visible, cut after so many
+/// characters.
+pub(crate) fn arguments(value: &Value, max: usize) -> String {
+    let mut shown = String::new();
+    for (number, c) in shortened(value, 0).to_string().chars().enumerate() {
+        if number == max {
+            shown.push('…');
+            break;
+        }
+        if is_hidden(c) || (is_gap(c) && c != ' ') {
+            shown.push_str(&escaped(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+fn escaped(c: char) -> String {
+    match c.encode_utf16(&mut [0; 2]) {
+        [first, second] => format!("\\u{first:04x}\\u{second:04x}"),
+        _ => format!("\\u{:04x}", u32::from(c)),
+    }
+}
+
+fn shortened(value: &Value, depth: usize) -> Value {
+    match value {
+        Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => Value::from("…"),
+        Value::String(text) => Value::from(shortened_text(text)),
+        Value::Array(items) => {
+            let mut shown: Vec<Value> = items.iter().take(MAX_ITEMS).map(|item| shortened(item, depth + 1)).collect();
+            if items.len() > MAX_ITEMS {
+                shown.push(Value::from(format!("… {} more", items.len() - MAX_ITEMS)));
+            }
+            Value::Array(shown)
+        }
+        Value::Object(entries) => {
+            let shown = entries.iter().take(MAX_ITEMS);
+            let mut shown: serde_json::Map<String, Value> =
+                shown.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
+            if entries.len() > MAX_ITEMS {
+                shown.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
+            }
+            Value::Object(shown)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn shortened_text(text: &str) -> String {
+    match text.char_indices().nth(MAX_TEXT_CHARS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes in all)", &text[..end], text.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_NAME_CHARS, arguments, name, prose};
+    use serde_json::json;
+
+    #[test]
+    fn prose_is_one_line_of_what_can_be_seen() {
+        assert_eq!(prose("Deletes\n\r\n  a file.\t\u{1b}[2K\u{202e}now\u{0}", 100), "Deletes a file. [2Know");
+        assert_eq!(prose("  Löscht 删除 🗑  ", 100), "Löscht 删除 🗑");
+    }
+
+    #[test]
+    fn prose_is_cut_where_it_says() {
+        assert_eq!(prose("abcd", 4), "abcd");
+        assert_eq!(prose("abcde", 4), "abcd…");
+        assert_eq!(prose(&"x".repeat(1 << 20), 10).chars().count(), 11);
+    }
+
+    #[test]
+    fn names_that_differ_look_different() {
+        assert_eq!(name("delete file"), "delete file");
+        assert_eq!(name("delete\u{200b}"), "delete\\u{200b}");
+        assert_ne!(name("delete\u{200b}"), name("delete"));
+        assert_eq!(name(&"x".repeat(1000)).chars().count(), MAX_NAME_CHARS + 1);
+    }
+
+    #[test]
+    fn a_long_argument_does_not_hide_the_next() {
+        let shown = arguments(&json!({"a": "x".repeat(1 << 20), "path": "/etc/passwd"}), 2_000);
+        assert!(shown.contains(r#""path":"/etc/passwd""#), "{shown}");
+        assert!(shown.contains("(1048576 bytes in all)"), "{shown}");
+    }
+
+    #[test]
+    fn arguments_hide_nothing() {
+        assert_eq!(arguments(&json!({"p": "a\u{202e}b\u{9b}c\n"}), 100), r#"{"p":"a\u202eb\u009bc\n"}"#);
+        assert_eq!(arguments(&json!({"p": "\u{e0041}"}), 100), r#"{"p":"\udb40\udc41"}"#);
+    }
+
+    #[test]
+    fn arguments_are_bounded_in_every_direction() {
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!([deep]);
+        }
+        assert_eq!(arguments(&deep, 100), r#"[[[[[[[["…"]]]]]]]]"#);
+        let wide = arguments(&json!((0..1000).collect::<Vec<_>>()), 2_000);
+        assert!(wide.ends_with(r#"19,"… 980 more"]"#), "{wide}");
+        assert_eq!(arguments(&json!("xxxx"), 3), r#""xx…"#);
+    }
+}

@@ -1,0 +1,81 @@
+//! What is too large to be kept. Both stores refuse the same things.
+
+use crate::{ExecutionRecord, ListedTools, StoreError, ToolDecision};
+use coracle_types::{Secret, Tool};
+use serde_json::Value;
+
+/// Longest name of a tool or a secret, and longest fingerprint or digest.
+pub const MAX_NAME_BYTES: usize = 1 << 10;
+/// Longest list of tools of one server, as JSON.
+pub const MAX_TOOLS_BYTES: usize = 16 << 20;
+/// Longest learned shape, as JSON.
+pub const MAX_SHAPE_BYTES: usize = 1 << 20;
+/// Longest secret.
+pub const MAX_SECRET_BYTES: usize = 64 << 10;
+/// Longest code of an execution.
+pub const MAX_CODE_BYTES: usize = 1 << 20;
+/// Longest outcome of an execution, as JSON.
+pub const MAX_OUTCOME_BYTES: usize = 4 << 20;
+/// So many executions are listed at once, whatever is asked for.
+pub const MAX_PAGE: usize = 100;
+/// So many executions of one user are kept: with a further one the oldest goes.
+pub const KEPT_EXECUTIONS: usize = 1_000;
+
+fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
+    if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }
+}
+
+/// Names are keys: not empty, not endless, and without the one character that not every database can keep.
+pub(crate) fn name(what: &'static str, text: &str) -> Result<(), StoreError> {
+    if text.is_empty() || text.contains('\0') {
+        return Err(StoreError::InvalidName { what });
+    }
+    within(what, text.len(), MAX_NAME_BYTES)
+}
+
+pub(crate) fn tool_name(text: &str) -> Result<(), StoreError> {
+    name("tool name", text)
+}
+
+/// The tools as JSON, if they may be kept.
+pub(crate) fn tools(listed: &ListedTools) -> Result<String, StoreError> {
+    name("fingerprint", &listed.fingerprint)?;
+    let text = json::<Vec<Tool>>("tools", &listed.tools)?;
+    within("list of tools", text.len(), MAX_TOOLS_BYTES)?;
+    Ok(text)
+}
+
+/// The shape as JSON, if it may be kept.
+pub(crate) fn shape(tool: &str, value: &Value) -> Result<String, StoreError> {
+    tool_name(tool)?;
+    let text = json("shape", value)?;
+    within("shape", text.len(), MAX_SHAPE_BYTES)?;
+    Ok(text)
+}
+
+pub(crate) fn decision(decision: &ToolDecision) -> Result<(), StoreError> {
+    tool_name(&decision.tool)?;
+    name("definition digest", &decision.definition)
+}
+
+pub(crate) fn secret(name_of_it: &str, secret: &Secret) -> Result<(), StoreError> {
+    secret_name(name_of_it)?;
+    within("secret", secret.expose().len(), MAX_SECRET_BYTES)
+}
+
+pub(crate) fn secret_name(text: &str) -> Result<(), StoreError> {
+    name("secret name", text)
+}
+
+/// The outcome as JSON, if the record may be kept.
+pub(crate) fn record(record: &ExecutionRecord) -> Result<String, StoreError> {
+    within("code", record.code.len(), MAX_CODE_BYTES)?;
+    let text = json("outcome", &record.outcome)?;
+    within("outcome", text.len(), MAX_OUTCOME_BYTES)?;
+    Ok(text)
+}
+
+fn json<T: serde::Serialize>(what: &'static str, value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value)
+        .map_err(|error| StoreError::Damaged { what: what.to_owned(), reason: error.to_string() })
+}

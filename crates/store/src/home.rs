@@ -1,0 +1,150 @@
+use crate::StoreError;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The data folder, `CORACLE_HOME`, and what this crate keeps in it.
+///
+/// ```text
+/// CORACLE_HOME/
+///   master.key           0600  32 bytes in hexadecimal; made when the first secret is put, never replaced
+///   store/               0700
+///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
+///     lock               0600  held while the schema is made or changed
+///   blobs/               0700
+///     <sha-256>                bytes, under the digest of their content
+/// ```
+///
+/// Beside them lie what other crates make: `workspaces/<user>/…` by the engine, and what the sandbox needs at run time.
+/// A backup is this folder; the key can be kept apart from it, and without it the secrets in it are lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    root: PathBuf,
+}
+
+/// Only its owner may enter.
+const PRIVATE_FOLDER: u32 = 0o700;
+/// Only its owner may read.
+const PRIVATE_FILE: u32 = 0o600;
+
+impl Home {
+    /// The data folder at `root`; nothing is made yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The file of the master key.
+    pub fn master_key(&self) -> PathBuf {
+        self.root.join("master.key")
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.store().join("coracle.db")
+    }
+
+    /// The folder of the blobs.
+    pub fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    fn store(&self) -> PathBuf {
+        self.root.join("store")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.store().join("lock")
+    }
+
+    /// Makes the folder, for its owner only. One that is there already keeps its rights: others may live in it.
+    fn make_root(&self) -> Result<(), StoreError> {
+        let made = DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&self.root);
+        made.map_err(|error| StoreError::home(&self.root, error))
+    }
+
+    /// Makes a folder below the root that nobody else may enter.
+    fn make_private(&self, folder: &Path) -> Result<(), StoreError> {
+        self.make_root()?;
+        let failed = |error: io::Error| StoreError::home(folder, error);
+        match DirBuilder::new().mode(PRIVATE_FOLDER).create(folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(error)),
+        }
+        // A link could lead to where others write, and is not what this crate made.
+        let found = fs::symlink_metadata(folder).map_err(failed)?;
+        if !found.is_dir() {
+            return Err(StoreError::home(folder, "it is no folder"));
+        }
+        if found.mode() & 0o777 & !PRIVATE_FOLDER != 0 {
+            fs::set_permissions(folder, Permissions::from_mode(PRIVATE_FOLDER)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything that the database needs to be opened.
+    ///
+    /// A database that is there is never opened here: closing it would end the locks that SQLite holds on it elsewhere
+    /// in this process.
+    pub(crate) fn make_database(&self) -> Result<PathBuf, StoreError> {
+        let store = self.store();
+        self.make_private(&store)?;
+        let path = self.database();
+        let failed = |error: io::Error| StoreError::home(&path, error);
+        match fs::symlink_metadata(&path) {
+            Ok(found) if !found.is_file() => return Err(StoreError::home(&path, "it is no file")),
+            Ok(found) => tighten(&path, found.mode()).map_err(failed)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => place(&store, &path, &[]).map_err(failed)?,
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(path)
+    }
+
+    /// Makes the folder of the blobs.
+    pub(crate) fn make_blobs(&self) -> Result<PathBuf, StoreError> {
+        let folder = self.blobs();
+        self.make_private(&folder)?;
+        Ok(folder)
+    }
+
+    /// Makes the root, for the key.
+    pub(crate) fn make_for_key(&self) -> Result<PathBuf, StoreError> {
+        self.make_root()?;
+        Ok(self.master_key())
+    }
+
+    /// Waits until no other process changes the schema. Ends with the file.
+    pub(crate) fn locked(&self) -> Result<File, StoreError> {
+        let path = self.lock();
+        let failed = |error: io::Error| StoreError::home(&path, error);
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(&path);
+        let file = opened.map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(file)
+    }
+}
+
+fn tighten(path: &Path, mode: u32) -> io::Result<()> {
+    if mode & 0o777 & !PRIVATE_FILE == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(PRIVATE_FILE))
+}
+
+/// Puts a file at `path` that only its owner may read, whole at once. One that is there already stays as it is.
+pub(crate) fn place(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    match file.into_temp_path().persist_noclobber(path) {
+        Ok(()) => File::open(folder)?.sync_all(),
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error.error),
+    }
+}

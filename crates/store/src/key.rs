@@ -1,0 +1,164 @@
+//! The master key: where it comes from, and what makes it unusable.
+
+use crate::home::place;
+use crate::{Home, StoreError};
+use coracle_types::Secret;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use zeroize::{Zeroize, Zeroizing};
+
+pub(crate) const KEY_BYTES: usize = 32;
+
+/// A key file is 64 digits and an end of line; what is longer is something else.
+const MAX_KEY_FILE: u64 = 256;
+
+/// Where the master key comes from.
+#[derive(Clone, Debug, Default)]
+pub enum KeySource {
+    /// The file `master.key` in the data folder, made when the first secret is put.
+    #[default]
+    File,
+    /// Given by the operator: 64 hexadecimal digits. The file is neither read nor made.
+    Given(Secret),
+}
+
+/// Why there is no master key, or not the right one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// There are secrets, but no key.
+    #[error("the master key {path:?} is missing, and there are secrets that only it can open")]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// There are secrets that another key has sealed.
+    #[error("the master key from {origin} is not the one that the stored secrets are sealed with")]
+    Wrong {
+        /// Where the key is from.
+        origin: String,
+    },
+    /// It is no key.
+    #[error("the master key from {origin} is not 64 hexadecimal digits")]
+    Malformed {
+        /// Where it is from.
+        origin: String,
+    },
+    /// Others can read it.
+    #[error("the master key {path:?} can be read by others (mode {mode:o})")]
+    Exposed {
+        /// Where it is.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It cannot be read or made.
+    #[error("the master key {path:?} cannot be used: {reason}")]
+    Unusable {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl KeyError {
+    /// The stable name of the kind of error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "key_missing",
+            Self::Wrong { .. } => "key_wrong",
+            Self::Malformed { .. } => "key_malformed",
+            Self::Exposed { .. } => "key_exposed",
+            Self::Unusable { .. } => "key_unusable",
+        }
+    }
+
+    /// What can be done about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing { .. } | Self::Wrong { .. } => {
+                "put the right key back, or delete the stored secrets and sign in again; nothing was changed"
+            }
+            Self::Malformed { .. } => "put the right key back; a new one is made by `openssl rand -hex 32`",
+            Self::Exposed { path, .. } => return format!("run `chmod 600 {}`", path.display()),
+            Self::Unusable { .. } => "look at the rights of the file and of its folder",
+        }
+        .to_owned()
+    }
+}
+
+/// 32 bytes that are wiped when they are no longer needed.
+pub(crate) struct MasterKey {
+    pub(crate) bytes: Zeroizing<[u8; KEY_BYTES]>,
+    /// Tells keys apart without telling them.
+    pub(crate) id: String,
+    /// For messages.
+    pub(crate) origin: String,
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MasterKey").field("origin", &self.origin).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of the digest that name a key: enough to tell keys apart.
+const KEY_ID_BYTES: usize = 16;
+
+impl MasterKey {
+    fn parse(text: &str, origin: String) -> Result<Self, KeyError> {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        if hex::decode_to_slice(text.trim(), bytes.as_mut_slice()).is_err() {
+            return Err(KeyError::Malformed { origin });
+        }
+        let digest = Sha256::new().chain_update(b"coracle master key id\0").chain_update(bytes.as_slice()).finalize();
+        Ok(Self { bytes, id: hex::encode(&digest[..KEY_ID_BYTES]), origin })
+    }
+
+    /// The key, if there is one.
+    pub(crate) fn find(source: &KeySource, home: &Home) -> Result<Option<Self>, KeyError> {
+        match source {
+            KeySource::Given(text) => Self::parse(text.expose(), "the environment".to_owned()).map(Some),
+            KeySource::File => Self::read(&home.master_key()),
+        }
+    }
+
+    fn read(path: &Path) -> Result<Option<Self>, KeyError> {
+        let unusable = |error: io::Error| KeyError::Unusable { path: path.to_owned(), reason: error.to_string() };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unusable(error)),
+        };
+        let found = file.metadata().map_err(unusable)?;
+        if !found.is_file() {
+            return Err(KeyError::Unusable { path: path.to_owned(), reason: "it is no file".to_owned() });
+        }
+        if found.mode() & 0o077 != 0 {
+            return Err(KeyError::Exposed { path: path.to_owned(), mode: found.mode() & 0o777 });
+        }
+        // As large as it can become, so that no copy is left behind by growth.
+        let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE as usize));
+        file.take(MAX_KEY_FILE).read_to_string(&mut text).map_err(unusable)?;
+        Self::parse(&text, path.display().to_string()).map(Some)
+    }
+
+    /// Makes the key file. If another process was faster, its key is the key.
+    pub(crate) fn make(home: &Home) -> Result<Self, StoreError> {
+        let path = home.make_for_key()?;
+        let unusable = |reason: String| KeyError::Unusable { path: path.clone(), reason };
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        getrandom::fill(bytes.as_mut_slice()).map_err(|error| unusable(error.to_string()))?;
+        let mut text = Zeroizing::new([0; 2 * KEY_BYTES + 1]);
+        text[2 * KEY_BYTES] = b'\n';
+        hex::encode_to_slice(bytes.as_slice(), &mut text[..2 * KEY_BYTES])
+            .map_err(|error| unusable(error.to_string()))?;
+        bytes.zeroize();
+        place(home.root(), &path, text.as_slice()).map_err(|error| unusable(error.to_string()))?;
+        Self::read(&path)?.ok_or_else(|| KeyError::Missing { path: path.clone() }.into())
+    }
+}

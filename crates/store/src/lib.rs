@@ -1,0 +1,35 @@
+//! What survives a restart: everything that Coracle keeps below its data folder, `CORACLE_HOME`.
+//!
+//! Start at [`Store`], the seam: [`SqliteStore`] is what a machine of its own uses, [`MemoryStore`] what forgets.
+//! [`Blobs`] holds bytes under the digest of their content. [`Home`] says what lies where on disk.
+//!
+//! What must hold: owners never see each other's rows; a write is whole or not there, whatever kills the process;
+//! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
+//! said aloud and never replaced while there is something that only it can open.
+
+mod blobs;
+mod bounds;
+mod error;
+mod home;
+mod key;
+mod memory;
+mod moment;
+mod owner;
+mod records;
+mod seal;
+mod sqlite;
+mod store;
+
+pub use blobs::{BlobError, BlobId, Blobs};
+pub use bounds::{
+    KEPT_EXECUTIONS, MAX_CODE_BYTES, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
+    MAX_TOOLS_BYTES,
+};
+pub use error::StoreError;
+pub use home::Home;
+pub use key::{KeyError, KeySource};
+pub use memory::MemoryStore;
+pub use owner::Owner;
+pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
+pub use sqlite::SqliteStore;
+pub use store::Store;

@@ -1,0 +1,161 @@
+use crate::moment::kept;
+use crate::{
+    ExecutionRecord, KEPT_EXECUTIONS, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, ToolDecision, bounds,
+};
+use async_trait::async_trait;
+use coracle_types::{ExecutionId, Secret, ServerName, UserId};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+/// A [`Store`] that ends with the process: for tests, and for programs that must leave nothing behind.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tools: BTreeMap<(Owner, ServerName), ListedTools>,
+    shapes: BTreeMap<(Owner, ServerName, String), Shape>,
+    decisions: BTreeMap<(UserId, ServerName, String), ToolDecision>,
+    secrets: BTreeMap<(Owner, String), Secret>,
+    executions: BTreeMap<UserId, BTreeMap<(SystemTime, ExecutionId), ExecutionRecord>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError> {
+        bounds::tools(listed)?;
+        let listed = ListedTools { listed_at: kept(listed.listed_at), ..listed.clone() };
+        self.state().tools.insert((owner.clone(), server.clone()), listed);
+        Ok(())
+    }
+
+    async fn tools(&self, owner: &Owner, server: &ServerName) -> Result<Option<ListedTools>, StoreError> {
+        Ok(self.state().tools.get(&(owner.clone(), server.clone())).cloned())
+    }
+
+    async fn shape(&self, owner: &Owner, server: &ServerName, tool: &str) -> Result<Option<Shape>, StoreError> {
+        Ok(self.state().shapes.get(&(owner.clone(), server.clone(), tool.to_owned())).cloned())
+    }
+
+    async fn put_shape(
+        &self,
+        owner: &Owner,
+        server: &ServerName,
+        tool: &str,
+        shape: &Value,
+        expected: u64,
+    ) -> Result<u64, StoreError> {
+        bounds::shape(tool, shape)?;
+        let mut state = self.state();
+        let key = (owner.clone(), server.clone(), tool.to_owned());
+        let current = state.shapes.get(&key).map_or(0, |shape| shape.version);
+        if current != expected {
+            return Err(StoreError::Conflict { what: format!("the shape of {server}.{tool}"), expected });
+        }
+        state.shapes.insert(key, Shape { value: shape.clone(), version: expected + 1 });
+        Ok(expected + 1)
+    }
+
+    async fn shapes(&self, owner: &Owner, server: &ServerName) -> Result<Vec<(String, Shape)>, StoreError> {
+        let state = self.state();
+        let of_server = state.shapes.iter().filter(|((whose, of, _), _)| whose == owner && of == server);
+        Ok(of_server.map(|((_, _, tool), shape)| (tool.clone(), shape.clone())).collect())
+    }
+
+    async fn remember(&self, user: &UserId, decision: &ToolDecision) -> Result<(), StoreError> {
+        bounds::decision(decision)?;
+        let key = (user.clone(), decision.server.clone(), decision.tool.clone());
+        let decision = ToolDecision { decided_at: kept(decision.decided_at), ..decision.clone() };
+        self.state().decisions.insert(key, decision);
+        Ok(())
+    }
+
+    async fn decision(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+    ) -> Result<Option<ToolDecision>, StoreError> {
+        Ok(self.state().decisions.get(&(user.clone(), server.clone(), tool.to_owned())).cloned())
+    }
+
+    async fn decisions(&self, user: &UserId) -> Result<Vec<ToolDecision>, StoreError> {
+        let state = self.state();
+        let of_user = state.decisions.iter().filter(|((whose, ..), _)| whose == user);
+        Ok(of_user.map(|(_, decision)| decision.clone()).collect())
+    }
+
+    async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
+        Ok(self.state().decisions.remove(&(user.clone(), server.clone(), tool.to_owned())).is_some())
+    }
+
+    async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError> {
+        let mut state = self.state();
+        state.tools.retain(|(_, of), _| of != server);
+        state.shapes.retain(|(_, of, _), _| of != server);
+        state.decisions.retain(|(_, of, _), _| of != server);
+        Ok(())
+    }
+
+    async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError> {
+        bounds::secret(name, secret)?;
+        self.state().secrets.insert((owner.clone(), name.to_owned()), secret.clone());
+        Ok(())
+    }
+
+    async fn secret(&self, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError> {
+        Ok(self.state().secrets.get(&(owner.clone(), name.to_owned())).cloned())
+    }
+
+    async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError> {
+        Ok(self.state().secrets.remove(&(owner.clone(), name.to_owned())).is_some())
+    }
+
+    async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError> {
+        bounds::record(record)?;
+        let mut state = self.state();
+        let executions = state.executions.entry(record.user.clone()).or_default();
+        executions.retain(|(_, id), _| *id != record.execution_id);
+        let record = ExecutionRecord { started_at: kept(record.started_at), ..record.clone() };
+        executions.insert((record.started_at, record.execution_id.clone()), record);
+        while executions.len() > KEPT_EXECUTIONS {
+            executions.pop_first();
+        }
+        Ok(())
+    }
+
+    async fn executions(
+        &self,
+        user: &UserId,
+        limit: usize,
+        before: Option<&ExecutionId>,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        let state = self.state();
+        let Some(executions) = state.executions.get(user) else { return Ok(Vec::new()) };
+        let end = match before {
+            None => Bound::Unbounded,
+            Some(id) => match executions.keys().find(|(_, known)| known == id) {
+                Some(key) => Bound::Excluded(key),
+                None => return Ok(Vec::new()),
+            },
+        };
+        let older = executions.range((Bound::Unbounded, end)).rev().take(limit.min(MAX_PAGE));
+        Ok(older.map(|(_, record)| record.clone()).collect())
+    }
+}

@@ -1,0 +1,306 @@
+//! What the store keeps, as rows.
+
+use super::{SqliteStore, failed};
+use crate::moment::{from_millis, to_millis};
+use crate::{
+    ExecutionRecord, KEPT_EXECUTIONS, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, ToolDecision, bounds,
+};
+use async_trait::async_trait;
+use coracle_types::{Decision, ExecutionId, Secret, ServerName, UserId};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::fmt::Display;
+
+type DecisionRow = (String, String, String, String, i64);
+type ExecutionRow = (String, Option<String>, i64, String, Vec<u8>, String);
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError> {
+        let tools = bounds::tools(listed)?;
+        let written = sqlx::query(
+            "INSERT INTO server_tools (owner, server, fingerprint, tools, listed_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (owner, server) DO UPDATE
+             SET fingerprint = excluded.fingerprint, tools = excluded.tools, listed_at = excluded.listed_at",
+        )
+        .bind(owner.to_string())
+        .bind(server.as_str())
+        .bind(&listed.fingerprint)
+        .bind(tools)
+        .bind(to_millis(listed.listed_at))
+        .execute(&self.pool)
+        .await;
+        written.map_err(failed("keep the tools of a server"))?;
+        Ok(())
+    }
+
+    async fn tools(&self, owner: &Owner, server: &ServerName) -> Result<Option<ListedTools>, StoreError> {
+        let row: Option<(String, String, i64)> =
+            sqlx::query_as("SELECT fingerprint, tools, listed_at FROM server_tools WHERE owner = ?1 AND server = ?2")
+                .bind(owner.to_string())
+                .bind(server.as_str())
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(failed("read the tools of a server"))?;
+        row.map(|(fingerprint, tools, listed_at)| {
+            let tools = parsed(&format!("tools of {server}"), &tools)?;
+            Ok(ListedTools { fingerprint, tools, listed_at: from_millis(listed_at) })
+        })
+        .transpose()
+    }
+
+    async fn shape(&self, owner: &Owner, server: &ServerName, tool: &str) -> Result<Option<Shape>, StoreError> {
+        let row: Option<(String, i64)> =
+            sqlx::query_as("SELECT shape, version FROM shapes WHERE owner = ?1 AND server = ?2 AND tool = ?3")
+                .bind(owner.to_string())
+                .bind(server.as_str())
+                .bind(tool)
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(failed("read a shape"))?;
+        row.map(|(text, version)| shape(tool, &text, version)).transpose()
+    }
+
+    async fn put_shape(
+        &self,
+        owner: &Owner,
+        server: &ServerName,
+        tool: &str,
+        shape: &Value,
+        expected: u64,
+    ) -> Result<u64, StoreError> {
+        let text = bounds::shape(tool, shape)?;
+        let conflict = || StoreError::Conflict { what: format!("the shape of {server}.{tool}"), expected };
+        let version = i64::try_from(expected).map_err(|_| conflict())?;
+        let next = version.checked_add(1).ok_or_else(conflict)?;
+        let statement = if expected == 0 {
+            "INSERT INTO shapes (owner, server, tool, shape, version) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (owner, server, tool) DO NOTHING"
+        } else {
+            "UPDATE shapes SET shape = ?4, version = ?5
+             WHERE owner = ?1 AND server = ?2 AND tool = ?3 AND version = ?6"
+        };
+        let query =
+            sqlx::query(statement).bind(owner.to_string()).bind(server.as_str()).bind(tool).bind(text).bind(next);
+        let query = if expected == 0 { query } else { query.bind(version) };
+        let written = query.execute(&self.pool).await.map_err(failed("keep a shape"))?;
+        if written.rows_affected() == 0 { Err(conflict()) } else { Ok(expected + 1) }
+    }
+
+    async fn shapes(&self, owner: &Owner, server: &ServerName) -> Result<Vec<(String, Shape)>, StoreError> {
+        let rows: Vec<(String, String, i64)> =
+            sqlx::query_as("SELECT tool, shape, version FROM shapes WHERE owner = ?1 AND server = ?2 ORDER BY tool")
+                .bind(owner.to_string())
+                .bind(server.as_str())
+                .fetch_all(&self.pool)
+                .await
+                .map_err(failed("read shapes"))?;
+        let shapes = rows.into_iter().map(|(tool, text, version)| {
+            let shape = shape(&tool, &text, version)?;
+            Ok((tool, shape))
+        });
+        shapes.collect()
+    }
+
+    async fn remember(&self, user: &UserId, decision: &ToolDecision) -> Result<(), StoreError> {
+        bounds::decision(decision)?;
+        let written = sqlx::query(
+            "INSERT INTO decisions (user_id, server, tool, definition, decision, decided_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT (user_id, server, tool) DO UPDATE
+             SET definition = excluded.definition, decision = excluded.decision, decided_at = excluded.decided_at",
+        )
+        .bind(user.as_str())
+        .bind(decision.server.as_str())
+        .bind(&decision.tool)
+        .bind(&decision.definition)
+        .bind(word(decision.decision))
+        .bind(to_millis(decision.decided_at))
+        .execute(&self.pool)
+        .await;
+        written.map_err(failed("keep a decision"))?;
+        Ok(())
+    }
+
+    async fn decision(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+    ) -> Result<Option<ToolDecision>, StoreError> {
+        let row: Option<DecisionRow> = sqlx::query_as(
+            "SELECT server, tool, definition, decision, decided_at FROM decisions
+             WHERE user_id = ?1 AND server = ?2 AND tool = ?3",
+        )
+        .bind(user.as_str())
+        .bind(server.as_str())
+        .bind(tool)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a decision"))?;
+        row.map(decision).transpose()
+    }
+
+    async fn decisions(&self, user: &UserId) -> Result<Vec<ToolDecision>, StoreError> {
+        let rows: Vec<DecisionRow> = sqlx::query_as(
+            "SELECT server, tool, definition, decision, decided_at FROM decisions
+             WHERE user_id = ?1 ORDER BY server, tool",
+        )
+        .bind(user.as_str())
+        .fetch_all(&self.pool)
+        .await
+        .map_err(failed("read decisions"))?;
+        rows.into_iter().map(decision).collect()
+    }
+
+    async fn forget(&self, user: &UserId, server: &ServerName, tool: &str) -> Result<bool, StoreError> {
+        let deleted = sqlx::query("DELETE FROM decisions WHERE user_id = ?1 AND server = ?2 AND tool = ?3")
+            .bind(user.as_str())
+            .bind(server.as_str())
+            .bind(tool)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("forget a decision"))?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
+    async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError> {
+        let failed = failed("forget a server");
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        for statement in [
+            "DELETE FROM server_tools WHERE server = ?1",
+            "DELETE FROM shapes WHERE server = ?1",
+            "DELETE FROM decisions WHERE server = ?1",
+        ] {
+            sqlx::query(statement).bind(server.as_str()).execute(&mut *transaction).await.map_err(&failed)?;
+        }
+        transaction.commit().await.map_err(&failed)
+    }
+
+    async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError> {
+        bounds::secret(name, secret)?;
+        self.vault.put(&self.pool, owner, name, secret).await
+    }
+
+    async fn secret(&self, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError> {
+        self.vault.get(&self.pool, owner, name).await
+    }
+
+    async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError> {
+        let deleted = sqlx::query("DELETE FROM secrets WHERE owner = ?1 AND name = ?2")
+            .bind(owner.to_string())
+            .bind(name)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("delete a secret"))?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
+    async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError> {
+        let outcome = bounds::record(record)?;
+        let written = sqlx::query(
+            "INSERT INTO executions (user_id, execution_id, session_id, started_at, language, code, outcome)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT (user_id, execution_id) DO UPDATE
+             SET session_id = excluded.session_id, started_at = excluded.started_at, language = excluded.language,
+                 code = excluded.code, outcome = excluded.outcome",
+        )
+        .bind(record.user.as_str())
+        .bind(record.execution_id.as_str())
+        .bind(record.session.as_ref().map(|session| session.as_str().to_owned()))
+        .bind(to_millis(record.started_at))
+        .bind(record.language.as_str())
+        .bind(record.code.as_bytes())
+        .bind(outcome)
+        .execute(&self.pool)
+        .await;
+        written.map_err(failed("keep an execution"))?;
+        // Apart from the write above: killed in between, there is one execution too many until the next one.
+        let pruned = sqlx::query(
+            "DELETE FROM executions WHERE user_id = ?1 AND (started_at, execution_id) < (
+                 SELECT started_at, execution_id FROM executions WHERE user_id = ?1
+                 ORDER BY started_at DESC, execution_id DESC LIMIT 1 OFFSET ?2)",
+        )
+        .bind(record.user.as_str())
+        .bind(count(KEPT_EXECUTIONS - 1))
+        .execute(&self.pool)
+        .await;
+        pruned.map_err(failed("drop old executions"))?;
+        Ok(())
+    }
+
+    async fn executions(
+        &self,
+        user: &UserId,
+        limit: usize,
+        before: Option<&ExecutionId>,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        let rows: Vec<ExecutionRow> = sqlx::query_as(
+            "SELECT execution_id, session_id, started_at, language, code, outcome FROM executions
+             WHERE user_id = ?1 AND (?2 IS NULL OR (started_at, execution_id) < (
+                 SELECT started_at, execution_id FROM executions WHERE user_id = ?1 AND execution_id = ?2))
+             ORDER BY started_at DESC, execution_id DESC LIMIT ?3",
+        )
+        .bind(user.as_str())
+        .bind(before.map(|id| id.as_str().to_owned()))
+        .bind(count(limit.min(MAX_PAGE)))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(failed("read executions"))?;
+        rows.into_iter().map(|row| execution(user, row)).collect()
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn damaged(what: &str, reason: impl Display) -> StoreError {
+    StoreError::Damaged { what: what.to_owned(), reason: reason.to_string() }
+}
+
+fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| damaged(what, error))
+}
+
+fn shape(tool: &str, text: &str, version: i64) -> Result<Shape, StoreError> {
+    let what = format!("shape of {tool:?}");
+    let version = u64::try_from(version).map_err(|error| damaged(&what, error))?;
+    Ok(Shape { value: parsed(&what, text)?, version })
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask => "ask",
+        Decision::Deny => "deny",
+    }
+}
+
+fn decision((server, tool, definition, text, decided_at): DecisionRow) -> Result<ToolDecision, StoreError> {
+    let what = format!("decision about {tool:?}");
+    let decision = [Decision::Allow, Decision::Ask, Decision::Deny].into_iter().find(|known| word(*known) == text);
+    Ok(ToolDecision {
+        server: ServerName::new(server).map_err(|error| damaged(&what, error))?,
+        decision: decision.ok_or_else(|| damaged(&what, "it is none that is known"))?,
+        tool,
+        definition,
+        decided_at: from_millis(decided_at),
+    })
+}
+
+fn execution(
+    user: &UserId,
+    (id, session, started_at, language, code, outcome): ExecutionRow,
+) -> Result<ExecutionRecord, StoreError> {
+    let what = format!("execution {id:?}");
+    Ok(ExecutionRecord {
+        execution_id: ExecutionId::new(&id).map_err(|error| damaged(&what, error))?,
+        user: user.clone(),
+        session: session.map(coracle_types::SessionId::new).transpose().map_err(|error| damaged(&what, error))?,
+        started_at: from_millis(started_at),
+        language: language.parse().map_err(|error| damaged(&what, error))?,
+        code: String::from_utf8(code).map_err(|error| damaged(&what, error))?,
+        outcome: parsed(&what, &outcome)?,
+    })
+}

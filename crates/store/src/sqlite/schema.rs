@@ -1,0 +1,46 @@
+//! The schema and its version. A file that is up to date costs one read.
+
+use super::failed;
+use crate::{Home, StoreError};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::sqlite::{SqliteConnection, SqlitePool};
+use sqlx::{SqlSafeStr, query_scalar, raw_sql};
+use std::path::Path;
+
+/// In order; each ends with its number as the version of the file, in the same transaction.
+const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "first", include_str!("../../migrations/0001_first.sql"))];
+
+/// The version that the last migration leads to.
+fn known() -> i64 {
+    MIGRATIONS.last().map_or(0, |(version, ..)| *version)
+}
+
+async fn version(connection: &mut SqliteConnection) -> Result<i64, StoreError> {
+    query_scalar("PRAGMA user_version").fetch_one(connection).await.map_err(failed("tell its version"))
+}
+
+fn check(found: i64, path: &Path) -> Result<bool, StoreError> {
+    let known = known();
+    if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found == known) }
+}
+
+pub(super) async fn bring_up_to_date(pool: &SqlitePool, home: &Home, path: &Path) -> Result<(), StoreError> {
+    let mut connection = pool.acquire().await.map_err(failed("be opened"))?;
+    if check(version(&mut connection).await?, path)? {
+        return Ok(());
+    }
+    // SQLite has no lock that would span several migrations and the change to WAL, which two processes must not make
+    // at once.
+    let waiting = home.clone();
+    let lock = tokio::task::spawn_blocking(move || waiting.locked()).await;
+    let _lock = lock.map_err(|error| StoreError::home(path, error))??;
+    if check(version(&mut connection).await?, path)? {
+        return Ok(());
+    }
+    raw_sql("PRAGMA journal_mode = WAL").execute(&mut *connection).await.map_err(failed("change to WAL"))?;
+    let migrations = MIGRATIONS.iter().map(|(version, name, sql)| {
+        Migration::new(*version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
+    });
+    let migrated = Migrator::with_migrations(migrations.collect()).run_direct(None, &mut *connection, false).await;
+    migrated.map_err(|error| StoreError::Database { doing: "bring its schema up to date", reason: error.to_string() })
+}

@@ -1,0 +1,67 @@
+//! The contract of `Store`, run through every implementation.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod decisions;
+mod executions;
+mod given;
+mod secrets;
+mod shapes;
+mod tools;
+
+use coracle_store::{Home, KeySource, MemoryStore, SqliteStore, Store};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A fresh store, and what must live as long.
+struct Fresh {
+    store: Arc<dyn Store>,
+    _folder: Option<TempDir>,
+}
+
+async fn memory() -> Fresh {
+    Fresh { store: Arc::new(MemoryStore::new()), _folder: None }
+}
+
+async fn sqlite() -> Fresh {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&Home::new(folder.path()), KeySource::File).await.unwrap();
+    Fresh { store: Arc::new(store), _folder: Some(folder) }
+}
+
+/// Each part of the contract as one test for each store.
+macro_rules! contract {
+    ($($module:ident :: $part:ident),* $(,)?) => {
+        mod in_memory { $( #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $part() { crate::$module::$part(crate::memory().await.store).await; } )* }
+        mod in_sqlite { $( #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $part() {
+                let fresh = crate::sqlite().await;
+                crate::$module::$part(std::sync::Arc::clone(&fresh.store)).await;
+            } )* }
+    };
+}
+
+contract!(
+    tools::tools_come_back_as_they_were_put,
+    tools::tools_of_owners_and_servers_are_apart,
+    tools::a_list_that_is_too_long_changes_nothing,
+    shapes::a_shape_is_written_only_at_the_version_that_was_read,
+    shapes::of_many_writers_one_wins,
+    shapes::no_increment_is_lost,
+    shapes::shapes_of_owners_and_tools_are_apart,
+    shapes::a_shape_that_is_too_large_changes_nothing,
+    shapes::names_are_any_text,
+    shapes::names_that_cannot_be_keys_are_refused,
+    decisions::a_decision_is_remembered_and_forgotten,
+    decisions::decisions_of_users_are_apart,
+    decisions::a_server_that_is_gone_is_forgotten_by_all,
+    secrets::a_secret_comes_back_and_goes,
+    secrets::secrets_of_owners_are_apart,
+    secrets::a_secret_that_is_too_long_changes_nothing,
+    executions::executions_come_back_as_they_were_recorded,
+    executions::executions_are_paged_from_the_newest,
+    executions::executions_of_users_are_apart,
+    executions::an_execution_that_is_too_large_changes_nothing,
+    executions::only_the_newest_executions_stay,
+);

@@ -1,0 +1,32 @@
+//! What only the store on disk promises: rights of files, the master key, tampering, versions, processes that are
+//! killed or work at once.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod files;
+mod keys;
+mod processes;
+mod tampering;
+mod versions;
+
+use coracle_store::{Home, KeySource, Owner, SqliteStore};
+use coracle_types::{ServerName, UserId};
+use sqlx::Connection;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+
+async fn open(home: &Home) -> SqliteStore {
+    SqliteStore::open(home, KeySource::File).await.unwrap()
+}
+
+/// The database, past the store.
+async fn raw(home: &Home) -> SqliteConnection {
+    SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(home.database())).await.unwrap()
+}
+
+fn owner(name: &str) -> Owner {
+    Owner::User(UserId::new(name).unwrap())
+}
+
+fn git() -> ServerName {
+    ServerName::new("git").unwrap()
+}
