@@ -21,9 +21,9 @@ mod serve;
 mod zygote;
 
 use super::messages::{self, Say, Start};
-use rustix::io::Errno;
 use super::process::Process;
 use kernel::Forked;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};

@@ -117,14 +117,8 @@ impl Link {
         let (say_started, started) = watch::channel(None);
         let book = Mutex::new(Book { slots: HashMap::new(), next: 1, lost: false });
         let (say_gone, gone) = watch::channel(false);
-        let link = Arc::new(Self {
-            socket: UnixStream::from_std(ours.into())?,
-            book,
-            started,
-            launcher,
-            instance,
-            gone,
-        });
+        let link =
+            Arc::new(Self { socket: UnixStream::from_std(ours.into())?, book, started, launcher, instance, gone });
         let reader = Arc::clone(&link);
         tokio::spawn(async move {
             reader.read(say_started).await;

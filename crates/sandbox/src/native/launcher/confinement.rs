@@ -7,9 +7,9 @@ use super::plan::{Arg, Offset, Plan};
 use super::root::ProcMount;
 use super::{landlock, seccomp};
 use crate::native::messages::RLIMITS;
+use Arg::{Bytes, Parameter, Result as Kept, Value};
 use rustix::mount::MountFlags;
 use std::ffi::CStr;
-use Arg::{Bytes, Parameter, Result as Kept, Value};
 
 /// Who the code is inside a sandbox.
 pub(super) const INSIDE_ID: u32 = 1000;

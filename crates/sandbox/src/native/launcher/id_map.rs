@@ -1,9 +1,9 @@
 //! Id-mapped mounts: a folder of one host user shown as if the sandbox's user owned it, without changing a file.
 
+use super::kernel::{Forked, fork_into, map_ids};
 use super::privilege::Privilege;
 use super::{LaunchError, root};
 use crate::native::messages::Bind;
-use super::kernel::{Forked, fork_into, map_ids};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{self, File};

@@ -182,7 +182,8 @@ impl<'a> Launcher<'a> {
             Ask::Prepare { slot, rehearse, bind } => {
                 // While Python starts there is time; later the zygote should not wait for it.
                 let now = !self.warm;
-                let binding = bind.map(|bind| Binding { tree: now.then(|| self.id_maps.workspace(&bind, self.privilege)), bind });
+                let binding =
+                    bind.map(|bind| Binding { tree: now.then(|| self.id_maps.workspace(&bind, self.privilege)), bind });
                 self.queue.push_back(Order { slot, rehearse, binding });
             }
             Ask::Bind { slot, bind } => self.bind(slot, Binding { bind, tree: None })?,
