@@ -70,7 +70,7 @@ pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Modul
     let shape = server.shapes.get(&tool.name).filter(|shape| shape.seen() > 0);
     let (result, source) = match (&tool.output_schema, shape) {
         (Some(schema), _) => (Reader::new(schema, &mut records).value("output"), Source::Schema),
-        (None, Some(shape)) => (shape.as_type(&mut records, "output"), Source::Learned(shape.seen())),
+        (None, Some(shape)) => (shape.as_type(&mut records, "output"), Source::Learned),
         (None, None) => (Type::Any, Source::Unknown),
     };
     Module {

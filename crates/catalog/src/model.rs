@@ -57,8 +57,8 @@ pub(crate) struct Field {
 pub(crate) enum Source {
     /// The server promises it.
     Schema,
-    /// From this many results.
-    Learned(u64),
+    /// From earlier results. How many is not said: the text would else change with each of them.
+    Learned,
     Unknown,
 }
 

@@ -82,15 +82,16 @@ pub(crate) fn module(module: &Module) -> String {
 /// The package of one server: its tools by name, imported when they are first used.
 pub(crate) fn package(words: &str, tools: &[(String, String)]) -> String {
     let mut out = docstring(words, "");
-    out.push_str("\nfrom coracle import offer\n\nTYPE_CHECKING = False\n");
-    if !tools.is_empty() {
-        out.push_str("if TYPE_CHECKING:\n");
-        for (function, _) in tools {
-            let _ = writeln!(out, "    from .{function} import {function} as {function}");
-        }
-        out.push('\n');
+    out.push_str("\nfrom coracle import offer\n");
+    if tools.is_empty() {
+        out.push_str("\noffer(__name__, {})\n");
+        return out;
     }
-    out.push_str("offer(\n    __name__,\n    {\n");
+    out.push_str("\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n");
+    for (function, _) in tools {
+        let _ = writeln!(out, "    from .{function} import {function} as {function}");
+    }
+    out.push_str("\noffer(\n    __name__,\n    {\n");
     for (function, summary) in tools {
         let _ = writeln!(out, "        {}: {},", literal_text(function), literal_text(summary));
     }
@@ -145,17 +146,9 @@ fn documentation(module: &Module, described: &[(String, &str)]) -> String {
             lines.push(format!("{}{line}", if index == 0 { "    " } else { "        " }));
         }
     }
-    let returned = match module.source {
-        Source::Learned(1) => {
-            Some("The type is learned from one earlier result; the server does not promise it.".to_owned())
-        }
-        Source::Learned(seen) => {
-            Some(format!("The type is learned from {seen} earlier results; the server does not promise it."))
-        }
-        Source::Schema | Source::Unknown => None,
-    };
-    if let Some(returned) = returned {
-        lines.extend([String::new(), "Returns:".to_owned(), format!("    {returned}")]);
+    if module.source == Source::Learned {
+        let words = "    The type is learned from earlier results; the server does not promise it.";
+        lines.extend([String::new(), "Returns:".to_owned(), words.to_owned()]);
     }
     lines.join("\n")
 }

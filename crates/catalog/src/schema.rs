@@ -230,8 +230,8 @@ impl<'a> Reader<'a> {
         let Some(found) = self.resolve(target) else { return Type::Any };
         let Value::Object(map) = found else { return Type::Any };
         self.followed.insert(target, Followed::Pending);
-        let hint = target.rsplit('/').next().unwrap_or_default();
-        let kind = self.object_schema(map, hint, depth + 1, Some(target));
+        let hint = unescaped(target.rsplit('/').next().unwrap_or_default());
+        let kind = self.object_schema(map, &hint, depth + 1, Some(target));
         self.followed.insert(target, Followed::Done(kind.clone()));
         kind
     }
@@ -239,7 +239,7 @@ impl<'a> Reader<'a> {
     /// A part of this document; `None` for anything else, which is never fetched.
     fn resolve(&self, target: &str) -> Option<&'a Value> {
         let path = target.strip_prefix("#/")?;
-        let mut parts = path.split('/').map(|part| percent_decoded(part).replace("~1", "/").replace("~0", "~"));
+        let mut parts = path.split('/').map(unescaped);
         let mut found = self.root.get(&parts.next()?)?;
         for part in parts {
             found = match found {
@@ -254,6 +254,11 @@ impl<'a> Reader<'a> {
 
 fn has_properties(map: &Map<String, Value>) -> bool {
     matches!(map.get("properties"), Some(Value::Object(properties)) if !properties.is_empty())
+}
+
+/// One step of a JSON pointer in an address.
+fn unescaped(part: &str) -> String {
+    percent_decoded(part).replace("~1", "/").replace("~0", "~")
 }
 
 fn percent_decoded(part: &str) -> String {

@@ -18,17 +18,17 @@ pub(crate) fn clean(text: &str, cap: usize) -> String {
     let mut shown = String::new();
     let mut count = 0;
     let mut previous = ' ';
-    for letter in text.chars() {
-        let letter = match letter {
-            '\n' if previous == '\r' => {
-                previous = '\n';
-                continue;
-            }
+    for raw in text.chars() {
+        let is_second_half = raw == '\n' && previous == '\r';
+        previous = raw;
+        if is_second_half {
+            continue;
+        }
+        let letter = match raw {
             '\r' | '\n' | '\u{85}' | '\u{2028}' | '\u{2029}' => '\n',
             '\t' => ' ',
             other => other,
         };
-        previous = letter;
         if letter != '\n' && is_hidden(letter) {
             continue;
         }

@@ -4,6 +4,7 @@ use crate::layout::{self, Package, ServerTools};
 use crate::model::{Field, Module, Type};
 use crate::text::{self, DESCRIPTION_CHARS, SUMMARY_CHARS};
 use crate::{json, python, typescript};
+use coracle_types::Tool;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
@@ -11,6 +12,9 @@ use std::fmt::Write as _;
 
 /// The folder and package that all generated files are below.
 pub const ROOT: &str = "servers";
+
+/// The largest schema that `tools.json` carries, as JSON text.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
 /// Generated files by their path, which uses `/` and begins with [`ROOT`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +56,12 @@ pub fn generate(servers: &[ServerTools]) -> Tree {
     let mut listing =
         String::from("Tools of other people's MCP servers, as functions: `from servers.NAME import TOOL`.\n");
     for package in &packages {
-        let _ = write!(listing, "\n{}: {}", package.folder, summary_of(package));
+        let _ = write!(
+            listing,
+            "\n{}: {}",
+            package.folder,
+            described(package).unwrap_or_else(|| format!("{} tools", package.tools.len()))
+        );
         add_package(&mut files, package);
     }
     files.insert(format!("{ROOT}/__init__.py"), python::docstring(&listing, ""));
@@ -68,11 +77,11 @@ fn add_package(files: &mut BTreeMap<String, String>, package: &Package<'_>) {
         files.insert(format!("{folder}/{function}.ts"), typescript::module(&module));
         modules.push((module, layout::summary(tool)));
     }
-    let words = format!(
-        "The MCP server {}, in its own words: {}",
-        python::literal_text(package.server.name.as_str()),
-        summary_of(package)
-    );
+    let name = python::literal_text(package.server.name.as_str());
+    let words = match described(package) {
+        Some(description) => format!("The MCP server {name}, in its own words: {description}"),
+        None => format!("The MCP server {name}."),
+    };
     let listed: Vec<(String, String)> =
         modules.iter().map(|(module, summary)| (module.function.clone(), summary.clone())).collect();
     files.insert(format!("{folder}/__init__.py"), python::package(&words, &listed));
@@ -82,11 +91,10 @@ fn add_package(files: &mut BTreeMap<String, String>, package: &Package<'_>) {
     files.insert(format!("{folder}/README.md"), readme(package, &modules));
 }
 
-fn summary_of(package: &Package<'_>) -> String {
-    match &package.server.description {
-        Some(words) if !words.trim().is_empty() => text::one_line(words, SUMMARY_CHARS),
-        _ => format!("{} tools", package.tools.len()),
-    }
+/// One line about a server, if it or the configuration says something.
+fn described(package: &Package<'_>) -> Option<String> {
+    let words = text::one_line(package.server.description.as_deref()?, SUMMARY_CHARS);
+    (!words.is_empty()).then_some(words)
 }
 
 /// For the shell command `tool` and whoever else wants data instead of code.
@@ -100,7 +108,7 @@ fn tools_json(package: &Package<'_>) -> String {
                 "name": tool.name,
                 "summary": layout::summary(tool),
                 "description": text::clean(layout::words(tool), DESCRIPTION_CHARS),
-                "input_schema": tool.input_schema,
+                "input_schema": input_schema(tool),
             })
         })
         .collect();
@@ -111,6 +119,12 @@ fn tools_json(package: &Package<'_>) -> String {
     }
     out.push_str("\n]}\n");
     out
+}
+
+/// The schema of the arguments; one that is too large is left to the server.
+fn input_schema(tool: &Tool) -> Value {
+    let schema = Value::Object(tool.input_schema.clone());
+    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { schema } else { json!({ "type": "object" }) }
 }
 
 fn readme(package: &Package<'_>, modules: &[(Module, String)]) -> String {
@@ -129,7 +143,7 @@ fn readme(package: &Package<'_>, modules: &[(Module, String)]) -> String {
             let _ = writeln!(out, "{}", format!("> {}", markdown(line)).trim_end());
         }
     }
-    out.push_str("\n## Tools\n\n");
+    out.push_str(if modules.is_empty() { "\nIt offers no tools.\n" } else { "\n## Tools\n\n" });
     for (module, summary) in modules {
         let wire = if module.tool == module.function { String::new() } else { format!(" ({})", code(&module.tool)) };
         let line = format!("- `{}`{wire}: {}", module.function, markdown(summary));

@@ -20,9 +20,8 @@ pub(crate) fn module(module: &Module) -> String {
     out.push_str(&types.body(&module.arguments, module.more.as_ref()));
     let _ = write!(out, "\n\nexport type Result = {};\n", types.text(&module.result));
     let mut described = text::clean(&module.description, DESCRIPTION_CHARS);
-    if let Source::Learned(seen) = module.source {
-        let results = if seen == 1 { "one earlier result".to_owned() } else { format!("{seen} earlier results") };
-        let _ = write!(described, "\n\nThe result's type is learned from {results}; the server does not promise it.");
+    if module.source == Source::Learned {
+        described.push_str("\n\nThe result's type is learned from earlier results; the server does not promise it.");
     }
     let default = if module.arguments.iter().any(|field| field.required) { "" } else { " = {}" };
     let _ = write!(
@@ -40,7 +39,7 @@ pub(crate) fn module(module: &Module) -> String {
 /// tool loads one file.
 pub(crate) fn index(words: &str, tools: &[(&Module, String)]) -> String {
     let mut out = comment(words, "");
-    out.push_str("import { call } from \"coracle\";\n");
+    out.push_str(if tools.is_empty() { "export {};\n" } else { "import { call } from \"coracle\";\n" });
     for (module, summary) in tools {
         let function = &module.function;
         let default = if module.arguments.iter().any(|field| field.required) { "args" } else { "args = {}" };
@@ -51,9 +50,6 @@ pub(crate) fn index(words: &str, tools: &[(&Module, String)]) -> String {
             literal_text(&module.server),
             literal_text(&module.tool),
         );
-    }
-    if tools.is_empty() {
-        out.push_str("\nvoid call;\n\nexport {};\n");
     }
     out
 }

@@ -17,9 +17,8 @@ declare module "coracle" {
   export class MediaFile {
     readonly path: string;
     readonly mime: string;
-    readonly uri: string | null;
-    /** In bytes. */
-    readonly size: number;
+    /** Where it is from, if it is a resource. */
+    readonly uri?: string;
     readBytes(): Uint8Array;
   }
 }
