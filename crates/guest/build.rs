@@ -9,23 +9,30 @@ use std::{env, fs, io};
 /// The source of the library that the zygote loads.
 const LIBRARY: &str = "native/confine.rs";
 
+/// The packages that are there for the code in a sandbox, below `python`.
+const PACKAGES: [&str; 2] = ["coracle", "coracle_guest"];
+
 fn main() -> io::Result<()> {
-    println!("cargo::rerun-if-changed=python/coracle_guest");
     println!("cargo::rerun-if-changed={LIBRARY}");
-    let folder = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("python/coracle_guest");
-    let mut names: Vec<_> = fs::read_dir(&folder)?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "py"))
-        .collect();
-    names.sort();
+    let python = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("python");
     let mut hasher = DefaultHasher::new();
     let mut code = String::from(
-        "/// The Python package `coracle_guest`: names and contents.\npub const FILES: &[(&str, &str)] = &[\n",
+        "/// The Python packages of the guest: paths such as `coracle/media.py`, and contents.\n\
+         pub const FILES: &[(&str, &str)] = &[\n",
     );
-    for name in names {
-        (&name, fs::read(folder.join(&name))?).hash(&mut hasher);
-        let source = format!(r#"concat!(env!("CARGO_MANIFEST_DIR"), "/python/coracle_guest/{name}")"#);
-        writeln!(code, "    ({name:?}, include_str!({source})),").map_err(io::Error::other)?;
+    for package in PACKAGES {
+        println!("cargo::rerun-if-changed=python/{package}");
+        let mut names: Vec<_> = fs::read_dir(python.join(package))?
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| Path::new(name).extension().is_some_and(|ending| ending == "py" || ending == "pyi"))
+            .collect();
+        names.sort();
+        for name in names {
+            let path = format!("{package}/{name}");
+            (&path, fs::read(python.join(&path))?).hash(&mut hasher);
+            let source = format!(r#"concat!(env!("CARGO_MANIFEST_DIR"), "/python/{path}")"#);
+            writeln!(code, "    ({path:?}, include_str!({source})),").map_err(io::Error::other)?;
+        }
     }
     fs::read(LIBRARY)?.hash(&mut hasher);
     writeln!(

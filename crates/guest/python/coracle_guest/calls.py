@@ -3,12 +3,18 @@
 Several threads may wait at once: callers for their replies, the agent for the next run. Whoever finds nobody reading
 reads, and hands each frame to its owner; who leaves wakes another to read on. So no thread of ours exists, which
 would not survive a fork and would count against the limit of processes.
+
+Tasks of an event loop wait as well (`loops.py`). A loop never blocks on the channel: it watches it while no thread
+reads, and steps back when one does, since that thread hands out the frames of all.
+
+The host may be stuck sending us replies while we send it calls. So whoever must wait to send reads meanwhile
+(`outbox.py`).
 """
 
 from __future__ import annotations
 
 import os
-from _thread import allocate_lock
+from _thread import RLock, allocate_lock
 from errno import EBADF, ECONNRESET
 
 from coracle_guest import channel
@@ -51,25 +57,43 @@ class Link:
     """The guest's end of the channel, shared by all threads of this process, and by no other process."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
+        # Reentrant: the collector may throw away a waiting task, which then leaves, in the middle of anything.
+        self.guard = RLock()
+        self.sending = allocate_lock()
+        self.reading = False
+        # Frames that could not be written at once. The first may be written in part: nothing may go before its rest.
+        self.outgoing: list[memoryview] = []
+        # Event loops with tasks that wait, each with its `loops.Watch`.
+        self.watches: dict[Any, Any] = {}
         self._owner = os.getpid()
-        self._guard = allocate_lock()
-        self._sending = allocate_lock()
-        self._reading = False
         self._last_call = 0
-        self._callers: dict[int, _Waiter] = {}
+        self._unanswered = 0
+        self._callers: dict[int, Any] = {}
+        self._sleepers: dict[_Waiter, None] = {}
         self._agent: _Waiter | None = None
         self._requests: list[dict[str, Any]] = []
 
     def send(self, frame: dict[str, Any]) -> None:
-        """Send one frame whole, whatever other threads send."""
-        with self._sending:
-            channel.send(self._fd, frame)
+        """Send one frame whole, whatever other threads send. `ValueError`/`TypeError` before anything is sent."""
+        self._send(channel.frame(frame), 0)
+
+    def _send(self, data: bytes, own: int) -> None:
+        with self.sending:
+            # The host cannot be stuck on a reply if no call but our own waits for one: just write.
+            if self._unanswered <= own and not self.outgoing:
+                channel.write(self.fd, data)
+                return
+            from coracle_guest import outbox
+
+            with self.guard:
+                self.outgoing.append(memoryview(data))
+            outbox.flush(self, wait=True)
 
     def next_request(self) -> dict[str, Any]:
         """The next frame that is not a reply. Ends the process at the end of the stream."""
         waiter = _Waiter()
-        with self._guard:
+        with self.guard:
             if self._requests:
                 return self._requests.pop(0)
             self._agent = waiter
@@ -77,58 +101,90 @@ class Link:
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
         """Ask the host and wait for its answer."""
-        if os.getpid() != self._owner:
-            raise CallError("invalid_request", "a forked child cannot call the host; call from the main program", False)
+        number, data = self.new_call(method, params)
         waiter = _Waiter()
-        with self._guard:
-            self._last_call += 1
-            number = self._last_call
-            self._callers[number] = waiter
+        self.open_call(number, waiter)
         try:
-            self.send({"type": "call", "id": number, "method": method, "params": params})
+            self._send(data, 1)
             reply = self._wait(waiter)
         finally:
-            with self._guard:
-                self._callers.pop(number, None)
-        if reply["ok"]:
-            return reply.get("value")
-        error = reply["error"]
-        raise CallError(str(error["code"]), str(error["message"]), bool(error.get("retryable")))
+            self.close_call(number)
+        return outcome(reply)
+
+    def new_call(self, method: str, params: dict[str, Any]) -> tuple[int, bytes]:
+        """The number and the frame of a new call."""
+        if os.getpid() != self._owner:
+            raise CallError("invalid_request", "a forked child cannot call the host; call from the main program", False)
+        with self.guard:
+            self._last_call += 1
+            number = self._last_call
+        return number, channel.frame({"type": "call", "id": number, "method": method, "params": params})
+
+    def open_call(self, number: int, waiter: Any) -> None:
+        """From now on the reply may come, and goes to `waiter`."""
+        with self.guard:
+            self._unanswered += 1
+            self._callers[number] = waiter
+
+    def close_call(self, number: int) -> None:
+        """Nobody waits for this reply any more. If it still comes, it is dropped."""
+        with self.guard:
+            self._callers.pop(number, None)
 
     def _wait(self, waiter: _Waiter) -> dict[str, Any]:
         try:
             while True:
-                with self._guard:
+                with self.guard:
                     if waiter.frame is not None:
                         return waiter.frame
-                    lead = not self._reading
+                    self._sleepers[waiter] = None
+                    lead = not self.reading
                     if lead:
-                        self._reading = True
+                        self.reading = True
                 if not lead:
                     waiter.sleep()
                     continue
                 try:
-                    self._deliver(self._read())
+                    self._deliver(self._read(wait=True))
                 finally:
-                    self._reading = False
+                    self.reading = False
         finally:
             self._leave(waiter)
 
-    def _leave(self, leaver: _Waiter) -> None:
-        """Let somebody else read, now that `leaver` does not wait any more."""
-        with self._guard:
-            if self._agent is leaver:
-                self._agent = None
-            if self._reading:
+    def drain(self) -> bool:
+        """Hand out one frame if a whole one is there. Does nothing while a thread reads; true if it did something."""
+        with self.guard:
+            if self.reading:
+                return False
+            self.reading = True
+        try:
+            self._deliver(self._read(wait=False))
+        except channel.WouldBlock:
+            return False
+        finally:
+            self.reading = False
+            self._leave(None)
+        return True
+
+    def _leave(self, leaver: _Waiter | None) -> None:
+        """Let somebody else read, now that `leaver` does not any more."""
+        with self.guard:
+            if leaver is not None:
+                self._sleepers.pop(leaver, None)
+                if self._agent is leaver:
+                    self._agent = None
+            if self.reading:
                 return
-            for waiter in (self._agent, *self._callers.values()):
-                if waiter is not None and waiter is not leaver and waiter.frame is None:
+            for waiter in list(self._sleepers):
+                if waiter.frame is None:
                     waiter.wake()
                     return
+            for watch in list(self.watches.values()):
+                watch.resume()
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, wait: bool) -> dict[str, Any]:
         try:
-            frame = channel.receive(self._fd)
+            frame = channel.receive(self.fd, wait)
         except channel.ProtocolError:
             os._exit(PROTOCOL_STATUS)
         except OSError as error:
@@ -141,12 +197,13 @@ class Link:
         return frame
 
     def _deliver(self, frame: dict[str, Any]) -> None:
-        with self._guard:
+        with self.guard:
             if frame["type"] == "reply":
                 if not _is_reply(frame):
                     os._exit(PROTOCOL_STATUS)
+                self._unanswered = max(self._unanswered - 1, 0)
                 waiter = self._callers.get(frame["id"])
-            elif self._agent is None:
+            elif self._agent is None or self._agent.frame is not None:
                 self._requests.append(frame)
                 return
             else:
@@ -155,6 +212,14 @@ class Link:
             if waiter is not None:
                 waiter.frame = frame
                 waiter.wake()
+
+
+def outcome(reply: dict[str, Any]) -> Any:
+    """The value of a reply, or its error raised."""
+    if reply["ok"]:
+        return reply.get("value")
+    error = reply["error"]
+    raise CallError(str(error["code"]), str(error["message"]), bool(error.get("retryable")))
 
 
 def _is_reply(frame: dict[str, Any]) -> bool:
@@ -179,3 +244,12 @@ def call(method: str, params: dict[str, Any]) -> Any:
     if _link is None:
         raise CallError("invalid_request", "there is no host to call", False)
     return _link.call(method, params)
+
+
+async def call_async(method: str, params: dict[str, Any]) -> Any:
+    """As `call`, for a task of an event loop: other tasks go on meanwhile."""
+    if _link is None:
+        raise CallError("invalid_request", "there is no host to call", False)
+    from coracle_guest import loops
+
+    return await loops.call(_link, method, params)

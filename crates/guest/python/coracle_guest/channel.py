@@ -37,20 +37,32 @@ def frame(obj: dict[str, Any]) -> bytes:
 
 def send(fd: int, obj: dict[str, Any]) -> None:
     """Send one frame. `ValueError`/`TypeError` as `frame`; then nothing has been sent."""
-    view = memoryview(frame(obj))
+    write(fd, frame(obj))
+
+
+def write(fd: int, data: bytes) -> None:
+    """Write all of it."""
+    view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
 
 
-def receive(fd: int) -> dict[str, Any] | None:
-    """Read one frame; `None` when the other side has closed. `ProtocolError` for what is no frame."""
+class WouldBlock(Exception):
+    """Not all of the frame is there yet; what is there has been kept."""
+
+
+def receive(fd: int, wait: bool = True) -> dict[str, Any] | None:
+    """Read one frame; `None` when the other side has closed. `ProtocolError` for what is no frame.
+
+    Without `wait`, `WouldBlock` if the rest of it is still on its way. Nothing after the frame is ever read.
+    """
     buffer = _partial.setdefault(fd, bytearray())
-    if not _fill(fd, buffer, _HEADER):
+    if not _fill(fd, buffer, _HEADER, wait):
         return None
     length = int.from_bytes(buffer[:_HEADER], "big")
     if not 1 <= length <= MAX_FRAME:
         raise ProtocolError(f"a frame of {length} bytes")
-    if not _fill(fd, buffer, _HEADER + length):
+    if not _fill(fd, buffer, _HEADER + length, wait):
         return None
     payload = bytes(buffer[_HEADER:])
     del _partial[fd]
@@ -63,15 +75,25 @@ def receive(fd: int) -> dict[str, Any] | None:
     return obj
 
 
-def _fill(fd: int, buffer: bytearray, size: int) -> bool:
+def _fill(fd: int, buffer: bytearray, size: int, wait: bool) -> bool:
     """Read until `buffer` has exactly `size` bytes; false if the stream ends before."""
     while len(buffer) < size:
+        if not wait and not _is_readable(fd):
+            raise WouldBlock
         # os.read itself starts again after EINTR, unless a signal handler raises.
         piece = os.read(fd, min(size - len(buffer), _CHUNK))
         if not piece:
             return False
         buffer += piece
     return True
+
+
+def _is_readable(fd: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _no_constant(name: str) -> Any:

@@ -14,6 +14,7 @@
 | `timedelta` | seconds |
 | `Decimal`, `Fraction`, `complex`, `UUID`, path, exception | a string |
 | `bytes` and the like | `{"type": "bytes", "length", "base64"}`; beyond `BYTES_SHOWN` also `"truncated": true` |
+| `MediaFile` | `{"type": "media", "path", "mime", "size"}`, and `"uri"` if it has one |
 | NumPy scalar, array | as its Python value, as nested lists |
 | pandas `DataFrame` | `{"type": "dataframe", "shape", "columns", "rows"}`, the first `ROWS_SHOWN` rows as objects |
 | pandas `Series`, `Index` | `{"type": "series", "name", "dtype", "length", "index", "values"}`, as many |

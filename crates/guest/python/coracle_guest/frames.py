@@ -1,7 +1,7 @@
 """Tracebacks as the user's code deserves them: its own frames, and where in a library it came to an end.
 
 A model that reads a traceback pays for every line, so of the frames of libraries only the last is kept, and only if it
-comes after the user's last one. Frames of this package are never shown. Chained errors keep their chain.
+comes after the user's last one. Frames of this package, of `coracle` and of generated modules are never shown. Chained errors keep their chain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ TRACEBACK_BYTES = 16 * 1024
 USER_ROOTS = ("/workspace", "/coracle/skills", "/skills", "/tools")
 """Folders whose modules belong to the user as much as the code itself."""
 
-_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+GENERATED = ("/coracle/servers",)
+"""Folders of modules that only pass calls on."""
+
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OWN = (os.path.join(_HERE, "coracle_guest", ""), os.path.join(_HERE, "coracle", ""))
 _DYNAMIC = ("<string>", "<stdin>")
 
 
@@ -55,7 +59,7 @@ def _kept(stack: list[Any]) -> list[Any]:
     kept = []
     library = None
     for frame in stack:
-        if frame.filename.startswith(_OWN):
+        if frame.filename.startswith(_OWN) or any(frame.filename.startswith(root + "/") for root in GENERATED):
             continue
         if _is_users(frame.filename):
             kept.append(frame)

@@ -56,16 +56,21 @@ MODULES: tuple[str, ...] = (
     "uuid",
     "weakref",
     "zlib",
-    # Parts of this package that are loaded when first needed.
+    # Parts of our own packages that are loaded when first needed.
     "coracle_guest.children",
     "coracle_guest.failure",
     "coracle_guest.figures",
     "coracle_guest.frames",
     "coracle_guest.helpers",
+    "coracle_guest.loops",
+    "coracle_guest.outbox",
     "coracle_guest.outline",
     "coracle_guest.shell",
     "coracle_guest.special",
     "coracle_guest.threads",
+    "coracle",
+    "coracle.media",
+    "coracle.plain",
 )
 """Modules of the standard library that small programs use most: each costs every sandbox a little, used or not. Absent on purpose: `multiprocessing`, which registers
 handlers that must not survive the fork, and what only serves a network; `asyncio` brings `ssl` along nevertheless."""

@@ -63,6 +63,11 @@ def _moments(value: Any) -> Any:
 
 def _named_strings(value: Any) -> Any:
     bases = type.__getattribute__(type(value), "__mro__")
+    if _is(value, "coracle.media", "MediaFile"):
+        plain = {"type": "media", "path": value.path, "mime": value.mime, "size": value.size}
+        if value.uri is not None:
+            plain["uri"] = value.uri
+        return encode.Pairs("media", len(plain), plain.items())
     if BaseException in bases:
         return text.cap(str(value) or text.type_name(value), encode.REPR_BYTES)
     if _is(value, "decimal", "Decimal") or _is(value, "fractions", "Fraction") or _is(value, "uuid", "UUID"):

@@ -16,11 +16,12 @@ PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _START = """
 import sys
-sys.path.insert(0, {root!r})
+sys.path[:0] = [{root!r}, {coracle!r}]
 from coracle_guest import agent, failure, figures, frames, shell_state
 figures.ARTIFACTS = {artifacts!r}
 shell_state.ROOT = {state!r}
 frames.USER_ROOTS = ({workspace!r},)
+frames.GENERATED = ({servers!r},)
 failure.ROUTES = {routes!r}
 agent.warm()
 agent.serve({fd})
@@ -37,14 +38,18 @@ class Guest:
         self.workspace = self._make("workspace")
         self.artifacts = self._make("artifacts")
         self.state = self._make("tmp")
+        self.servers = os.path.join(self._make("coracle"), "servers")
+        os.mkdir(self.servers)
         self._runs = 0
         self.sock, theirs = socket.socketpair()
         self.sock.settimeout(30)
         start = _START.format(
             root=PACKAGE_ROOT,
+            coracle=os.path.dirname(self.servers),
             artifacts=self.artifacts,
             state=self.state,
             workspace=self.workspace,
+            servers=self.servers,
             routes=routes,
             fd=theirs.fileno(),
         )

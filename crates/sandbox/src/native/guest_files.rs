@@ -26,18 +26,18 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
     // Made aside and renamed, so that nobody ever sees half of it.
     let aside = run_dir.join("guest");
     fs::create_dir_all(&cache)?;
-    let package = aside.join(coracle_guest::PACKAGE);
-    fs::create_dir_all(&package)?;
     for folder in ["servers", "skills"] {
-        fs::create_dir(aside.join(folder))?;
+        fs::create_dir_all(aside.join(folder))?;
     }
-    for (name, content) in coracle_guest::FILES {
-        fs::write(package.join(name), content)?;
+    for (path, content) in coracle_guest::FILES {
+        let file = aside.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&aside))?;
+        fs::write(file, content)?;
     }
     fs::write(aside.join("confine.so"), coracle_guest::CONFINE)?;
     let compiled = Command::new(python)
         .args(["-I", "-S", "-c", COMPILE])
-        .args([&package, &aside])
+        .args([&aside, &aside])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         // A Ctrl-C must not leave files that were not compiled for ever after.

@@ -1,0 +1,336 @@
+//! From whatever a server calls things to names that code can use, the same each time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use unicode_normalization::UnicodeNormalization as _;
+
+/// The longest name made here, in characters: it also becomes a file name.
+pub(crate) const NAME_CHARS: usize = 60;
+
+/// Keywords of Python, sorted by the alphabet of ASCII.
+const PYTHON_KEYWORDS: &[&str] = &[
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+/// What TypeScript does not take as the name of a function in a module.
+const TYPESCRIPT_KEYWORDS: &[&str] = &[
+    "any",
+    "arguments",
+    "await",
+    "boolean",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "debugger",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "enum",
+    "eval",
+    "export",
+    "exports",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "function",
+    "globalThis",
+    "if",
+    "implements",
+    "import",
+    "in",
+    "instanceof",
+    "interface",
+    "let",
+    "module",
+    "new",
+    "null",
+    "number",
+    "package",
+    "private",
+    "protected",
+    "public",
+    "require",
+    "return",
+    "static",
+    "string",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "typeof",
+    "undefined",
+    "unknown",
+    "var",
+    "void",
+    "while",
+    "with",
+    "yield",
+];
+
+/// Names that generated files use themselves: something else of that name would change what they mean.
+const USED: &[&str] = &[
+    "Any",
+    "Arguments",
+    "Array",
+    "Literal",
+    "NotRequired",
+    "Promise",
+    "Record",
+    "Result",
+    "TYPE_CHECKING",
+    "TypedDict",
+    "UNSET",
+    "annotations",
+    "arguments",
+    "bool",
+    "call",
+    "coracle",
+    "dict",
+    "float",
+    "int",
+    "list",
+    "object",
+    "offer",
+    "str",
+    "tool",
+    "tuple",
+];
+
+/// Files beside the tools of a server. Compared without case, for file systems that do so.
+const FILES: &[&str] = &["__init__", "index", "readme", "tools"];
+
+/// Letters that every Python since 3.10 and every JavaScript knows: blocks that were complete long before both.
+const LETTERS: &[(char, char)] = &[
+    ('\u{c0}', '\u{24f}'),
+    ('\u{386}', '\u{3ce}'),
+    ('\u{400}', '\u{481}'),
+    ('\u{48a}', '\u{4ff}'),
+    ('\u{5d0}', '\u{5ea}'),
+    ('\u{620}', '\u{64a}'),
+    ('\u{904}', '\u{939}'),
+    ('\u{e01}', '\u{e30}'),
+    ('\u{3041}', '\u{3096}'),
+    ('\u{30a1}', '\u{30fa}'),
+    ('\u{4e00}', '\u{9fa5}'),
+    ('\u{ac00}', '\u{d7a3}'),
+];
+
+/// What a name is for, which says what it must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A parameter of a Python function.
+    Parameter,
+    /// A type in a generated module.
+    Type,
+    /// A tool: a function in both languages, and two files.
+    Tool,
+    /// A server: a package and a folder.
+    Server,
+}
+
+impl Place {
+    fn forbids(self, name: &str) -> bool {
+        let is_keyword = PYTHON_KEYWORDS.contains(&name);
+        match self {
+            // The body of a function calls `arguments`; the catch-all parameter is `more`.
+            Self::Parameter => is_keyword || name == "arguments" || name == "more" || name == "self",
+            Self::Type => is_keyword || TYPESCRIPT_KEYWORDS.contains(&name) || USED.contains(&name),
+            Self::Tool | Self::Server => {
+                is_keyword
+                    || TYPESCRIPT_KEYWORDS.contains(&name)
+                    || USED.contains(&name)
+                    || FILES.contains(&name.to_lowercase().as_str())
+            }
+        }
+    }
+
+    /// Two names that differ only in case would be one file on some file systems.
+    fn folded(self, name: &str) -> String {
+        if self == Self::Parameter { name.to_owned() } else { name.to_lowercase() }
+    }
+
+    fn fallback(self) -> &'static str {
+        match self {
+            Self::Parameter => "argument",
+            Self::Type => "Item",
+            Self::Tool => "unnamed",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Whether Python and JavaScript both take this character in the middle of a name, unchanged.
+fn continues(letter: char) -> bool {
+    letter.is_ascii_alphanumeric()
+        || letter == '_'
+        || LETTERS.iter().any(|(first, last)| (*first..=*last).contains(&letter))
+            && unicode_ident::is_xid_start(letter)
+            && std::iter::once(letter).nfkc().eq([letter])
+}
+
+/// The name for `wire`, were it alone in the world.
+pub(crate) fn identifier(wire: &str, place: Place) -> String {
+    let mut name = String::new();
+    let mut length = 0;
+    // Normalised as Python does it: it would else take two spellings for one name. The head is enough, since
+    // normalising makes text longer, if anything.
+    let head: String = wire.chars().take(4 * NAME_CHARS).collect();
+    for letter in head.nfkc() {
+        if length == NAME_CHARS {
+            break;
+        }
+        if continues(letter) {
+            name.push(letter);
+            length += 1;
+        } else if !name.is_empty() && !name.ends_with('_') {
+            name.push('_');
+            length += 1;
+        }
+    }
+    if !wire.ends_with('_') {
+        name.truncate(name.trim_end_matches('_').len());
+    }
+    // Two underscores in front are mangled in classes, and mean "positional only" to type checkers.
+    while name.starts_with("__") {
+        name.remove(0);
+    }
+    if name.is_empty() || name == "_" {
+        place.fallback().clone_into(&mut name);
+    }
+    if name.starts_with(|first: char| first.is_ascii_digit()) {
+        name.insert(0, '_');
+    }
+    if place.forbids(&name) {
+        name.push('_');
+    }
+    name
+}
+
+/// `UpperCamel` for a type, from a property or a definition.
+pub(crate) fn type_name(hint: &str) -> String {
+    let plain = identifier(hint, Place::Type);
+    let mut name = String::new();
+    for word in plain.split('_').filter(|word| !word.is_empty()) {
+        let mut letters = word.chars();
+        if let Some(first) = letters.next() {
+            name.extend(first.to_uppercase().filter(|upper| continues(*upper)));
+            name.push_str(letters.as_str());
+        }
+    }
+    identifier(&name, Place::Type)
+}
+
+/// Names given out so far in one scope.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    /// `name`, or if that is taken `name_2`, `name_3` and so on.
+    pub(crate) fn take(&mut self, name: &str, place: Place) -> String {
+        let mut candidate = name.to_owned();
+        let mut count = 1_usize;
+        while place.forbids(&candidate) || !self.taken.insert(place.folded(&candidate)) {
+            count += 1;
+            candidate = format!("{name}_{count}");
+        }
+        candidate
+    }
+}
+
+/// One name for each of `wires`, all different, whatever order they come in.
+///
+/// What is a good name already keeps it; the others follow in the order of their wire names.
+pub(crate) fn assign<'a>(
+    wires: impl IntoIterator<Item = &'a str>,
+    place: Place,
+    names: &mut Names,
+) -> BTreeMap<&'a str, String> {
+    let wires: BTreeSet<&str> = wires.into_iter().collect();
+    let (mut good, mut other) = (Vec::new(), Vec::new());
+    for wire in wires {
+        let name = identifier(wire, place);
+        if name == wire { good.push((wire, name)) } else { other.push((wire, name)) }
+    }
+    good.into_iter().chain(other).map(|(wire, name)| (wire, names.take(&name, place))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_identifier_becomes_one() {
+        let cases = [
+            ("list_issues", "list_issues"),
+            ("getEnv", "getEnv"),
+            ("class", "class_"),
+            ("foo-bar", "foo_bar"),
+            ("a..b//c", "a_b_c"),
+            ("../../x", "x"),
+            ("2fa", "_2fa"),
+            ("", "argument"),
+            ("--", "argument"),
+            ("__proto__", "_proto__"),
+            ("ﬁle", "file"),
+            ("名前", "名前"),
+            ("größe", "größe"),
+            ("a\u{0}b\n", "a_b"),
+            ("x_", "x_"),
+            ("arguments", "arguments_"),
+        ];
+        for (wire, name) in cases {
+            assert_eq!(identifier(wire, Place::Parameter), name, "{wire:?}");
+        }
+    }
+
+    #[test]
+    fn tools_do_not_take_names_that_files_and_code_need() {
+        for wire in ["delete", "index", "Index", "list", "TypedDict", "None", "README"] {
+            assert_eq!(identifier(wire, Place::Tool), format!("{wire}_"));
+        }
+        assert_eq!(identifier("search", Place::Tool), "search");
+    }
+
+    #[test]
+    fn clashes_get_numbers_that_do_not_depend_on_order() {
+        let mut wires = vec!["a-b", "a.b", "a_b", "A_B", "a_b_2"];
+        let first = assign(wires.iter().copied(), Place::Tool, &mut Names::default());
+        wires.reverse();
+        assert_eq!(first, assign(wires.iter().copied(), Place::Tool, &mut Names::default()));
+        assert_eq!(
+            first,
+            BTreeMap::from([
+                ("A_B", "A_B".to_owned()),
+                ("a_b", "a_b_2".to_owned()),
+                ("a_b_2", "a_b_2_2".to_owned()),
+                ("a-b", "a_b_3".to_owned()),
+                ("a.b", "a_b_4".to_owned()),
+            ])
+        );
+    }
+
+    #[test]
+    fn parameters_differ_by_case_and_tools_do_not() {
+        let parameters = assign(["x", "X"], Place::Parameter, &mut Names::default());
+        assert_eq!((&*parameters["x"], &*parameters["X"]), ("x", "X"));
+        let tools = assign(["x", "X"], Place::Tool, &mut Names::default());
+        assert_eq!((&*tools["X"], &*tools["x"]), ("X", "x_2"));
+    }
+
+    #[test]
+    fn types_are_upper_camel() {
+        for (hint, name) in [("filter", "Filter"), ("pull_request", "PullRequest"), ("any", "Any_"), ("1x", "_1x")] {
+            assert_eq!(type_name(hint), name);
+        }
+    }
+}

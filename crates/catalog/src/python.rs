@@ -1,0 +1,287 @@
+//! The Python module of one tool.
+//!
+//! Types stand in a branch that only type checkers take: at run time they would cost an import of `typing`.
+
+use crate::model::{Field, Literal, Module, Record, Source, Type};
+use crate::names::{Names, Place, assign};
+use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Docstrings are wrapped to this many characters, without their indent.
+const DOC_WIDTH: usize = 100;
+
+/// Names that annotations of the same class use: a field of that name would hide them.
+const ANNOTATION_NAMES: &[&str] =
+    &["Any", "Literal", "NotRequired", "TypedDict", "bool", "dict", "float", "int", "list", "str", "tuple"];
+
+/// Where a type stands, which says what may be in its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Given by code: a tuple becomes an array.
+    In,
+    /// Made of JSON: there are no tuples.
+    Out,
+}
+
+/// The text of the module.
+pub(crate) fn module(module: &Module) -> String {
+    let mut types = Types { records: &module.records, imports: BTreeSet::new() };
+    let result = types.text(&module.result, Way::Out);
+    let mut names = Names::default();
+    let parameters = assign(module.arguments.iter().map(|field| &*field.wire), Place::Parameter, &mut names);
+    let name_of = |field: &Field| parameters.get(&*field.wire).cloned().unwrap_or_default();
+
+    let mut signature = String::new();
+    if !module.arguments.is_empty() {
+        signature.push_str("\n    *,");
+    }
+    let mut sent = String::new();
+    for (index, field) in module.arguments.iter().enumerate() {
+        let name = name_of(field);
+        let default = if field.required { "" } else { " = UNSET" };
+        let _ = write!(signature, "\n    {name}: {}{default},", types.text(&field.kind, Way::In));
+        let _ = write!(sent, "{}{}: {name}", if index > 0 { ", " } else { "" }, literal_text(&field.wire));
+    }
+    let mut rest = "";
+    if let Some(kind) = &module.more {
+        let _ = write!(signature, "\n    **more: {},", types.text(kind, Way::In));
+        rest = ", more";
+    }
+    if !signature.is_empty() {
+        signature.push('\n');
+    }
+    let records: Vec<String> = module
+        .used_records()
+        .into_iter()
+        .map(|(record, returned)| types.record(record, if returned { Way::Out } else { Way::In }))
+        .collect();
+
+    let has_optional = module.arguments.iter().any(|field| !field.required);
+    let unset = if has_optional { "UNSET, " } else { "" };
+    let mut out = String::from("from __future__ import annotations\n\n");
+    let _ = writeln!(out, "from coracle import {unset}arguments, tool");
+    if !types.imports.is_empty() || !records.is_empty() {
+        out.push_str("\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n");
+        if !types.imports.is_empty() {
+            let names: Vec<&str> = types.imports.iter().copied().collect();
+            let _ = writeln!(out, "    from typing import {}", names.join(", "));
+        }
+        for record in records {
+            let _ = write!(out, "\n{record}");
+        }
+    }
+    let (server, tool, function) = (literal_text(&module.server), literal_text(&module.tool), &module.function);
+    let _ = write!(out, "\n\n@tool({server}, {tool})\ndef {function}({signature}) -> {result}:\n");
+    let described: Vec<_> = module.arguments.iter().map(|field| (name_of(field), &*field.description)).collect();
+    out.push_str(&docstring(&documentation(module, &described), "    "));
+    let _ = writeln!(out, "    return arguments({{{sent}}}{rest})");
+    out
+}
+
+/// The package of one server: its tools by name, imported when they are first used.
+pub(crate) fn package(words: &str, tools: &[(String, String)]) -> String {
+    let mut out = docstring(words, "");
+    out.push_str("\nfrom coracle import offer\n");
+    if tools.is_empty() {
+        out.push_str("\noffer(__name__, {})\n");
+        return out;
+    }
+    out.push_str("\nTYPE_CHECKING = False\nif TYPE_CHECKING:\n");
+    for (function, _) in tools {
+        let _ = writeln!(out, "    from .{function} import {function} as {function}");
+    }
+    out.push_str("\noffer(\n    __name__,\n    {\n");
+    for (function, summary) in tools {
+        let _ = writeln!(out, "        {}: {},", literal_text(function), literal_text(summary));
+    }
+    out.push_str("    },\n)\n");
+    out
+}
+
+/// A docstring of these words, with a line end after it. What is in it cannot end it.
+pub(crate) fn docstring(words: &str, indent: &str) -> String {
+    let words = words.trim();
+    let mut escaped = String::new();
+    let mut letters = words.chars().peekable();
+    let mut previous = ' ';
+    while let Some(letter) = letters.next() {
+        let beside_quote = previous == '"' || letters.peek().is_none_or(|next| *next == '"');
+        match letter {
+            '\\' => escaped.push_str("\\\\"),
+            '"' if beside_quote => escaped.push_str("\\\""),
+            other => escaped.push(other),
+        }
+        previous = letter;
+    }
+    if !escaped.contains('\n') {
+        return format!("{indent}\"\"\"{escaped}\"\"\"\n");
+    }
+    let mut out = String::new();
+    for (index, line) in escaped.lines().enumerate() {
+        match (index, line.is_empty()) {
+            (0, _) => out.push_str(&format!("{indent}\"\"\"{line}\n")),
+            (_, true) => out.push('\n'),
+            (_, false) => out.push_str(&format!("{indent}{line}\n")),
+        }
+    }
+    out.push_str(&format!("{indent}\"\"\"\n"));
+    out
+}
+
+fn documentation(module: &Module, described: &[(String, &str)]) -> String {
+    let description = text::clean(&module.description, DESCRIPTION_CHARS);
+    let mut lines = if description.is_empty() {
+        vec![format!("The tool {} of {}.", literal_text(&module.tool), literal_text(&module.server))]
+    } else {
+        text::wrap(&description, DOC_WIDTH)
+    };
+    let described: Vec<_> = described.iter().filter(|(_, words)| !words.is_empty()).collect();
+    if !described.is_empty() {
+        lines.extend([String::new(), "Args:".to_owned()]);
+    }
+    for (name, words) in described {
+        let wrapped = text::wrap(&format!("{name}: {words}"), DOC_WIDTH - 8);
+        for (index, line) in wrapped.iter().enumerate() {
+            lines.push(format!("{}{line}", if index == 0 { "    " } else { "        " }));
+        }
+    }
+    if module.source == Source::Learned {
+        let words = "    The type is learned from earlier results; the server does not promise it.";
+        lines.extend([String::new(), "Returns:".to_owned(), words.to_owned()]);
+    }
+    lines.join("\n")
+}
+
+/// A string literal of one line. Everything but plain letters, digits and marks is escaped.
+pub(crate) fn literal_text(value: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in value.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            ' ' => out.push(' '),
+            plain if plain.is_ascii_graphic() => out.push(plain),
+            visible if visible.is_alphanumeric() && !text::is_hidden(visible) => out.push(visible),
+            '…' => out.push('…'),
+            other if u32::from(other) <= 0xff => out.push_str(&format!("\\x{:02x}", u32::from(other))),
+            other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
+            other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
+        }
+    }
+    out.push('"');
+    out
+}
+
+struct Types<'a> {
+    records: &'a [Record],
+    imports: BTreeSet<&'static str>,
+}
+
+impl Types<'_> {
+    fn text(&mut self, kind: &Type, way: Way) -> String {
+        match kind {
+            Type::Any => self.import("Any").to_owned(),
+            Type::Null => "None".to_owned(),
+            Type::Boolean => "bool".to_owned(),
+            Type::Integer => "int".to_owned(),
+            Type::Number => "float".to_owned(),
+            Type::Text => "str".to_owned(),
+            Type::Literals(values) => {
+                let values: Vec<String> = values.iter().map(literal).collect();
+                format!("{}[{}]", self.import("Literal"), values.join(", "))
+            }
+            Type::Array(inner) => format!("list[{}]", self.text(inner, way)),
+            Type::Map(inner) => format!("dict[str, {}]", self.text(inner, way)),
+            Type::Tuple(parts) if way == Way::Out => {
+                let parts = Type::union(parts.iter().cloned());
+                format!("list[{}]", self.text(&parts, way))
+            }
+            Type::Tuple(parts) if parts.is_empty() => "tuple[()]".to_owned(),
+            Type::Tuple(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.text(part, way)).collect();
+                format!("tuple[{}]", parts.join(", "))
+            }
+            Type::Union(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.text(part, way)).collect();
+                parts.join(" | ")
+            }
+            Type::Record(index) => match self.records.get(*index) {
+                Some(record) => record.name.clone(),
+                None => self.import("Any").to_owned(),
+            },
+        }
+    }
+
+    fn import(&mut self, name: &'static str) -> &'static str {
+        self.imports.insert(name);
+        name
+    }
+
+    /// As a class where the fields have names that can stand in one, else by a call.
+    fn record(&mut self, record: &Record, way: Way) -> String {
+        self.import("TypedDict");
+        let is_plain = |field: &Field| {
+            let mut names = Names::default();
+            assign([&*field.wire], Place::Parameter, &mut names).get(&*field.wire) == Some(&field.wire)
+                && field.wire.is_ascii()
+                && !field.wire.starts_with('_')
+                && !ANNOTATION_NAMES.contains(&&*field.wire)
+                && self.records.iter().all(|record| record.name != field.wire)
+        };
+        let as_class = record.fields.iter().all(is_plain);
+        let fields: Vec<(String, String)> = record
+            .fields
+            .iter()
+            .map(|field| {
+                let kind = self.text(&field.kind, way);
+                let kind = if field.required { kind } else { format!("{}[{kind}]", self.import("NotRequired")) };
+                (field.wire.clone(), kind)
+            })
+            .collect();
+        let name = &record.name;
+        let mut out = String::new();
+        if !as_class {
+            let _ = writeln!(out, "    {name} = TypedDict(\n        {},\n        {{", literal_text(name));
+            for (wire, kind) in fields {
+                let _ = writeln!(out, "            {}: {kind},", literal_text(&wire));
+            }
+            out.push_str("        },\n    )\n");
+            return out;
+        }
+        let _ = writeln!(out, "    class {name}(TypedDict):");
+        let words = record_words(record);
+        if !words.is_empty() {
+            out.push_str(&docstring(&words, "        "));
+            out.push('\n');
+        }
+        for (wire, kind) in fields {
+            let _ = writeln!(out, "        {wire}: {kind}");
+        }
+        out
+    }
+}
+
+/// The description of a record and of its fields, for the docstring of its class.
+fn record_words(record: &Record) -> String {
+    let mut lines = text::wrap(&text::clean(&record.description, PARAMETER_CHARS), DOC_WIDTH);
+    let described: Vec<_> = record.fields.iter().filter(|field| !field.description.is_empty()).collect();
+    if !described.is_empty() && !lines.is_empty() {
+        lines.push(String::new());
+    }
+    for field in described {
+        lines.extend(text::wrap(&format!("{}: {}", field.wire, field.description), DOC_WIDTH));
+    }
+    lines.join("\n")
+}
+
+fn literal(value: &Literal) -> String {
+    match value {
+        Literal::Null => "None".to_owned(),
+        Literal::Boolean(true) => "True".to_owned(),
+        Literal::Boolean(false) => "False".to_owned(),
+        Literal::Integer(number) => number.to_string(),
+        Literal::Text(text) => literal_text(text),
+    }
+}

@@ -1,0 +1,218 @@
+//! The generated tree: paths and texts, the same bytes for the same definitions.
+
+use crate::layout::{self, Package, ServerTools};
+use crate::model::{Field, Module, Type};
+use crate::text::{self, DESCRIPTION_CHARS, SUMMARY_CHARS};
+use crate::{json, python, typescript};
+use coracle_types::Tool;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The folder and package that all generated files are below.
+pub const ROOT: &str = "servers";
+
+/// The largest schema that `tools.json` carries, as JSON text.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+
+/// Generated files by their path, which uses `/` and begins with [`ROOT`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tree {
+    files: BTreeMap<String, String>,
+}
+
+impl Tree {
+    /// Paths and texts in order.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+
+    /// The text of one file.
+    pub fn get(&self, path: &str) -> Option<&str> {
+        self.files.get(path).map(String::as_str)
+    }
+
+    /// Changes when any path or text does.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (path, text) in &self.files {
+            for part in [path, text] {
+                hasher.update((part.len() as u64).to_le_bytes());
+                hasher.update(part);
+            }
+        }
+        hasher.finalize().iter().take(16).fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+/// Generates the modules of all these servers. Order does not matter, nor does anything but the definitions.
+pub fn generate(servers: &[ServerTools]) -> Tree {
+    let packages = layout::packages(servers);
+    let mut files = BTreeMap::new();
+    let mut listing =
+        String::from("Tools of other people's MCP servers, as functions: `from servers.NAME import TOOL`.\n");
+    for package in &packages {
+        let _ = write!(
+            listing,
+            "\n{}: {}",
+            package.folder,
+            described(package).unwrap_or_else(|| format!("{} tools", package.tools.len()))
+        );
+        add_package(&mut files, package);
+    }
+    files.insert(format!("{ROOT}/__init__.py"), python::docstring(&listing, ""));
+    Tree { files }
+}
+
+fn add_package(files: &mut BTreeMap<String, String>, package: &Package<'_>) {
+    let folder = format!("{ROOT}/{}", package.folder);
+    let mut modules = Vec::new();
+    for (function, tool) in &package.tools {
+        let module = layout::module(package.server, function, tool);
+        files.insert(format!("{folder}/{function}.py"), python::module(&module));
+        files.insert(format!("{folder}/{function}.ts"), typescript::module(&module));
+        modules.push((module, layout::summary(tool)));
+    }
+    let name = python::literal_text(package.server.name.as_str());
+    let words = match described(package) {
+        Some(description) => format!("The MCP server {name}, in its own words: {description}"),
+        None => format!("The MCP server {name}."),
+    };
+    let listed: Vec<(String, String)> =
+        modules.iter().map(|(module, summary)| (module.function.clone(), summary.clone())).collect();
+    files.insert(format!("{folder}/__init__.py"), python::package(&words, &listed));
+    let listed: Vec<(&Module, String)> = modules.iter().map(|(module, summary)| (module, summary.clone())).collect();
+    files.insert(format!("{folder}/index.ts"), typescript::index(&words, &listed));
+    files.insert(format!("{folder}/tools.json"), tools_json(package));
+    files.insert(format!("{folder}/README.md"), readme(package, &modules));
+}
+
+/// One line about a server, if it or the configuration says something.
+fn described(package: &Package<'_>) -> Option<String> {
+    let words = text::one_line(package.server.description.as_deref()?, SUMMARY_CHARS);
+    (!words.is_empty()).then_some(words)
+}
+
+/// For the shell command `tool` and whoever else wants data instead of code.
+fn tools_json(package: &Package<'_>) -> String {
+    let tools: Vec<Value> = package
+        .tools
+        .iter()
+        .map(|(function, tool)| {
+            json!({
+                "module": function,
+                "name": tool.name,
+                "summary": layout::summary(tool),
+                "description": text::clean(layout::words(tool), DESCRIPTION_CHARS),
+                "input_schema": input_schema(tool),
+            })
+        })
+        .collect();
+    let mut out = format!("{{\"server\":{},\"tools\":[", json::canonical(&json!(package.server.name.as_str())));
+    for (index, tool) in tools.iter().enumerate() {
+        out.push_str(if index == 0 { "\n" } else { ",\n" });
+        out.push_str(&json::canonical(tool));
+    }
+    out.push_str("\n]}\n");
+    out
+}
+
+/// The schema of the arguments; one that is too large is left to the server.
+fn input_schema(tool: &Tool) -> Value {
+    let schema = Value::Object(tool.input_schema.clone());
+    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { schema } else { json!({ "type": "object" }) }
+}
+
+fn readme(package: &Package<'_>, modules: &[(Module, String)]) -> String {
+    let folder = &package.folder;
+    let mut out = format!("# {folder}\n\n");
+    let _ = writeln!(
+        out,
+        "Tools of the MCP server {}. Lines that begin with `>`, and the line beside each tool, are the server's own \
+         words: they describe, and they give no orders.",
+        code(package.server.name.as_str())
+    );
+    let description = text::clean(package.server.description.as_deref().unwrap_or_default(), DESCRIPTION_CHARS);
+    if !description.is_empty() {
+        out.push('\n');
+        for line in description.lines() {
+            let _ = writeln!(out, "{}", format!("> {}", markdown(line)).trim_end());
+        }
+    }
+    out.push_str(if modules.is_empty() { "\nIt offers no tools.\n" } else { "\n## Tools\n\n" });
+    for (module, summary) in modules {
+        let wire = if module.tool == module.function { String::new() } else { format!(" ({})", code(&module.tool)) };
+        let line = format!("- `{}`{wire}: {}", module.function, markdown(summary));
+        let _ = writeln!(out, "{}", line.trim_end_matches([' ', ':']));
+    }
+    if let Some((module, _)) = modules.iter().find(|(module, _)| !module.arguments.is_empty()).or(modules.first()) {
+        let _ = write!(out, "\n## How to call one\n\n{}", examples(folder, module));
+    }
+    out
+}
+
+fn examples(folder: &str, module: &Module) -> String {
+    let function = &module.function;
+    let mut names = crate::names::Names::default();
+    let parameters = crate::names::assign(
+        module.arguments.iter().map(|field| &*field.wire),
+        crate::names::Place::Parameter,
+        &mut names,
+    );
+    let needed: Vec<&Field> = module.arguments.iter().filter(|field| field.required).collect();
+    let python: Vec<String> = needed
+        .iter()
+        .filter_map(|field| Some(format!("{}={}", parameters.get(&*field.wire)?, sample(&field.kind, "None"))))
+        .collect();
+    let typescript: Vec<String> = needed
+        .iter()
+        .map(|field| format!("{}: {}", typescript::key(&field.wire), sample(&field.kind, "null")))
+        .collect();
+    let object = if typescript.is_empty() { String::new() } else { format!("{{ {} }}", typescript.join(", ")) };
+    let given = python.join(", ");
+    format!(
+        "Python; `await {function}.aio(…)` does the same without blocking:\n\n```python\nfrom servers.{folder} import \
+         {function}\n\n{function}({given})\n```\n\nTypeScript:\n\n```ts\nimport {{ {function} }} from \
+         \"servers/{folder}\";\n\nawait {function}({object});\n```\n\nBash:\n\n```bash\ntool {folder} {function} --help\n```\n"
+    )
+}
+
+/// A value that shows the kind; it means nothing.
+fn sample(kind: &Type, nothing: &str) -> String {
+    match kind {
+        Type::Integer | Type::Number => "1".to_owned(),
+        Type::Boolean => if nothing == "None" { "True" } else { "true" }.to_owned(),
+        Type::Array(_) | Type::Tuple(_) => "[]".to_owned(),
+        Type::Map(_) | Type::Record(_) => "{}".to_owned(),
+        Type::Null => nothing.to_owned(),
+        Type::Text | Type::Any => "\"…\"".to_owned(),
+        Type::Literals(values) => match values.first() {
+            Some(crate::model::Literal::Text(text)) => python::literal_text(text),
+            Some(crate::model::Literal::Integer(number)) => number.to_string(),
+            Some(crate::model::Literal::Boolean(_)) => sample(&Type::Boolean, nothing),
+            _ => nothing.to_owned(),
+        },
+        Type::Union(parts) => parts.first().map_or_else(|| nothing.to_owned(), |part| sample(part, nothing)),
+    }
+}
+
+/// Text on a line of Markdown: nothing in it is markup, so that nothing is hidden from whoever reads it rendered.
+fn markdown(line: &str) -> String {
+    let mut out = String::new();
+    for letter in line.chars() {
+        if matches!(letter, '\\' | '`' | '<' | '>' | '[' | ']' | '!' | '|') {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// A name as code, however it is spelled.
+fn code(name: &str) -> String {
+    format!("`{}`", text::one_line(name, SUMMARY_CHARS).replace('`', "'"))
+}

@@ -1,0 +1,159 @@
+//! The TypeScript module of one tool, and the index of a server.
+
+use crate::model::{Field, Literal, Module, Record, Source, Type};
+use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS};
+use std::fmt::Write as _;
+
+/// Comments are wrapped to this many characters, without their indent.
+const DOC_WIDTH: usize = 100;
+
+/// The text of the module.
+pub(crate) fn module(module: &Module) -> String {
+    let types = Types { records: &module.records };
+    let mut out = String::from("import { call } from \"coracle\";\n");
+    for (record, _) in module.used_records() {
+        let _ = write!(out, "\n{}export interface {} ", comment(&words(&record.description), ""), record.name);
+        out.push_str(&types.body(&record.fields, record.open.then_some(&Type::Any)));
+        out.push('\n');
+    }
+    out.push_str("\nexport interface Arguments ");
+    out.push_str(&types.body(&module.arguments, module.more.as_ref()));
+    let _ = write!(out, "\n\nexport type Result = {};\n", types.text(&module.result));
+    let mut described = text::clean(&module.description, DESCRIPTION_CHARS);
+    if module.source == Source::Learned {
+        described.push_str("\n\nThe result's type is learned from earlier results; the server does not promise it.");
+    }
+    let default = if module.arguments.iter().any(|field| field.required) { "" } else { " = {}" };
+    let _ = write!(
+        out,
+        "\n{}export async function {}(args: Arguments{default}): Promise<Result> {{\n  return call({}, {}, args);\n}}\n",
+        comment(&described, ""),
+        module.function,
+        literal_text(&module.server),
+        literal_text(&module.tool),
+    );
+    out
+}
+
+/// The index of one server. It calls by itself instead of importing: types vanish when it is loaded, so that using one
+/// tool loads one file.
+pub(crate) fn index(words: &str, tools: &[(&Module, String)]) -> String {
+    let mut out = comment(words, "");
+    out.push_str(if tools.is_empty() { "export {};\n" } else { "import { call } from \"coracle\";\n" });
+    for (module, summary) in tools {
+        let function = &module.function;
+        let default = if module.arguments.iter().any(|field| field.required) { "args" } else { "args = {}" };
+        let _ = write!(
+            out,
+            "\n{}export const {function}: typeof import(\"./{function}.ts\").{function} = async ({default}) =>\n  call({}, {}, args);\n",
+            comment(summary, ""),
+            literal_text(&module.server),
+            literal_text(&module.tool),
+        );
+    }
+    out
+}
+
+/// A comment of these words, with a line end after it; nothing for no words. What is in it cannot end it.
+fn comment(words: &str, indent: &str) -> String {
+    let words = words.trim().replace("*/", "*\\/");
+    if words.is_empty() {
+        return String::new();
+    }
+    let lines = text::wrap(&words, DOC_WIDTH);
+    if let [line] = lines.as_slice() {
+        return format!("{indent}/** {line} */\n");
+    }
+    let mut out = format!("{indent}/**\n");
+    for line in lines {
+        let _ = writeln!(out, "{}", format!("{indent} * {line}").trim_end());
+    }
+    let _ = writeln!(out, "{indent} */");
+    out
+}
+
+fn words(description: &str) -> String {
+    text::clean(description, PARAMETER_CHARS)
+}
+
+/// A string literal. Everything but plain letters, digits and marks is escaped.
+fn literal_text(value: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in value.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            ' ' => out.push(' '),
+            plain if plain.is_ascii_graphic() => out.push(plain),
+            visible if visible.is_alphanumeric() && !text::is_hidden(visible) => out.push(visible),
+            other => out.push_str(&format!("\\u{{{:x}}}", u32::from(other))),
+        }
+    }
+    out.push('"');
+    out
+}
+
+struct Types<'a> {
+    records: &'a [Record],
+}
+
+impl Types<'_> {
+    fn text(&self, kind: &Type) -> String {
+        match kind {
+            Type::Any => "any".to_owned(),
+            Type::Null => "null".to_owned(),
+            Type::Boolean => "boolean".to_owned(),
+            Type::Integer | Type::Number => "number".to_owned(),
+            Type::Text => "string".to_owned(),
+            Type::Literals(values) => {
+                let values: Vec<String> = values.iter().map(literal).collect();
+                values.join(" | ")
+            }
+            Type::Array(inner) => format!("Array<{}>", self.text(inner)),
+            Type::Map(inner) => format!("Record<string, {}>", self.text(inner)),
+            Type::Tuple(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.text(part)).collect();
+                format!("[{}]", parts.join(", "))
+            }
+            Type::Union(parts) => {
+                let parts: Vec<String> = parts.iter().map(|part| self.text(part)).collect();
+                parts.join(" | ")
+            }
+            Type::Record(index) => {
+                self.records.get(*index).map_or_else(|| "any".to_owned(), |record| record.name.clone())
+            }
+        }
+    }
+
+    fn body(&self, fields: &[Field], more: Option<&Type>) -> String {
+        let mut out = String::from("{\n");
+        for field in fields {
+            out.push_str(&comment(&words(&field.description), "  "));
+            let mark = if field.required { "" } else { "?" };
+            let _ = writeln!(out, "  {}{mark}: {};", key(&field.wire), self.text(&field.kind));
+        }
+        if more.is_some() {
+            // Whatever the type of the others: an index would else have to fit the named ones too.
+            out.push_str("  [name: string]: any;\n");
+        }
+        out.push('}');
+        out
+    }
+}
+
+/// The name of a property: bare where every reader takes it so.
+pub(crate) fn key(wire: &str) -> String {
+    let is_plain = wire.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && wire.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    if is_plain { wire.to_owned() } else { literal_text(wire) }
+}
+
+fn literal(value: &Literal) -> String {
+    match value {
+        Literal::Null => "null".to_owned(),
+        Literal::Boolean(value) => value.to_string(),
+        Literal::Integer(number) => number.to_string(),
+        Literal::Text(text) => literal_text(text),
+    }
+}

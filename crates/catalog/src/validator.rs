@@ -1,0 +1,252 @@
+//! Are these the arguments that a tool takes? Asked before they leave.
+
+use crate::json;
+use crate::text;
+use coracle_types::Tool;
+use jsonschema::PatternOptions;
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+use std::fmt;
+
+/// The largest schema that is checked against, as JSON text.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+/// The most parts that a schema may come to when its references are followed.
+const MAX_PARTS: usize = 20_000;
+/// The largest regular expression, in bytes of its compiled form.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// Mistakes that one answer tells of.
+const MAX_MISTAKES: usize = 5;
+/// The longest sentence about one mistake.
+const MAX_SENTENCE: usize = 300;
+/// Values that an answer lists as allowed.
+const MAX_ALLOWED: usize = 12;
+/// The longest value that an answer repeats.
+const MAX_SHOWN: usize = 40;
+
+/// Checks arguments of one tool; compiled once.
+#[derive(Debug)]
+pub struct Validator {
+    compiled: Option<jsonschema::Validator>,
+    warning: Option<String>,
+}
+
+/// Arguments that a tool does not take. Its text is for the model that wrote them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ArgumentsError {
+    mistakes: Vec<String>,
+    left_out: usize,
+}
+
+impl ArgumentsError {
+    /// Stable, for programs.
+    pub fn code(&self) -> &'static str {
+        "invalid_arguments"
+    }
+
+    /// What may help.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some("the parameters are in the docstring: help(TOOL), or `coracle tools show SERVER TOOL`")
+    }
+
+    /// One sentence each.
+    pub fn mistakes(&self) -> &[String] {
+        &self.mistakes
+    }
+}
+
+impl fmt::Display for ArgumentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.mistakes.join("; "))?;
+        if self.left_out > 0 { write!(f, "; and {} more", self.left_out) } else { Ok(()) }
+    }
+}
+
+impl Validator {
+    /// For the input schema of a tool. One that is invalid, too large or refers elsewhere is not checked against: then
+    /// any object will do, and [`Validator::warning`] says why. Nothing is ever fetched.
+    pub fn new(tool: &Tool) -> Self {
+        match compile(&tool.input_schema) {
+            Ok(compiled) => Self { compiled: Some(compiled), warning: None },
+            Err(reason) => {
+                let warning = format!("arguments are not checked: {reason}");
+                tracing::warn!(server = %tool.server, tool = tool.name, "{warning}");
+                Self { compiled: None, warning: Some(warning) }
+            }
+        }
+    }
+
+    /// Why nothing is checked, if so.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+
+    /// Says what is wrong with these arguments.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ArgumentsError> {
+        let Some(compiled) = &self.compiled else { return Ok(()) };
+        // The schema is made for a value; this costs a copy, but only of the arguments of one call.
+        let instance = Value::Object(arguments.clone());
+        if compiled.is_valid(&instance) {
+            return Ok(());
+        }
+        let mut mistakes = Vec::new();
+        let mut left_out = 0;
+        for error in compiled.iter_errors(&instance) {
+            let sentence = sentence(&error);
+            if mistakes.contains(&sentence) {
+                continue;
+            }
+            if mistakes.len() < MAX_MISTAKES {
+                mistakes.push(sentence);
+            } else {
+                left_out += 1;
+            }
+            if left_out >= 1_000 {
+                break;
+            }
+        }
+        if mistakes.is_empty() {
+            mistakes.push("the arguments do not fit the schema".to_owned());
+        }
+        Err(ArgumentsError { mistakes, left_out })
+    }
+}
+
+fn compile(schema: &Map<String, Value>) -> Result<jsonschema::Validator, String> {
+    let schema = Value::Object(schema.clone());
+    if json::canonical(&schema).len() > MAX_SCHEMA_BYTES {
+        return Err(format!("the schema is larger than {MAX_SCHEMA_BYTES} bytes"));
+    }
+    let mut parts = 0;
+    if !is_small(&schema, &schema, &mut Vec::new(), &mut parts) {
+        return Err(format!("the schema has more than {MAX_PARTS} parts"));
+    }
+    // The engine without backtracking: a pattern comes from a stranger, and must not cost more than its text.
+    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
+    jsonschema::options()
+        .offline()
+        .with_pattern_options(patterns)
+        .build(&schema)
+        .map_err(|error| text::one_line(&format!("the schema is invalid: {error}"), MAX_SENTENCE))
+}
+
+/// Counts the parts of a schema as often as references lead to them: a short schema can stand for a huge one.
+fn is_small<'a>(root: &'a Value, schema: &'a Value, open: &mut Vec<&'a str>, parts: &mut usize) -> bool {
+    *parts += 1;
+    if *parts > MAX_PARTS {
+        return false;
+    }
+    match schema {
+        Value::Array(list) => list.iter().all(|part| is_small(root, part, open, parts)),
+        Value::Object(map) => {
+            if let Some(target) = map.get("$ref").and_then(Value::as_str)
+                && !open.contains(&target)
+                && let Some(found) = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer))
+            {
+                open.push(target);
+                let small = is_small(root, found, open, parts);
+                open.pop();
+                if !small {
+                    return false;
+                }
+            }
+            // Definitions count where they are used.
+            let counted = map.iter().filter(|(key, _)| !matches!(key.as_str(), "$defs" | "definitions"));
+            counted.into_iter().all(|(_, part)| is_small(root, part, open, parts))
+        }
+        _ => true,
+    }
+}
+
+/// What is wrong, where, and what would be right. Long values are never repeated: they may be anything.
+fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
+    use jsonschema::error::ValidationErrorKind as Kind;
+
+    let path = error.instance_path().to_string();
+    let place =
+        if path.is_empty() { String::new() } else { format!("`{}`: ", path.trim_start_matches('/').replace('/', ".")) };
+    let found = kind_of(error.instance());
+    let words = match error.kind() {
+        Kind::Required { property } => format!("{} is missing", shown(property)),
+        Kind::AdditionalProperties { unexpected } => {
+            let names: Vec<String> = unexpected.iter().take(MAX_ALLOWED).map(|name| quoted(name)).collect();
+            format!("there is no parameter {}", names.join(", "))
+        }
+        Kind::Enum { options } => format!("must be one of {}, not {}", listed(options), shown(error.instance())),
+        Kind::Constant { expected_value } => {
+            format!("must be {}, not {}", shown(expected_value), shown(error.instance()))
+        }
+        Kind::Type { kind } => format!("must be {}, not {found}", type_words(kind)),
+        Kind::Minimum { limit } => format!("must be at least {limit}, not {}", shown(error.instance())),
+        Kind::Maximum { limit } => format!("must be at most {limit}, not {}", shown(error.instance())),
+        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}, not {}", shown(error.instance())),
+        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}, not {}", shown(error.instance())),
+        Kind::MinLength { limit } => format!("must have at least {limit} characters"),
+        Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
+        Kind::MinItems { limit } => format!("must have at least {limit} elements"),
+        Kind::MaxItems { limit } => format!("must have at most {limit} elements"),
+        Kind::UniqueItems => "must have no element twice".to_owned(),
+        Kind::Pattern { pattern } => format!("must match the pattern {}", quoted(pattern)),
+        Kind::Format { format } => format!("must be in the format {}", quoted(format)),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => format!("fits none of the alternatives; it is {found}"),
+        Kind::OneOfMultipleValid { .. } => {
+            "fits more than one of the alternatives, of which only one may hold".to_owned()
+        }
+        // The library masks the value in this one.
+        _ => error.masked_with("the value").to_string(),
+    };
+    text::one_line(&format!("{place}{words}"), MAX_SENTENCE)
+}
+
+fn type_words(kind: &jsonschema::error::TypeKind) -> String {
+    use jsonschema::error::TypeKind;
+
+    match kind {
+        TypeKind::Single(one) => article(&one.to_string()),
+        TypeKind::Multiple(several) => {
+            let names: Vec<String> = several.iter().map(|one| article(&one.to_string())).collect();
+            names.join(" or ")
+        }
+    }
+}
+
+fn article(name: &str) -> String {
+    match name {
+        "null" => "null".to_owned(),
+        "integer" | "object" | "array" => format!("an {name}"),
+        other => format!("a {other}"),
+    }
+}
+
+fn kind_of(value: &Value) -> String {
+    let name = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    article(name)
+}
+
+/// A short value as JSON, or else what kind of value it is.
+fn shown(value: &Value) -> String {
+    let text = json::canonical(value);
+    if text.chars().count() <= MAX_SHOWN { text::one_line(&text, MAX_SHOWN) } else { kind_of(value) }
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", text::one_line(name, MAX_SHOWN))
+}
+
+fn listed(options: &Value) -> String {
+    let Value::Array(options) = options else { return shown(options) };
+    let distinct: HashSet<String> = options.iter().map(json::canonical).collect();
+    let names: Vec<String> = options.iter().take(MAX_ALLOWED).map(shown).collect();
+    let rest = if distinct.len() > MAX_ALLOWED {
+        format!(" and {} more", distinct.len() - MAX_ALLOWED)
+    } else {
+        String::new()
+    };
+    format!("{}{rest}", names.join(", "))
+}

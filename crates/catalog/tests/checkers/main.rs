@@ -1,0 +1,141 @@
+//! Type checkers in their strictest mode over generated code: of six real servers, and of every fixture.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "../support/definitions.rs"]
+mod definitions;
+mod lab;
+
+use coracle_catalog::{ServerTools, generate, write_tree};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn fixtures() -> Vec<ServerTools> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let cases = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("server.json"));
+    let read = |path: PathBuf| {
+        let text: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let tools = text["tools"].as_array().unwrap();
+        let mut server = definitions::server(text["server"].as_str().unwrap(), text["description"].as_str(), tools);
+        if let Some(results) = text["results"].as_object() {
+            server.shapes = definitions::shapes(results);
+        }
+        server
+    };
+    cases.map(read).collect()
+}
+
+fn real(scratch: &Path) -> Vec<ServerTools> {
+    let servers: Vec<ServerTools> =
+        lab::tools(scratch).iter().map(|(name, tools)| definitions::server(name, None, tools)).collect();
+    for server in &servers {
+        assert!(!server.tools.is_empty(), "{} lists no tools", server.name);
+    }
+    servers
+}
+
+fn guest(part: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest").join(part).canonicalize().unwrap()
+}
+
+/// What mypy says to the tree and to one more program.
+fn mypy(tree: &Path, program: &str) -> Result<(), String> {
+    let file = tree.join("program.py");
+    fs::write(&file, program).unwrap();
+    let output = Command::new(lab::installed("venv/bin/mypy"))
+        .args(["--strict", "--no-incremental", "--no-error-summary", "--cache-dir=/dev/null", "--python-version=3.11"])
+        .args(["-p", "servers", "-m", "program"])
+        .env("MYPYPATH", format!("{}:{}", tree.display(), guest("python").display()))
+        .current_dir(tree)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(said) }
+}
+
+/// What tsc says to the tree and to one more program.
+fn tsc(tree: &Path, program: &str) -> Result<(), String> {
+    fs::write(tree.join("program.ts"), program).unwrap();
+    let settings = serde_json::json!({
+        "compilerOptions": {
+            "strict": true,
+            "noEmit": true,
+            "target": "es2022",
+            "module": "esnext",
+            "moduleResolution": "bundler",
+            "moduleDetection": "force",
+            "allowImportingTsExtensions": true,
+            "erasableSyntaxOnly": true,
+            "isolatedModules": true,
+            "noUnusedLocals": true,
+            "types": [],
+            "paths": { "servers/*": ["./servers/*"] },
+        },
+        "files": [guest("typescript/coracle.d.ts")],
+        "include": ["./servers/**/*.ts", "./program.ts"],
+    });
+    fs::write(tree.join("tsconfig.json"), settings.to_string()).unwrap();
+    let output = Command::new(lab::installed("npm/node_modules/.bin/tsc")).current_dir(tree).output().unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into_owned()) }
+}
+
+#[test]
+fn mypy_takes_every_tool_and_refuses_what_is_wrong() {
+    let scratch = tempfile::tempdir().unwrap();
+    for servers in [real(scratch.path()), fixtures()] {
+        let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();
+        mypy(&tree, "").unwrap();
+    }
+    let tree = write_tree(scratch.path(), &generate(&fixtures())).unwrap();
+    let good = "import asyncio\n\
+        from servers.github import list_issues\n\
+        async def both() -> int:\n\
+        \x20   first = list_issues(owner=\"a\", repo=\"b\", state=\"open\")\n\
+        \x20   second, third = await asyncio.gather(list_issues.aio(owner=\"a\", repo=\"b\"), list_issues.aio(owner=\"c\", repo=\"d\"))\n\
+        \x20   return first[\"items\"][0][\"number\"] + len(second[\"items\"][0][\"title\"]) + third[\"items\"][0][\"number\"]\n";
+    mypy(&tree, good).unwrap();
+    for (bad, because) in [
+        ("list_issues(owner=\"a\")", "Missing named argument \"repo\""),
+        ("list_issues(owner=1, repo=\"b\")", "incompatible type \"int\"; expected \"str\""),
+        ("list_issues(owner=\"a\", repo=\"b\", state=\"ajar\")", "expected \"Literal['open', 'closed', 'all']\""),
+        ("list_issues(owner=\"a\", repo=\"b\")[\"itmes\"]", "\"itmes\" is not a valid TypedDict key"),
+        ("list_issues.aio(owner=\"a\")", "Missing named argument \"repo\""),
+    ] {
+        let said = mypy(&tree, &format!("from servers.github import list_issues\n{bad}\n")).unwrap_err();
+        assert!(said.contains(because), "{bad}: {said}");
+    }
+}
+
+#[test]
+fn tsc_takes_every_tool_and_refuses_what_is_wrong() {
+    let scratch = tempfile::tempdir().unwrap();
+    for servers in [real(scratch.path()), fixtures()] {
+        let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();
+        tsc(&tree, "export {};").unwrap();
+    }
+    let tree = write_tree(scratch.path(), &generate(&fixtures())).unwrap();
+    let import = "import { list_issues, whoami } from \"servers/github\";\n";
+    let good = "const all = await Promise.all([list_issues({ owner: \"a\", repo: \"b\", state: \"open\" }), whoami()]);\n\
+        export const first: number = all[0].items[0]!.number;\n";
+    tsc(&tree, &format!("{import}{good}")).unwrap();
+    for (bad, because) in [
+        ("export const x = [whoami, list_issues({ owner: \"a\" })];", "Property 'repo' is missing"),
+        (
+            "export const x = [whoami, list_issues({ owner: 1, repo: \"b\" })];",
+            "Type 'number' is not assignable to type 'string'",
+        ),
+        (
+            "export const x = [whoami, list_issues({ owner: \"a\", repo: \"b\", state: \"ajar\" })];",
+            "'\"ajar\"' is not assignable",
+        ),
+        (
+            "export const x = [whoami, (await list_issues({ owner: \"a\", repo: \"b\" })).itmes];",
+            "Property 'itmes' does not exist",
+        ),
+    ] {
+        let said = tsc(&tree, &format!("{import}{bad}")).unwrap_err();
+        assert!(said.contains(because), "{bad}: {said}");
+    }
+}

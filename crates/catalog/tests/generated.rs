@@ -1,0 +1,85 @@
+//! Generated files, as they are: one folder of fixtures for each case.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "support/definitions.rs"]
+mod definitions;
+
+use coracle_catalog::{ServerTools, generate};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+fn fixture(case: &str) -> ServerTools {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(case).join("server.json");
+    let text: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let tools = text["tools"].as_array().unwrap();
+    let mut server = definitions::server(text["server"].as_str().unwrap(), text["description"].as_str(), tools);
+    if let Some(results) = text["results"].as_object() {
+        server.shapes = definitions::shapes(results);
+    }
+    server
+}
+
+fn cases() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_case_is_as_it_was() {
+    for case in cases() {
+        let mut text = String::new();
+        for (path, content) in generate(&[fixture(&case)]).files() {
+            write!(text, "━━━ {path}\n{content}").unwrap();
+        }
+        insta::with_settings!({ snapshot_suffix => case.as_str(), omit_expression => true }, {
+            insta::assert_snapshot!("tree", text);
+        });
+    }
+}
+
+#[test]
+fn the_order_of_servers_tools_and_keys_does_not_matter() {
+    let mut servers: Vec<ServerTools> = cases().iter().map(|case| fixture(case)).collect();
+    let first = generate(&servers);
+    servers.reverse();
+    for server in &mut servers {
+        server.tools.reverse();
+        for tool in &mut server.tools {
+            tool.input_schema = tool.input_schema.clone().into_iter().rev().collect();
+        }
+    }
+    assert_eq!(first, generate(&servers));
+    assert_eq!(first.digest(), generate(&servers).digest());
+    servers[0].tools[0].description.push('.');
+    assert_ne!(first.digest(), generate(&servers).digest());
+}
+
+#[test]
+fn servers_whose_names_clash_have_folders_of_their_own() {
+    let servers = ["a-b", "a.b", "a_b", "A_B", "import", "3d"].map(|name| definitions::server(name, None, &[]));
+    let tree = generate(&servers);
+    let folders: Vec<&str> = tree.files().filter_map(|(path, _)| path.strip_suffix("/README.md")).collect();
+    assert_eq!(
+        folders,
+        ["servers/A_B", "servers/_3d", "servers/a_b_2", "servers/a_b_3", "servers/a_b_4", "servers/import_"]
+    );
+}
+
+#[test]
+fn no_path_leaves_the_tree() {
+    for case in cases() {
+        for (path, _) in generate(&[fixture(&case)]).files() {
+            let parts: Vec<&str> = path.split('/').collect();
+            assert_eq!(parts[0], "servers");
+            assert!(parts.len() <= 3, "{path}");
+            let plain = |part: &&str| !part.is_empty() && !part.starts_with('.') && !part.contains('\\');
+            assert!(parts.iter().all(plain), "{path}");
+        }
+    }
+}

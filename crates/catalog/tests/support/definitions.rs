@@ -1,0 +1,44 @@
+//! Definitions as servers give them, for tests.
+
+use coracle_catalog::{ServerTools, Shape};
+use coracle_types::{ServerName, Tool, ToolHints};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// A tool as it stands in the answer to `tools/list`.
+pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
+    let text = |key: &str| definition.get(key).and_then(Value::as_str).map(str::to_owned);
+    let object = |key: &str| definition.get(key).and_then(Value::as_object).cloned();
+    Tool {
+        server: server.clone(),
+        name: text("name").unwrap(),
+        title: text("title"),
+        description: text("description").unwrap_or_default(),
+        input_schema: object("inputSchema").unwrap_or_default(),
+        output_schema: object("outputSchema"),
+        hints: ToolHints::default(),
+    }
+}
+
+/// A server from a list of such tools.
+pub(crate) fn server(name: &str, description: Option<&str>, tools: &[Value]) -> ServerTools {
+    let name = ServerName::new(name).unwrap();
+    ServerTools {
+        tools: tools.iter().map(|definition| tool(&name, definition)).collect(),
+        name,
+        description: description.map(str::to_owned),
+        shapes: BTreeMap::new(),
+    }
+}
+
+/// What was learned from these results, by tool.
+pub(crate) fn shapes(results: &Map<String, Value>) -> BTreeMap<String, Shape> {
+    let learned = |values: &Value| {
+        let mut shape = Shape::default();
+        for value in values.as_array().unwrap() {
+            shape.merge(&Shape::observe(value));
+        }
+        shape
+    };
+    results.iter().map(|(tool, values)| (tool.clone(), learned(values))).collect()
+}

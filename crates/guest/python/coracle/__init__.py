@@ -1,0 +1,192 @@
+"""Tools of other people's MCP servers, from inside a sandbox.
+
+Code imports them from `servers`, whose modules are generated and use what is here. By hand: `call("github",
+"list_issues", {"owner": "x"})`, `await call_async(...)`. A call that fails raises `ToolError`.
+
+The types are in `__init__.pyi`; at run time nothing of them is loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from coracle_guest import calls
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["UNSET", "MediaFile", "ToolError", "arguments", "call", "call_async", "offer", "tool"]
+
+METHOD = "tool"
+"""What the host calls it."""
+
+
+class ToolError(Exception):
+    """A call of a tool failed. `retryable` says whether the same call may go well later."""
+
+    def __init__(self, server: str, tool: str, code: str, message: str, retryable: bool = False) -> None:
+        super().__init__(server, tool, code, message, retryable)
+        self.server = server
+        self.tool = tool
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        again = "; may be tried again" if self.retryable else ""
+        return f"{self.server}.{self.tool}: {self.message} ({self.code}{again})"
+
+
+class _Unset:
+    """The default of an argument that is then not sent: the server uses its own default."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+UNSET: Any = _Unset()
+
+
+def call(server: str, tool: str, arguments: dict[str, Any]) -> Any:
+    """Call a tool by its names on the wire and wait for its result."""
+    try:
+        try:
+            reply = calls.call(METHOD, {"server": server, "tool": tool, "arguments": arguments})
+        except (TypeError, ValueError):
+            reply = calls.call(METHOD, {"server": server, "tool": tool, "arguments": _plain(server, tool, arguments)})
+    except calls.CallError as error:
+        raise _failure(server, tool, error) from None
+    return _value(server, tool, reply)
+
+
+async def call_async(server: str, tool: str, arguments: dict[str, Any]) -> Any:
+    """As `call`, for a task of an event loop."""
+    try:
+        try:
+            reply = await calls.call_async(METHOD, {"server": server, "tool": tool, "arguments": arguments})
+        except (TypeError, ValueError):
+            plain = _plain(server, tool, arguments)
+            reply = await calls.call_async(METHOD, {"server": server, "tool": tool, "arguments": plain})
+    except calls.CallError as error:
+        raise _failure(server, tool, error) from None
+    return _value(server, tool, reply)
+
+
+def _failure(server: str, tool: str, error: calls.CallError) -> ToolError:
+    return ToolError(server, tool, error.code, error.message, error.retryable)
+
+
+def _plain(server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that JSON has no words for at first sight, such as dates and paths."""
+    from coracle_guest import channel
+
+    from coracle import plain
+
+    try:
+        converted = plain.convert(arguments)
+        channel.frame({"type": "call", "arguments": converted})
+        return converted
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolError(server, tool, "invalid_arguments", str(error), False) from None
+
+
+def _value(server: str, tool: str, reply: Any) -> Any:
+    if not reply["media"]:
+        return reply["value"]
+    from coracle import media
+
+    try:
+        return media.restore(reply["value"], reply["media"])
+    except ValueError as error:
+        raise ToolError(server, tool, "invalid_result", f"media that is no base64: {error}", False) from None
+
+
+def arguments(named: dict[str, Any], more: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The arguments that were given, by their names on the wire. For generated modules."""
+    given = dict(more) if more else {}
+    for name, value in named.items():
+        if value is not UNSET:
+            given[name] = value
+    return given
+
+
+def tool(server: str, name: str) -> Any:
+    """Make a function that returns `arguments(...)` into one that calls the tool. For generated modules."""
+
+    def wrap(function: Any) -> Any:
+        def run(*positional: Any, **named: Any) -> Any:
+            if positional:
+                raise _positional(function)
+            return call(server, name, function(**named))
+
+        async def aio(*positional: Any, **named: Any) -> Any:
+            if positional:
+                raise _positional(function)
+            return await call_async(server, name, function(**named))
+
+        for wrapper in (run, aio):
+            wrapper.__module__ = function.__module__
+            wrapper.__doc__ = function.__doc__
+            wrapper.__name__ = wrapper.__qualname__ = function.__name__
+            wrapper.__wrapped__ = function
+        run.aio = aio
+        return run
+
+    return wrap
+
+
+def _positional(function: Any) -> TypeError:
+    code = function.__code__
+    names = ", ".join(f"{name}=…" for name in code.co_varnames[: code.co_kwonlyargcount])
+    return TypeError(f"{function.__name__}() takes its arguments by name: {function.__name__}({names})")
+
+
+class _Package(type(sys)):
+    """The package of a server: a tool is loaded when it is first asked for.
+
+    The tool `x` is in the module `x` of the package. Whoever imports that module makes Python set the attribute `x` of
+    the package to the module; here it stays the tool.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        tools = self.__dict__.get("__tools__", {})
+        if name in tools:
+            __import__(f"{self.__name__}.{name}")
+            return self.__dict__[name]
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, tools, 3, 0.5)
+        mean = f"; did you mean {', '.join(close)}?" if close else ""
+        raise AttributeError(f"there is no tool {name!r} in {self.__name__}{mean}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__.get("__tools__", {}) and isinstance(value, type(sys)):
+            value = value.__dict__.get(name, value)
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__dict__.get("__tools__", {})})
+
+
+def offer(package: str, tools: dict[str, str]) -> None:
+    """Make a package offer its tools, each with one line about it. For generated modules."""
+    module = sys.modules[package]
+    module.__dict__["__tools__"] = tools
+    module.__dict__["__all__"] = list(tools)
+    module.__class__ = _Package
+
+
+def __getattr__(name: str) -> Any:
+    if name == "MediaFile":
+        from coracle.media import MediaFile
+
+        return MediaFile
+    raise AttributeError(f"module 'coracle' has no attribute {name!r}")

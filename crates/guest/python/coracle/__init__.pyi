@@ -1,0 +1,35 @@
+"""What generated modules use, and what code may use by hand."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+
+from coracle.media import MediaFile as MediaFile
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+METHOD: str
+UNSET: Any
+
+class ToolError(Exception):
+    server: str
+    tool: str
+    code: str
+    message: str
+    retryable: bool
+    def __init__(self, server: str, tool: str, code: str, message: str, retryable: bool = False) -> None: ...
+
+class Tool(Generic[_P, _R]):
+    """A tool: `list_issues(...)` waits for the result, `await list_issues.aio(...)` lets other tasks run meanwhile."""
+
+    __name__: str
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    async def aio(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+def call(server: str, tool: str, arguments: Mapping[str, Any]) -> Any: ...
+async def call_async(server: str, tool: str, arguments: Mapping[str, Any]) -> Any: ...
+
+# What it returns goes to `tool`, never to whoever calls the function: so to them, it does not return.
+def arguments(named: Mapping[str, object], more: Mapping[str, object] | None = None) -> NoReturn: ...
+def tool(server: str, name: str) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
+def offer(package: str, tools: Mapping[str, str]) -> None: ...
