@@ -83,7 +83,7 @@ fn secret_arguments<'a>(command: &str, args: impl Iterator<Item = &'a str>) -> V
         } else if !Path::new(arg).exists() {
             secrets.push(arg.to_owned());
             secrets.extend(arg.split_once('=').map(|(_, value)| value.to_owned()));
-            secrets.extend(url_secrets(arg));
+            secrets.extend(url_secrets(arg).into_iter().filter(|part| part != arg));
         }
     }
     secrets

@@ -224,7 +224,7 @@ impl Transport<RoleClient> for Stdio {
 #[cfg(test)]
 mod tests {
     use super::{is_unwanted, message};
-    use rmcp::model::JsonRpcMessage;
+    use rmcp::model::{JsonRpcMessage, RequestId};
     use serde_json::json;
 
     #[test]
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_none_becomes_an_error_with_its_id() {
         let answer = message(json!({"id": 7, "result": "no jsonrpc"})).unwrap();
-        assert!(matches!(answer, JsonRpcMessage::Error(error) if error.id == Some(7.into())));
+        assert!(matches!(answer, JsonRpcMessage::Error(error) if error.id == Some(RequestId::Number(7))));
         assert!(message(json!({"hello": 1})).is_none());
     }
 }
