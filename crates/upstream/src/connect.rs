@@ -97,8 +97,11 @@ impl Attempt<'_> {
             result => result,
         };
         let started = started.map_err(|failure| failure.error)?;
-        started.connection.load_tools().await?;
-        Ok(started)
+        match started.connection.load_tools().await {
+            Ok(_) => Ok(started),
+            Err(UpstreamError::Closed { reason, .. }) => Err(self.unavailable(&reason)),
+            Err(error) => Err(error),
+        }
     }
 
     async fn once(&self, lifecycle: Lifecycle) -> Result<Started, Failure> {
@@ -225,7 +228,7 @@ impl Attempt<'_> {
                 return final_failure(UpstreamError::Protocol { server, reason: reason.clone() });
             }
             Some(Fault::Ended(reason)) => self.unavailable(reason),
-            None => self.unavailable(&chain(error)),
+            None => self.unavailable(&plain(error)),
         };
         Failure { error, other_way_may_help: true }
     }
@@ -269,6 +272,16 @@ impl Attempt<'_> {
 
     fn server(&self) -> ServerName {
         self.spec.name.clone()
+    }
+}
+
+/// The reason without the library's names for its own parts.
+fn plain(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => plain(fallback),
+        ClientInitializeError::JsonRpcError(error) => format!("it refused to start: {}", error.message),
+        other => chain(other),
     }
 }
 

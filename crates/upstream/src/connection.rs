@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     activity: Mutex<Activity>,
     /// Asks the keeper to end it.
     pub(crate) close: CancellationToken,
+    /// It gets no new calls, and ends when those that it has are done.
+    retired: CancellationToken,
 }
 
 struct Activity {
@@ -75,6 +77,7 @@ impl Connection {
             refreshing: tokio::sync::Mutex::default(),
             activity: Mutex::new(Activity { calls: 0, last: Instant::now() }),
             close: CancellationToken::new(),
+            retired: CancellationToken::new(),
         }
     }
 
@@ -87,7 +90,7 @@ impl Connection {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.origin.desk.ended.is_cancelled() || self.close.is_cancelled()
+        self.origin.desk.ended.is_cancelled() || self.close.is_cancelled() || self.retired.is_cancelled()
     }
 
     /// What is known of the tools now.
@@ -245,18 +248,18 @@ impl Connection {
             }
             ServiceError::Cancelled { .. } => UpstreamError::Cancelled { server },
             ServiceError::TransportSend(error) => {
+                // What state the connection is in is anybody's guess: the next call makes another.
+                self.retired.cancel();
                 if wants_sign_in(&error) {
                     return UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() };
                 }
-                let reason = clean(&chain(&error));
+                let reason = clean(&chain(error.error.as_ref()));
                 if self.origin.pid.is_some() {
                     let ended = self.origin.desk.ended.cancelled();
                     if tokio::time::timeout(REASON_COMES_WITHIN, ended).await.is_ok() {
                         return self.ended();
                     }
                 }
-                // What state the connection is in is anybody's guess: the next call makes another.
-                self.close.cancel();
                 UpstreamError::Unavailable { server, reason, retry_in: None }
             }
             ServiceError::TransportClosed => self.ended(),
@@ -264,7 +267,8 @@ impl Connection {
         }
     }
 
-    fn ended(&self) -> UpstreamError {
+    /// Why it ended, for those who still waited.
+    pub(crate) fn ended(&self) -> UpstreamError {
         let server = self.server().clone();
         match self.origin.desk.fault() {
             Some(Fault::TooLarge(reason)) => UpstreamError::TooLarge { server, reason: reason.clone() },

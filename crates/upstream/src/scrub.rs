@@ -9,6 +9,8 @@ pub(crate) const MAX_REASON: usize = 1000;
 
 /// Shorter texts cannot be told from ordinary words.
 const SHORTEST_SECRET: usize = 4;
+/// The same for arguments, most of which are ordinary words.
+const SHORTEST_ARGUMENT: usize = 8;
 
 /// Programs whose first plain argument names a package: never a secret, and worth seeing when it is misspelt.
 const PACKAGE_RUNNERS: &[&str] = &["npx", "uvx", "bunx", "pnpx", "pipx"];
@@ -86,6 +88,7 @@ fn secret_arguments<'a>(command: &str, args: impl Iterator<Item = &'a str>) -> V
             secrets.extend(url_secrets(arg).into_iter().filter(|part| part != arg));
         }
     }
+    secrets.retain(|secret| secret.len() >= SHORTEST_ARGUMENT);
     secrets
 }
 
@@ -123,8 +126,8 @@ mod tests {
 
     #[test]
     fn flags_packages_and_existing_paths_are_no_secrets() {
-        let args = ["-y", "@scope/server-1", "--token=k3yk3y", "/", "canary-value"];
-        assert_eq!(secret_arguments("/usr/bin/npx", args.into_iter()), ["k3yk3y", "canary-value"]);
+        let args = ["-y", "@scope/server-1", "--token=k3yk3yk3y", "/", "canary-value", "stdio"];
+        assert_eq!(secret_arguments("/usr/bin/npx", args.into_iter()), ["k3yk3yk3y", "canary-value"]);
         assert_eq!(secret_arguments("node", ["script-that-is-not-there"].into_iter()), ["script-that-is-not-there"]);
     }
 

@@ -78,9 +78,20 @@ impl Slot {
                 // The task that starts it is gone: the runtime ends.
                 Err(_) => return Err(UpstreamError::ShutDown),
             }
+            let state = self.state();
+            if let Phase::Ready(connection) = &state.phase
+                && !connection.has_ended()
+            {
+                return Ok(Lease::new(connection));
+            }
         }
-        let reason = "it ends as soon as it has started".to_owned();
-        Err(UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None })
+        match &self.state().phase {
+            Phase::Ready(connection) => Err(connection.ended()),
+            _ => {
+                let reason = "it ends as soon as it has started".to_owned();
+                Err(UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None })
+            }
+        }
     }
 
     fn lease_or_start(self: &Arc<Self>) -> Result<Result<Lease, watch::Receiver<Outcome>>, UpstreamError> {

@@ -32,6 +32,14 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
         tokio::select! {
             () = desk.ended.cancelled() => break,
             () = connection.close.cancelled() => break,
+            () = connection.retired.cancelled() => {
+                tokio::select! {
+                    () = connection.is_done_with_its_calls() => {}
+                    () = desk.ended.cancelled() => {}
+                    () = connection.close.cancelled() => {}
+                }
+                break;
+            }
             () = tokio::time::sleep_until(idle_at.into()) => {
                 if connection.is_idle(idle_timeout) {
                     if let Idle::GiveUp = on_idle(&connection) {
@@ -82,6 +90,12 @@ async fn listen(connection: Arc<Connection>) {
 }
 
 impl Connection {
+    async fn is_done_with_its_calls(&self) {
+        while self.activity().calls > 0 {
+            tokio::time::sleep(REFRESH_PAUSE).await;
+        }
+    }
+
     pub(crate) fn is_idle(&self, idle_timeout: Duration) -> bool {
         let activity = self.activity();
         activity.calls == 0 && Instant::now().duration_since(activity.last) >= idle_timeout

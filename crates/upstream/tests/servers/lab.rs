@@ -26,10 +26,6 @@ pub(crate) fn test_servers() -> PathBuf {
     folder
 }
 
-pub(crate) fn python() -> String {
-    text(&test_servers().join("venv/bin/python"))
-}
-
 pub(crate) fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }

@@ -2,5 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod faults;
+mod http;
 mod lab;
+mod life;
+mod oauth;
 mod real;
+mod secrets;
+mod web;
