@@ -34,6 +34,11 @@ const TASKS: &[Task] = &[
         run: soak::run,
     },
     Task {
+        name: "needs",
+        about: "install what the tests need, and nothing else",
+        run: |steps, arguments| nothing(arguments).and_then(|()| test::needs(steps)),
+    },
+    Task {
         name: "generate",
         about: "write the files that are generated and checked in",
         run: |steps, arguments| {

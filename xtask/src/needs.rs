@@ -27,6 +27,25 @@ const NEEDS: &[Need] = &[
         without: "the tests that drop from root to an ordinary user",
         is_good: |_| true,
     },
+    Need {
+        program: "python3",
+        package: "python3-venv",
+        without: "everything that talks to MCP servers written in Python",
+        is_good: has_ensurepip,
+    },
+    Need {
+        program: "node",
+        package: "nodejs",
+        without: "everything that talks to MCP servers from npm",
+        is_good: |_| true,
+    },
+    Need {
+        program: "npm",
+        package: "npm",
+        without: "everything that talks to MCP servers from npm",
+        is_good: |_| true,
+    },
+    Need { program: "git", package: "git", without: "calls to the MCP server for git", is_good: |_| true },
     Need { program: "bwrap", package: "bubblewrap", without: "the comparison with bubblewrap", is_good: |_| true },
 ];
 
@@ -65,11 +84,20 @@ fn missing() -> Vec<&'static Need> {
 }
 
 fn is_met(need: &Need) -> bool {
+    found(need.program, need.is_good).is_some()
+}
+
+/// A `python3` that every user can run and that can make environments.
+pub(crate) fn python_with_venv() -> Option<PathBuf> {
+    found("python3", has_ensurepip)
+}
+
+fn found(program: &str, is_good: fn(&Path) -> bool) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(["/usr/bin".into(), "/usr/sbin".into()])
-        .map(|folder| folder.join(need.program))
-        .any(|program| is_for_everyone(&program) && (need.is_good)(&program))
+        .map(|folder| folder.join(program))
+        .find(|program| is_for_everyone(program) && is_good(program))
 }
 
 /// Whether an ordinary user can run `program`. Tests that are started as root drop to one, so a program below root's
@@ -85,6 +113,14 @@ fn is_for_everyone(program: &Path) -> bool {
 fn is_python_3_10(program: &Path) -> bool {
     Command::new(program)
         .args(["-I", "-c", "import sys; sys.exit(sys.version_info < (3, 10))"])
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn has_ensurepip(program: &Path) -> bool {
+    Command::new(program)
+        .args(["-I", "-c", "import ensurepip, venv"])
+        .stderr(std::process::Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
 }

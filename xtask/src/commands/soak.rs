@@ -6,13 +6,13 @@
 use anyhow::Result;
 
 use crate::metadata::cargo;
-use crate::needs;
 use crate::steps::Steps;
+use crate::test_servers::{self, FOLDER};
 
 pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
     // Without doc tests: `--include-ignored` would also compile the examples that are marked as not to be compiled.
     let tests = ["test", "--workspace", "--locked", "--no-fail-fast", "--lib", "--bins", "--tests"];
-    steps.step("needs", "what the tests need on this machine", needs::install)?;
+    super::test::needs(steps)?;
     steps.command("build", cargo().args(tests).arg("--no-run"))?;
     // One test at a time: each puts the whole machine under load and should meet only its own.
     steps.command(
@@ -21,6 +21,7 @@ pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
             .args(tests)
             .args(["--", "--include-ignored", "--nocapture", "--test-threads=1"])
             .args(filters)
-            .env("CORACLE_SOAK", "1"),
+            .env("CORACLE_SOAK", "1")
+            .env(FOLDER, test_servers::folder()?),
     )
 }

@@ -5,15 +5,25 @@ use anyhow::Result;
 use super::check;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::steps::Steps;
+use crate::test_servers::{self, FOLDER};
 use crate::{needs, readme};
 
-pub(super) fn run(steps: &mut Steps) -> Result<()> {
+/// `cargo xtask needs`: what the tests need, in place.
+pub(super) fn needs(steps: &mut Steps) -> Result<()> {
     steps.step("needs", "what the tests need on this machine", needs::install)?;
+    steps.step("servers", "MCP servers of other people that the tests talk to", test_servers::install)
+}
+
+pub(super) fn run(steps: &mut Steps) -> Result<()> {
+    needs(steps)?;
     check::format(steps)?;
     check::clippy(steps)?;
     // All targets at once, so that binaries and tests share one resolution of features and nothing is built twice.
     steps.command("build", cargo().args(["build", "--workspace", "--all-targets", "--locked"]))?;
-    steps.command("test", cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
+    steps.command(
+        "test",
+        cargo().args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(FOLDER, test_servers::folder()?),
+    )?;
     steps.step("readme", "the examples in README.md", || {
         let target = Metadata::load(Resolve::Members)?.target_directory;
         readme::run_examples(&repository(), &target.join("debug"), &target.join("readme"))

@@ -1,0 +1,318 @@
+//! Starts one connection: the transport, then the revision of the protocol, then the list of tools.
+
+use crate::connection::{Connection, Origin, chain, wants_sign_in};
+use crate::error::UpstreamError;
+use crate::http::{self, HttpError, WebClient};
+use crate::login;
+use crate::screen::{Desk, Fault, Screen, Silence};
+use crate::scrub::{Scrubber, shortened};
+use crate::slot::Shared;
+use crate::sse::{self, Sse};
+use crate::status::{Owner, ServerInfo};
+use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail};
+use ::http::HeaderMap;
+use ::http::header::AUTHORIZATION;
+use coracle_types::{Secret, ServerName, ServerSpec, Transport as Where};
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, ErrorData, Implementation, ProtocolVersion,
+    ServerNotification, ServerRequest,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RequestContext,
+    RunningService, Service,
+};
+use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig};
+use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use url::Url;
+
+/// Requests that one HTTP server has to answer at once; more wait their turn.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
+/// Longest name and version of a server.
+const MAX_NAME: usize = 200;
+/// Longest instructions of a server.
+const MAX_INSTRUCTIONS: usize = 16 * 1024;
+
+/// How a server wants to be spoken to at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifecycle {
+    /// Try `server/discover`, then `initialize`.
+    Unknown,
+    /// `initialize`, as before 2026.
+    Initialize,
+    /// `server/discover`.
+    Discover,
+}
+
+/// A connection, and what keeps it alive.
+pub(crate) struct Started {
+    pub(crate) service: RunningService<RoleClient, Handler>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) lifecycle: Lifecycle,
+}
+
+/// Everything but time.
+struct Attempt<'a> {
+    spec: &'a Arc<ServerSpec>,
+    owner: &'a Owner,
+    scrubber: &'a Arc<Scrubber>,
+    shared: &'a Shared,
+    /// What a child says while it starts, for the error if it takes too long.
+    words: Mutex<Option<Tail>>,
+}
+
+/// Starts a connection within the time that its settings give it.
+pub(crate) async fn connect(
+    spec: &Arc<ServerSpec>,
+    owner: &Owner,
+    scrubber: &Arc<Scrubber>,
+    shared: &Shared,
+    lifecycle: Lifecycle,
+) -> Result<Started, UpstreamError> {
+    let attempt = Attempt { spec, owner, scrubber, shared, words: Mutex::default() };
+    match tokio::time::timeout(spec.start_timeout, attempt.run(lifecycle)).await {
+        Ok(result) => result,
+        Err(_) => Err(attempt.took_too_long()),
+    }
+}
+
+/// A failed attempt, and whether the older handshake might do better.
+struct Failure {
+    error: UpstreamError,
+    other_way_may_help: bool,
+}
+
+impl Attempt<'_> {
+    async fn run(&self, lifecycle: Lifecycle) -> Result<Started, UpstreamError> {
+        let lifecycle = match &self.spec.transport {
+            Where::Sse { .. } => Lifecycle::Initialize,
+            Where::Stdio { .. } | Where::Http { .. } => lifecycle,
+        };
+        let started = match self.once(lifecycle).await {
+            Err(failure) if failure.other_way_may_help && lifecycle == Lifecycle::Unknown => {
+                self.once(Lifecycle::Initialize).await
+            }
+            result => result,
+        };
+        let started = started.map_err(|failure| failure.error)?;
+        match started.connection.load_tools().await {
+            Ok(_) => Ok(started),
+            Err(UpstreamError::Closed { reason, .. }) => Err(self.unavailable(&reason)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn once(&self, lifecycle: Lifecycle) -> Result<Started, Failure> {
+        let desk = Arc::new(Desk::default());
+        match &self.spec.transport {
+            Where::Stdio { command, args, env, cwd } => {
+                let process = Process::start(command, args, env, cwd.as_deref())
+                    .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
+                let pid = process.pid();
+                *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.stderr.clone());
+                let stdio = Stdio::new(process, Arc::clone(&desk), Arc::clone(self.scrubber))
+                    .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
+                self.serve(Screen::new(stdio, Arc::clone(&desk), Silence::GivesUp), desk, pid, lifecycle).await
+            }
+            Where::Http { url, headers } => {
+                let uri = self.address(url).map_err(final_failure)?;
+                let client = http::client().map_err(|error| self.web_failure(&error))?;
+                let custom = http::headers(headers).map_err(|error| self.web_failure(&error))?;
+                let signed_in = !custom.contains_key(&AUTHORIZATION);
+                let config = StreamableHttpClientTransportConfig::with_uri(uri.as_str())
+                    .custom_headers(custom)
+                    .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
+                    .max_sse_event_size(MAX_MESSAGE);
+                let web = WebClient::new(client, Arc::clone(&desk));
+                let manager = match signed_in {
+                    true => self.sign_in(&uri).await.map_err(final_failure)?,
+                    false => None,
+                };
+                match manager {
+                    Some(manager) => self.serve_http(AuthClient::new(web, manager), config, desk, lifecycle).await,
+                    None => self.serve_http(web, config, desk, lifecycle).await,
+                }
+            }
+            Where::Sse { url, headers } => {
+                let uri = self.address(url).map_err(final_failure)?;
+                let client = http::client().map_err(|error| self.web_failure(&error))?;
+                let mut headers = self.header_map(headers)?;
+                if !headers.contains_key(AUTHORIZATION)
+                    && let Some(manager) = self.sign_in(&uri).await.map_err(final_failure)?
+                    && let Ok(token) = manager.get_access_token().await
+                    && let Ok(value) = format!("Bearer {token}").parse()
+                {
+                    headers.insert(AUTHORIZATION, value);
+                }
+                let sse = Sse::connect(client, uri, headers, Arc::clone(&desk)).await;
+                let sse = sse.map_err(|error| self.web_failure(&error))?;
+                self.serve(Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone), desk, None, lifecycle).await
+            }
+        }
+    }
+
+    async fn serve_http<C: StreamableHttpClient + Sync>(
+        &self,
+        client: C,
+        config: StreamableHttpClientTransportConfig,
+        desk: Arc<Desk>,
+        lifecycle: Lifecycle,
+    ) -> Result<Started, Failure> {
+        let transport = StreamableHttpClientTransport::with_client(client, config);
+        self.serve(Screen::new(transport, Arc::clone(&desk), Silence::IsLeftAlone), desk, None, lifecycle).await
+    }
+
+    async fn serve<T: Transport<RoleClient> + 'static>(
+        &self,
+        transport: T,
+        desk: Arc<Desk>,
+        pid: Option<u32>,
+        lifecycle: Lifecycle,
+    ) -> Result<Started, Failure> {
+        let newest = vec![ProtocolVersion::LATEST];
+        let mode = match lifecycle {
+            Lifecycle::Unknown => ClientLifecycleMode::Auto {
+                preferred_versions: newest,
+                legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+            },
+            Lifecycle::Initialize => ClientLifecycleMode::Initialize,
+            Lifecycle::Discover => ClientLifecycleMode::Discover { preferred_versions: newest },
+        };
+        let service = match self.handler().serve_with_lifecycle(transport, mode).await {
+            Ok(service) => service,
+            Err(error) => return Err(self.not_initialized(&error, &desk)),
+        };
+        let peer = service.peer().clone();
+        let about = peer.peer_info();
+        let has_initialize = about.as_ref().is_none_or(|about| about.protocol_version.has_initialize());
+        let clean = |text: &str, limit| shortened(&self.scrubber.without_secrets(text), limit);
+        let info = about.map(|about| ServerInfo {
+            protocol: shortened(about.protocol_version.as_str(), MAX_NAME),
+            name: about.server_info.as_ref().map(|server| clean(&server.name, MAX_NAME)),
+            version: about.server_info.as_ref().map(|server| clean(&server.version, MAX_NAME)),
+            instructions: about.instructions.as_deref().map(|text| clean(text, MAX_INSTRUCTIONS)),
+        });
+        let origin = Origin {
+            spec: Arc::clone(self.spec),
+            scrubber: Arc::clone(self.scrubber),
+            desk,
+            info: info.unwrap_or_default(),
+            pid,
+            owner: self.owner.clone(),
+            changes: self.shared.changes.clone(),
+        };
+        let connection = Arc::new(Connection::new(origin, peer));
+        let lifecycle = if has_initialize { Lifecycle::Initialize } else { Lifecycle::Discover };
+        Ok(Started { service, connection, lifecycle })
+    }
+
+    fn handler(&self) -> Handler {
+        let options = &self.shared.options;
+        let client = Implementation::new(options.client_name.clone(), options.client_version.clone());
+        let config = ClientConfig::new(ClientCapabilities::default(), client);
+        Handler(config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE))
+    }
+
+    fn not_initialized(&self, error: &ClientInitializeError, desk: &Desk) -> Failure {
+        let server = self.server();
+        if error.is_authorization_required() || wants_sign_in(error) {
+            return final_failure(UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() });
+        }
+        let error = match desk.fault() {
+            Some(Fault::TooLarge(reason)) => {
+                return final_failure(UpstreamError::TooLarge { server, reason: reason.clone() });
+            }
+            Some(Fault::Protocol(reason)) => {
+                return final_failure(UpstreamError::Protocol { server, reason: reason.clone() });
+            }
+            Some(Fault::Ended(reason)) => self.unavailable(reason),
+            None => self.unavailable(&plain(error)),
+        };
+        Failure { error, other_way_may_help: true }
+    }
+
+    async fn sign_in(&self, uri: &Url) -> Result<Option<rmcp::transport::AuthorizationManager>, UpstreamError> {
+        login::stored(&self.shared.options.tokens, self.owner, &self.spec.name, uri, self.scrubber).await
+    }
+
+    fn address(&self, url: &Secret) -> Result<Url, UpstreamError> {
+        Url::parse(url.expose())
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| {
+                self.unavailable("its `url` is no address of the web: it must begin with https:// or http://")
+            })
+    }
+
+    fn header_map(&self, headers: &BTreeMap<String, Secret>) -> Result<HeaderMap, Failure> {
+        Ok(http::headers(headers).map_err(|error| self.web_failure(&error))?.into_iter().collect())
+    }
+
+    fn web_failure(&self, error: &HttpError) -> Failure {
+        if sse::wants_sign_in(error) {
+            let reason = "its answer is 401".to_owned();
+            return final_failure(UpstreamError::Unauthorized { server: self.server(), reason });
+        }
+        final_failure(self.unavailable(&error.to_string()))
+    }
+
+    fn took_too_long(&self) -> UpstreamError {
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = words.as_ref().map(Tail::text).filter(|text| !text.is_empty());
+        let words = words.map(|text| format!("; its last words: {text}")).unwrap_or_default();
+        self.unavailable(&format!("it was not ready within {:?}{words}", self.spec.start_timeout))
+    }
+
+    fn unavailable(&self, reason: &str) -> UpstreamError {
+        let reason = self.scrubber.clean(reason);
+        UpstreamError::Unavailable { server: self.server(), reason, retry_in: None }
+    }
+
+    fn server(&self) -> ServerName {
+        self.spec.name.clone()
+    }
+}
+
+/// The reason without the library's names for its own parts.
+fn plain(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => plain(fallback),
+        ClientInitializeError::JsonRpcError(error) => format!("it refused to start: {}", error.message),
+        other => chain(other),
+    }
+}
+
+fn final_failure(error: UpstreamError) -> Failure {
+    Failure { error, other_way_may_help: false }
+}
+
+/// What servers get when they ask us for something: nothing of it is offered.
+pub(crate) struct Handler(ClientConfig);
+
+impl Service<RoleClient> for Handler {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        match request {
+            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
+            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "not supported", None)),
+        }
+    }
+
+    async fn handle_notification(
+        &self,
+        _: ServerNotification,
+        _: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        self.0.clone()
+    }
+}

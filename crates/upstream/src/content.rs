@@ -1,0 +1,102 @@
+//! Results of calls, from the shapes of the MCP library to ours.
+
+use coracle_types::{Content, ToolResult};
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde_json::Value;
+
+/// What bytes are when nobody says.
+const UNKNOWN_KIND: &str = "application/octet-stream";
+
+pub(crate) fn result(result: CallToolResult) -> ToolResult {
+    ToolResult {
+        structured: result.structured_content.filter(|value| !value.is_null()),
+        content: result.content.into_iter().map(block).collect(),
+        is_error: result.is_error.unwrap_or(false),
+    }
+}
+
+/// A result that the MCP library does not understand as a whole, for instance since one part is of a newer kind.
+pub(crate) fn lenient_result(value: Value) -> Option<ToolResult> {
+    let Value::Object(mut members) = value else {
+        return None;
+    };
+    let content = match members.remove("content") {
+        Some(Value::Array(parts)) => parts.into_iter().map(lenient_part).collect(),
+        None if members.contains_key("structuredContent") => Vec::new(),
+        _ => return None,
+    };
+    let structured = members.remove("structuredContent").filter(|value| !value.is_null());
+    let is_error = members.get("isError").and_then(Value::as_bool).unwrap_or(false);
+    Some(ToolResult { structured, content, is_error })
+}
+
+fn lenient_part(part: Value) -> Content {
+    match serde_json::from_value::<ContentBlock>(part.clone()) {
+        Ok(known) => block(known),
+        Err(_) => unknown(&part),
+    }
+}
+
+/// A part of a kind that is not known: an address if it has one, else its text, else all of it as text.
+fn unknown(part: &Value) -> Content {
+    let text = |key: &str| part.get(key).and_then(Value::as_str).map(str::to_owned);
+    if let Some(uri) = text("uri") {
+        let name = text("name").unwrap_or_else(|| uri.clone());
+        return Content::Link { uri, name, mime: text("mimeType"), description: text("description") };
+    }
+    Content::Text { text: text("text").unwrap_or_else(|| part.to_string()) }
+}
+
+fn block(block: ContentBlock) -> Content {
+    match block {
+        ContentBlock::Text(text) => Content::Text { text: text.text },
+        ContentBlock::Image(image) => Content::Media { mime: image.mime_type, data: image.data, uri: None },
+        ContentBlock::Audio(audio) => Content::Media { mime: audio.mime_type, data: audio.data, uri: None },
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
+                Content::Resource { uri, mime: mime_type, text }
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => Content::Media {
+                mime: mime_type.unwrap_or_else(|| UNKNOWN_KIND.to_owned()),
+                data: blob,
+                uri: Some(uri),
+            },
+            other => unknown(&serde_json::to_value(&other).unwrap_or_default()),
+        },
+        ContentBlock::ResourceLink(link) => {
+            Content::Link { uri: link.uri, name: link.name, mime: link.mime_type, description: link.description }
+        }
+        // The library may learn new kinds.
+        other => unknown(&serde_json::to_value(&other).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_kind_of_part_is_understood() {
+        let parts = json!([
+            {"type": "text", "text": "t"},
+            {"type": "image", "data": "aQ==", "mimeType": "image/png"},
+            {"type": "audio", "data": "YQ==", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "x:1", "text": "r"}},
+            {"type": "resource", "resource": {"uri": "x:2", "blob": "Yg=="}},
+            {"type": "resource_link", "uri": "x:3", "name": "n"},
+            {"type": "hologram", "uri": "x:4"},
+            {"type": "hologram", "light": 1},
+            17
+        ]);
+        let result = lenient_result(json!({"content": parts, "isError": true})).unwrap();
+        insta::assert_json_snapshot!(result);
+    }
+
+    #[test]
+    fn what_is_no_result_is_none() {
+        assert_eq!(lenient_result(json!([])), None);
+        assert_eq!(lenient_result(json!({"messages": []})), None);
+        assert!(lenient_result(json!({"structuredContent": {"a": 1}})).is_some());
+    }
+}

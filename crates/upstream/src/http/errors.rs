@@ -1,0 +1,39 @@
+use super::BodyError;
+use std::error::Error as _;
+
+/// Why a request over HTTP failed. No text of it has an address in it: that may hold credentials.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HttpError {
+    #[error("{0}")]
+    Request(String),
+    #[error("the header {0:?} cannot be sent: its name is reserved, or it is not valid")]
+    Header(String),
+    #[error("{0}")]
+    Body(String),
+    #[error("HTTP {0}")]
+    Status(u16),
+    #[error("{0}")]
+    Endpoint(String),
+}
+
+impl From<reqwest::Error> for HttpError {
+    fn from(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text = format!("{text}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        Self::Request(text)
+    }
+}
+
+impl From<BodyError> for HttpError {
+    fn from(error: BodyError) -> Self {
+        Self::Body(error.to_string())
+    }
+}

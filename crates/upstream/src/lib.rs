@@ -1,0 +1,37 @@
+//! Connections to other people's MCP servers: child processes, streamable HTTP, and the older HTTP with server-sent
+//! events; the protocol's revisions, OAuth, health.
+//!
+//! Start at [`Upstream`], which holds one connection per user and server, or one for all where a server is shared.
+//! `slot.rs` decides when a connection starts and what its failure means, `connect.rs` starts one, `connection.rs`
+//! uses it. Below them are the transports (`stdio.rs`, `http.rs`, `sse.rs`) and `screen.rs`, through which everything
+//! that a server sends must pass.
+//!
+//! **Invariants:** types of the MCP library stop here. Everything that a server sends is hostile: its size has a cap
+//! before it is read, and no text of it reaches an error or a log without being shortened and cleaned. No secret of a
+//! [`ServerSpec`](coracle_types::ServerSpec) is ever part of an error, a log line or a `Debug` text.
+
+mod call;
+mod connect;
+mod connection;
+mod content;
+mod error;
+mod http;
+mod login;
+mod options;
+mod screen;
+mod scrub;
+mod slot;
+mod sse;
+mod status;
+mod stdio;
+mod tokens;
+mod tools;
+mod upstream;
+
+pub use call::{CallContext, Progress};
+pub use error::UpstreamError;
+pub use options::{DEFAULT_IDLE_TIMEOUT, Options};
+pub use status::{Change, Owner, ServerInfo, ServerState, ServerStatus};
+pub use tokens::{MemoryTokens, TokenStore, TokenStoreError};
+pub use tools::{ToolList, ToolWarning};
+pub use upstream::Upstream;

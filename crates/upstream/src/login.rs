@@ -1,0 +1,125 @@
+//! Signing in to servers by OAuth 2.1: discovery, registration, the trip through a browser, and what is kept of it.
+
+mod redirect;
+
+use crate::connection::chain;
+use crate::error::UpstreamError;
+use crate::options::Options;
+use crate::scrub::{Scrubber, shortened};
+use crate::status::Owner;
+use crate::tokens::TokenStore;
+use async_trait::async_trait;
+use coracle_types::{Secret, ServerName, ServerSpec, Transport};
+use redirect::Redirect;
+use rmcp::transport::{
+    AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore, StoredCredentials,
+};
+use std::sync::Arc;
+use url::Url;
+
+const SHOWN: usize = 500;
+
+/// What the MCP library sees of our store.
+struct Credentials {
+    store: Arc<dyn TokenStore>,
+    owner: Owner,
+    server: ServerName,
+}
+
+fn store_error(error: impl std::fmt::Display) -> AuthError {
+    AuthError::CredentialStoreError(error.to_string())
+}
+
+#[async_trait]
+impl CredentialStore for Credentials {
+    async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
+        let kept = self.store.load(&self.owner, &self.server).await.map_err(store_error)?;
+        // The error of the parser could quote what it read.
+        kept.map(|kept| serde_json::from_str(kept.expose()).map_err(|_| store_error("what was kept cannot be read")))
+            .transpose()
+    }
+
+    async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        let text = serde_json::to_string(&credentials).map_err(|_| store_error("it cannot be written"))?;
+        self.store.save(&self.owner, &self.server, Secret::new(text)).await.map_err(store_error)
+    }
+
+    async fn clear(&self) -> Result<(), AuthError> {
+        self.store.delete(&self.owner, &self.server).await.map_err(store_error)
+    }
+}
+
+/// The sign-in that was kept for this server, ready to be used and refreshed; none if there is none.
+pub(crate) async fn stored(
+    store: &Arc<dyn TokenStore>,
+    owner: &Owner,
+    server: &ServerName,
+    uri: &Url,
+    scrubber: &Scrubber,
+) -> Result<Option<AuthorizationManager>, UpstreamError> {
+    let unavailable = |reason: &str| UpstreamError::Unavailable {
+        server: server.clone(),
+        reason: format!("its sign-in cannot be used: {}", scrubber.clean(reason)),
+        retry_in: None,
+    };
+    match store.load(owner, server).await {
+        Ok(Some(_)) => {}
+        Ok(None) => return Ok(None),
+        Err(error) => return Err(unavailable(&error.to_string())),
+    }
+    let ready = async {
+        let mut manager = manager(store, owner, server, uri).await?;
+        Ok::<_, AuthError>(manager.initialize_from_store().await?.then_some(manager))
+    };
+    ready.await.map_err(|error| unavailable(&chain(&error)))
+}
+
+async fn manager(
+    store: &Arc<dyn TokenStore>,
+    owner: &Owner,
+    server: &ServerName,
+    uri: &Url,
+) -> Result<AuthorizationManager, AuthError> {
+    // The library makes an HTTP client of its own, which needs the provider that this installs.
+    crate::http::client().map_err(|error| AuthError::InternalError(error.to_string()))?;
+    let mut manager = AuthorizationManager::new(uri.as_str()).await?;
+    let (store, owner, server) = (Arc::clone(store), owner.clone(), server.clone());
+    manager.set_credential_store(Credentials { store, owner, server });
+    Ok(manager)
+}
+
+/// Signs in with the help of a person and a browser.
+pub(crate) async fn login(
+    spec: &ServerSpec,
+    owner: &Owner,
+    options: &Options,
+    open: impl FnOnce(&str) + Send,
+) -> Result<(), UpstreamError> {
+    let scrubber = Scrubber::new(spec);
+    let failed = |reason: &str| UpstreamError::Login {
+        server: spec.name.clone(),
+        reason: shortened(&scrubber.without_secrets(reason), SHOWN),
+    };
+    let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &spec.transport else {
+        return Err(failed("it is a program, not an address; only servers on the web have sign-ins"));
+    };
+    let uri = Url::parse(url.expose()).map_err(|_| failed("its `url` is not valid"))?;
+    let auth = |error: AuthError| failed(&chain(&error));
+
+    let mut manager = manager(&options.tokens, owner, &spec.name, &uri).await.map_err(auth)?;
+    let metadata = manager.resolve_metadata().await.map_err(auth)?;
+    manager.set_metadata(metadata.metadata);
+    let redirect = Redirect::listen().await.map_err(|error| failed(&error.to_string()))?;
+    let request =
+        AuthorizationRequest::new(redirect.address()).with_client_name("Coracle").with_initial_scope_selection();
+    let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| auth(error))?;
+    let address = session.get_authorization_url().to_owned();
+    let state = Url::parse(&address)
+        .ok()
+        .and_then(|url| url.query_pairs().find(|(key, _)| key == "state").map(|(_, value)| value.into_owned()))
+        .ok_or_else(|| failed("the address for the browser has no `state`"))?;
+    open(&address);
+    let callback = redirect.wait(&state).await.map_err(|error| failed(&error.to_string()))?;
+    session.handle_callback_url(&callback).await.map_err(auth)?;
+    Ok(())
+}

@@ -1,0 +1,41 @@
+use crate::tokens::{MemoryTokens, TokenStore};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection that nobody has used for so long is closed.
+pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+
+/// How [`Upstream`](crate::Upstream) behaves towards all servers.
+#[derive(Clone)]
+pub struct Options {
+    /// What servers are told about who is calling.
+    pub client_name: String,
+    /// Its version.
+    pub client_version: String,
+    /// A connection that nobody has used for so long is closed.
+    pub idle_timeout: Duration,
+    /// Where sign-ins are kept.
+    pub tokens: Arc<dyn TokenStore>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            client_name: "coracle".to_owned(),
+            client_version: env!("CARGO_PKG_VERSION").to_owned(),
+            idle_timeout: DEFAULT_IDLE_TIMEOUT,
+            tokens: Arc::new(MemoryTokens::default()),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("client_name", &self.client_name)
+            .field("client_version", &self.client_version)
+            .field("idle_timeout", &self.idle_timeout)
+            .finish_non_exhaustive()
+    }
+}

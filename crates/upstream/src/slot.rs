@@ -1,0 +1,253 @@
+//! The place of one server for one owner: whether it is connected, is being connected, or may not be tried yet.
+
+use crate::connect::{self, Lifecycle};
+use crate::connection::{Connection, Idle, Lease, keep};
+use crate::error::UpstreamError;
+use crate::options::Options;
+use crate::scrub::Scrubber;
+use crate::status::{Change, Owner, ServerState, ServerStatus};
+use coracle_types::ServerSpec;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Pause after the first failed start; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// A connection that ends as soon as it is made is made again so often for one call.
+const ATTEMPTS: usize = 2;
+
+/// What all slots share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// One server for one owner.
+pub(crate) struct Slot {
+    owner: Owner,
+    spec: Arc<ServerSpec>,
+    scrubber: Arc<Scrubber>,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    /// In a row.
+    failures: u32,
+    /// How the last successful start went.
+    lifecycle: Lifecycle,
+}
+
+type Outcome = Option<Result<(), UpstreamError>>;
+
+enum Phase {
+    Idle,
+    /// One start for all who wait for it; none of them can end it by going away.
+    Starting(watch::Receiver<Outcome>),
+    Ready(Arc<Connection>),
+    Failed {
+        error: UpstreamError,
+        until: Instant,
+    },
+}
+
+impl Slot {
+    pub(crate) fn new(owner: Owner, spec: Arc<ServerSpec>, shared: Arc<Shared>) -> Self {
+        let scrubber = Arc::new(Scrubber::new(&spec));
+        let state = State { phase: Phase::Idle, failures: 0, lifecycle: Lifecycle::Unknown };
+        Self { owner, spec, scrubber, shared, state: Mutex::new(state) }
+    }
+
+    /// A connection to use; starts it if there is none.
+    pub(crate) async fn lease(self: &Arc<Self>) -> Result<Lease, UpstreamError> {
+        for _ in 0..ATTEMPTS {
+            let mut outcome = match self.lease_or_start()? {
+                Ok(lease) => return Ok(lease),
+                Err(outcome) => outcome,
+            };
+            match outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone()) {
+                Ok(Some(Err(error))) => return Err(error),
+                Ok(_) => {}
+                // The task that starts it is gone: the runtime ends.
+                Err(_) => return Err(UpstreamError::ShutDown),
+            }
+            let state = self.state();
+            if let Phase::Ready(connection) = &state.phase
+                && !connection.has_ended()
+            {
+                return Ok(Lease::new(connection));
+            }
+        }
+        match &self.state().phase {
+            Phase::Ready(connection) => Err(connection.ended()),
+            _ => {
+                let reason = "it ends as soon as it has started".to_owned();
+                Err(UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None })
+            }
+        }
+    }
+
+    fn lease_or_start(self: &Arc<Self>) -> Result<Result<Lease, watch::Receiver<Outcome>>, UpstreamError> {
+        if self.shared.shutdown.is_cancelled() {
+            return Err(UpstreamError::ShutDown);
+        }
+        let mut state = self.state();
+        match &state.phase {
+            Phase::Ready(connection) if !connection.has_ended() => return Ok(Ok(Lease::new(connection))),
+            Phase::Starting(outcome) => return Ok(Err(outcome.clone())),
+            Phase::Failed { error, until } => {
+                let rest = until.saturating_duration_since(Instant::now());
+                if !rest.is_zero() {
+                    return Err(self.not_yet(error, rest));
+                }
+            }
+            Phase::Idle | Phase::Ready(_) => {}
+        }
+        let (sender, outcome) = watch::channel(None);
+        state.phase = Phase::Starting(outcome.clone());
+        let lifecycle = state.lifecycle;
+        drop(state);
+        let slot = Arc::clone(self);
+        self.shared.tasks.spawn(async move {
+            let shutdown = slot.shared.shutdown.clone();
+            let result = tokio::select! {
+                result = connect::connect(&slot.spec, &slot.owner, &slot.scrubber, &slot.shared, lifecycle) => result,
+                () = shutdown.cancelled() => Err(UpstreamError::ShutDown),
+            };
+            let result = slot.started(result);
+            // It is no error if nobody waits any more.
+            let _ = sender.send(Some(result));
+        });
+        Ok(Err(outcome))
+    }
+
+    fn started(self: &Arc<Self>, result: Result<connect::Started, UpstreamError>) -> Result<(), UpstreamError> {
+        let mut state = self.state();
+        match result {
+            Ok(started) => {
+                let connection = started.connection;
+                state.phase = Phase::Ready(Arc::clone(&connection));
+                state.failures = 0;
+                state.lifecycle = started.lifecycle;
+                let slot = Arc::clone(self);
+                let idle_timeout = self.shared.options.idle_timeout;
+                self.shared.tasks.spawn(async move {
+                    let shutdown = slot.shared.shutdown.clone();
+                    let closing = connection.close.clone();
+                    let keeping =
+                        keep(started.service, connection, idle_timeout, |idle| slot.give_up(idle, idle_timeout));
+                    tokio::pin!(keeping);
+                    tokio::select! {
+                        () = &mut keeping => {}
+                        () = shutdown.cancelled() => {
+                            closing.cancel();
+                            keeping.await;
+                        }
+                    }
+                });
+                Ok(())
+            }
+            Err(error) => {
+                state.failures = state.failures.saturating_add(1);
+                // After a failure nothing is taken for granted about how it wants to be spoken to.
+                state.lifecycle = Lifecycle::Unknown;
+                let pause = match &error {
+                    // Only a person can mend it, and at any moment.
+                    UpstreamError::Unauthorized { .. } => Duration::ZERO,
+                    _ => pause_after(state.failures),
+                };
+                tracing::warn!(server = %self.spec.name, %error, ?pause, "a server could not be started");
+                state.phase = Phase::Failed { error: error.clone(), until: Instant::now() + pause };
+                Err(error)
+            }
+        }
+    }
+
+    /// No call can slip in: leases are given out under the same lock.
+    fn give_up(&self, connection: &Connection, idle_timeout: Duration) -> Idle {
+        let mut state = self.state();
+        if !connection.is_idle(idle_timeout) {
+            return Idle::KeepOn;
+        }
+        if matches!(&state.phase, Phase::Ready(current) if std::ptr::eq(current.as_ref(), connection)) {
+            state.phase = Phase::Idle;
+        }
+        Idle::GiveUp
+    }
+
+    /// Forgets failures and ends the connection: the next use starts anew.
+    pub(crate) fn reset(&self) {
+        let mut state = self.state();
+        if let Phase::Ready(connection) = &state.phase {
+            connection.close.cancel();
+        }
+        if !matches!(state.phase, Phase::Starting(_)) {
+            state.phase = Phase::Idle;
+        }
+        state.failures = 0;
+    }
+
+    fn not_yet(&self, error: &UpstreamError, rest: Duration) -> UpstreamError {
+        let reason = match error {
+            UpstreamError::Unavailable { reason, .. } => reason.clone(),
+            other => other.to_string(),
+        };
+        UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: Some(rest) }
+    }
+
+    pub(crate) fn status(&self) -> ServerStatus {
+        let name = self.spec.name.clone();
+        let idle = ServerStatus { name, state: ServerState::Idle, tools: None, pid: None };
+        match &self.state().phase {
+            Phase::Starting(_) => ServerStatus { state: ServerState::Starting, ..idle },
+            Phase::Ready(connection) if !connection.has_ended() => ServerStatus {
+                state: ServerState::Ready(connection.info().clone()),
+                tools: Some(connection.known_tools().tools.len()),
+                pid: connection.pid(),
+                ..idle
+            },
+            Phase::Failed { error, until } => {
+                let retry_in = until.saturating_duration_since(Instant::now());
+                let reason = match error {
+                    UpstreamError::Unavailable { reason, .. } => reason.clone(),
+                    other => other.to_string(),
+                };
+                ServerStatus { state: ServerState::Failed { reason, retry_in }, ..idle }
+            }
+            Phase::Idle | Phase::Ready(_) => idle,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Grows with the failures; a little random, so that many servers that failed together do not return together.
+fn pause_after(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+    pause.mul_f64(0.75 + 0.5 * fastrand::f64()).min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_limit() {
+        for (failures, least, most) in [(1, 0.75, 1.25), (2, 1.5, 2.5), (4, 6.0, 10.0), (100, 45.0, 60.0)] {
+            for _ in 0..100 {
+                let pause = pause_after(failures).as_secs_f64();
+                assert!((least..=most).contains(&pause), "{failures}: {pause}");
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The transport of before 2025: one stream of server-sent events for what comes, one POST for each message that goes.
+//!
+//! The stream's first event names the address for messages. When the stream ends, the connection has ended: what was
+//! missed meanwhile cannot be had again, so starting anew is the only honest mend.
+
+use crate::http::{BodyError, HttpError, event_stream};
+use crate::screen::{Desk, Fault};
+use crate::stdio::MAX_MESSAGE;
+use futures::stream::{BoxStream, StreamExt as _};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use sse_stream::Sse as Event;
+use std::sync::Arc;
+use url::Url;
+
+const ENDPOINT: &str = "endpoint";
+
+/// A connection of the older kind.
+pub(crate) struct Sse {
+    client: reqwest::Client,
+    headers: HeaderMap,
+    endpoint: Url,
+    events: BoxStream<'static, Result<Event, BodyError>>,
+    desk: Arc<Desk>,
+}
+
+impl Sse {
+    /// Opens the stream and waits for the address of messages.
+    pub(crate) async fn connect(
+        client: reqwest::Client,
+        url: Url,
+        headers: HeaderMap,
+        desk: Arc<Desk>,
+    ) -> Result<Self, HttpError> {
+        let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
+        let response = request.send().await?;
+        if !response.status().is_success() {
+            return Err(HttpError::Status(response.status().as_u16()));
+        }
+        let mut events = event_stream(response.bytes_stream(), MAX_MESSAGE);
+        while let Some(event) = events.next().await {
+            let event = event?;
+            if event.event.as_deref() == Some(ENDPOINT) {
+                let endpoint = endpoint(&url, event.data.as_deref().unwrap_or_default())?;
+                return Ok(Self { client, headers, endpoint, events, desk });
+            }
+        }
+        Err(HttpError::Endpoint("the stream ended before it named the address for messages".to_owned()))
+    }
+}
+
+/// The address for messages, which must be of the same origin: our headers go there.
+fn endpoint(stream: &Url, text: &str) -> Result<Url, HttpError> {
+    let endpoint = stream
+        .join(text.trim())
+        .map_err(|_| HttpError::Endpoint("the address that it names for messages is not valid".to_owned()))?;
+    if endpoint.origin() != stream.origin() {
+        return Err(HttpError::Endpoint("the address that it names for messages is of another origin".to_owned()));
+    }
+    Ok(endpoint)
+}
+
+impl Transport<RoleClient> for Sse {
+    type Error = HttpError;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
+        async move {
+            let body = serde_json::to_vec(&item).map_err(|error| HttpError::Body(error.to_string()))?;
+            let response = request.header(CONTENT_TYPE, "application/json").body(body).send().await?;
+            match response.status() {
+                status if status.is_success() => Ok(()),
+                status => Err(HttpError::Status(status.as_u16())),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let fault = match self.events.next().await {
+                Some(Ok(event)) => {
+                    let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
+                    let message = event.data.filter(|_| is_message).and_then(|data| serde_json::from_str(&data).ok());
+                    if message.is_some() {
+                        return message;
+                    }
+                    continue;
+                }
+                Some(Err(error @ BodyError::TooLarge(_))) => Fault::TooLarge(error.to_string()),
+                Some(Err(error)) => Fault::Ended(error.to_string()),
+                None => Fault::Ended("the event stream ended".to_owned()),
+            };
+            self.desk.fail(fault);
+            return None;
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.events = futures::stream::empty().boxed();
+        Ok(())
+    }
+}
+
+/// Whether a failure means that a sign-in is wanted.
+pub(crate) fn wants_sign_in(error: &HttpError) -> bool {
+    *error == HttpError::Status(StatusCode::UNAUTHORIZED.as_u16())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::endpoint;
+    use url::Url;
+
+    #[test]
+    fn messages_go_to_the_same_origin_only() {
+        let stream = Url::parse("https://host:8443/sse?key=1").unwrap();
+        assert_eq!(endpoint(&stream, "/messages?id=7\n").unwrap().as_str(), "https://host:8443/messages?id=7");
+        assert_eq!(endpoint(&stream, "messages").unwrap().as_str(), "https://host:8443/messages");
+        for other in ["https://evil/messages", "//evil/x", "http://host:8443/x", "https://host/x", "file:///etc"] {
+            assert!(endpoint(&stream, other).is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A server that is a child process: one JSON-RPC message per line on its standard input and output.
+
+mod process;
+mod tail;
+
+pub(crate) use process::Process;
+pub(crate) use tail::Tail;
+
+use crate::screen::{Desk, Fault};
+use crate::scrub::{Scrubber, shortened};
+use rmcp::RoleClient;
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::Mutex;
+
+/// Longest message of a server over any transport. Longer ones end the connection, before they are held in memory.
+pub(crate) const MAX_MESSAGE: usize = 32 * 1024 * 1024;
+
+/// Some servers print greetings where only messages belong. More lines than this are no greeting.
+const MAX_GARBAGE_LINES: u64 = 100;
+
+/// Longest part of such a line in an error.
+const SHOWN_GARBAGE: usize = 200;
+
+/// Up to this length a look at the method comes first, so that a flood of notifications costs little.
+const PEEK_BELOW: usize = 16 * 1024;
+
+const READ_BUFFER: usize = 64 * 1024;
+
+/// The only notifications that mean something here; see `screen.rs`.
+const WANTED_NOTIFICATIONS: &[&str] = &[
+    "notifications/tools/list_changed",
+    "notifications/progress",
+    "notifications/cancelled",
+    "notifications/subscriptions/acknowledged",
+];
+
+/// A child process as a transport.
+pub(crate) struct Stdio {
+    read: BufReader<ChildStdout>,
+    /// Lives here and not in a future, since a read may be interrupted at any await.
+    line: Vec<u8>,
+    waiting: VecDeque<RxJsonRpcMessage<RoleClient>>,
+    write: Arc<Mutex<Option<ChildStdin>>>,
+    process: Process,
+    desk: Arc<Desk>,
+    scrubber: Arc<Scrubber>,
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+impl Stdio {
+    pub(crate) fn new(mut process: Process, desk: Arc<Desk>, scrubber: Arc<Scrubber>) -> io::Result<Self> {
+        let (stdin, stdout) = process.pipes().ok_or_else(|| io::Error::other("the pipes of the child are gone"))?;
+        Ok(Self {
+            read: BufReader::with_capacity(READ_BUFFER, stdout),
+            line: Vec::new(),
+            waiting: VecDeque::new(),
+            write: Arc::new(Mutex::new(Some(stdin))),
+            process,
+            desk,
+            scrubber,
+        })
+    }
+
+    async fn read_line(&mut self) -> io::Result<Line> {
+        loop {
+            let available = self.read.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(Line::End);
+            }
+            let end = available.iter().position(|&byte| byte == b'\n');
+            let take = end.unwrap_or(available.len());
+            if self.line.len() + take > MAX_MESSAGE {
+                return Ok(Line::TooLong);
+            }
+            self.line.extend_from_slice(&available[..take]);
+            let consumed = take + usize::from(end.is_some());
+            self.read.consume(consumed);
+            if end.is_some() {
+                return Ok(Line::Whole);
+            }
+        }
+    }
+
+    /// Makes messages of one line; `false` ends the connection.
+    fn take_line(&mut self) -> bool {
+        let line = self.line.trim_ascii();
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
+        let understood = if line.is_empty() || is_unwanted(line) {
+            true
+        } else if line.starts_with(b"[") {
+            serde_json::from_slice::<Vec<Value>>(line).is_ok_and(|batch| {
+                batch.into_iter().all(|value| message(value).map(|message| self.waiting.push_back(message)).is_some())
+            })
+        } else {
+            let message = serde_json::from_slice(line)
+                .ok()
+                .or_else(|| serde_json::from_slice::<Value>(line).ok().and_then(message));
+            message.map(|message| self.waiting.push_back(message)).is_some()
+        };
+        if !understood {
+            let seen = self.desk.garbage.fetch_add(1, Ordering::Relaxed) + 1;
+            let shown = shortened(&self.scrubber.without_secrets(&String::from_utf8_lossy(line)), SHOWN_GARBAGE);
+            tracing::warn!(line = shown, "a server printed a line that is no message");
+            if seen > MAX_GARBAGE_LINES {
+                let reason = format!("it printed more than {MAX_GARBAGE_LINES} lines that are no messages: {shown:?}");
+                self.desk.fail(Fault::Protocol(reason));
+                return false;
+            }
+        }
+        self.line.clear();
+        // One long message must not keep its memory for ever.
+        self.line.shrink_to(READ_BUFFER);
+        true
+    }
+}
+
+/// A notification that nobody would look at.
+fn is_unwanted(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Peek<'a> {
+        #[serde(borrow)]
+        method: Option<Cow<'a, str>>,
+        id: Option<IgnoredAny>,
+    }
+    line.len() < PEEK_BELOW
+        && line.starts_with(b"{")
+        && serde_json::from_slice::<Peek<'_>>(line).is_ok_and(|peek| {
+            peek.id.is_none() && peek.method.is_some_and(|method| !WANTED_NOTIFICATIONS.contains(&method.as_ref()))
+        })
+}
+
+/// A message, or for an answer that is none an error in its place, so that whoever waits for it learns of it.
+fn message(value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let id = value.get("id").cloned().and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+    let is_answer = value.get("method").is_none();
+    match serde_json::from_value(value) {
+        Ok(message) => Some(message),
+        Err(_) if is_answer && id.is_some() => {
+            Some(JsonRpcMessage::error(ErrorData::new(ErrorCode::INVALID_REQUEST, NOT_AN_ANSWER, None), id))
+        }
+        Err(_) => None,
+    }
+}
+
+const NOT_AN_ANSWER: &str = "the answer is not as the protocol wants it";
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let write = Arc::clone(&self.write);
+        async move {
+            let mut line = serde_json::to_vec(&item).map_err(io::Error::other)?;
+            line.push(b'\n');
+            let mut write = write.lock().await;
+            let stdin = write.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Some(message);
+            }
+            match self.read_line().await {
+                Ok(Line::Whole) => {
+                    if !self.take_line() {
+                        return None;
+                    }
+                }
+                Ok(Line::TooLong) => {
+                    let limit = MAX_MESSAGE / 1024 / 1024;
+                    self.desk.fail(Fault::TooLarge(format!("a message of more than {limit} MiB")));
+                    return None;
+                }
+                Ok(Line::End) => {
+                    let reason = self.process.obituary().await;
+                    self.desk.fail(Fault::Ended(self.scrubber.clean(&reason)));
+                    return None;
+                }
+                Err(error) => {
+                    self.desk.fail(Fault::Ended(self.scrubber.clean(&error.to_string())));
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        // A writer may hold the lock while the child does not read: then the end of the child ends the writing.
+        if let Ok(mut write) = self.write.try_lock() {
+            drop(write.take());
+        }
+        if matches!(self.desk.fault(), Some(Fault::TooLarge(_) | Fault::Protocol(_))) {
+            self.process.kill();
+        }
+        self.process.end().await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_unwanted, message};
+    use rmcp::model::{JsonRpcMessage, RequestId};
+    use serde_json::json;
+
+    #[test]
+    fn only_notifications_that_mean_something_are_looked_at() {
+        assert!(is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#));
+        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#));
+        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#));
+        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
+        assert!(!is_unwanted(b"{"));
+    }
+
+    #[test]
+    fn an_answer_that_is_none_becomes_an_error_with_its_id() {
+        let answer = message(json!({"id": 7, "result": "no jsonrpc"})).unwrap();
+        assert!(matches!(answer, JsonRpcMessage::Error(error) if error.id == Some(RequestId::Number(7))));
+        assert!(message(json!({"hello": 1})).is_none());
+    }
+}

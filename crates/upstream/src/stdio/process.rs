@@ -1,0 +1,185 @@
+//! The life of a child process: in a group of its own, so that what it starts ends with it.
+
+use super::Tail;
+use coracle_types::Secret;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// A child whose input has ended has so long to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+/// And so long after it was told to.
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// Its last words may come a little after its output has ended.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What a child is given of our environment: enough to find programs and files, and no credential.
+const INHERITED: &[&str] = &[
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "XDG_STATE_HOME",
+];
+
+/// Why a child could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("the program {0:?} is not there; install it, or give its full path as `command`")]
+    NoProgram(String),
+    #[error("the program {0:?} may not be executed; see its permissions")]
+    NotExecutable(String),
+    #[error("the folder {0} is not there; mend `cwd`")]
+    NoFolder(PathBuf),
+    #[error("the program {0:?} cannot be started: {1}")]
+    Other(String, io::Error),
+}
+
+/// A running child, ended with its whole group when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    /// Also the number of its group.
+    pid: Option<Pid>,
+    pub(crate) stderr: Tail,
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    pub(crate) fn start(
+        program: &str,
+        args: &[Secret],
+        env: &BTreeMap<String, Secret>,
+        cwd: Option<&Path>,
+    ) -> Result<Self, StartError> {
+        if let Some(folder) = cwd.filter(|folder| !folder.is_dir()) {
+            return Err(StartError::NoFolder(folder.to_owned()));
+        }
+        let mut command = Command::new(program);
+        command
+            .args(args.iter().map(Secret::expose))
+            .env_clear()
+            .envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))))
+            .envs(env.iter().map(|(name, value)| (name, value.expose())))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        if let Some(folder) = cwd {
+            command.current_dir(folder);
+        }
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => StartError::NoProgram(program.to_owned()),
+            io::ErrorKind::PermissionDenied => StartError::NotExecutable(program.to_owned()),
+            _ => StartError::Other(program.to_owned(), error),
+        })?;
+        let stderr = child.stderr.take().map(Tail::of).unwrap_or_default();
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        Ok(Self { child, pid, stderr, status: None })
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.pid.and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok())
+    }
+
+    pub(super) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        self.child.stdin.take().zip(self.child.stdout.take())
+    }
+
+    /// How it ended, with its last words. Waits a little for both.
+    pub(super) async fn obituary(&mut self) -> String {
+        let ending = async {
+            let status = self.child.wait().await;
+            self.stderr.ended.cancelled().await;
+            status
+        };
+        let status = tokio::time::timeout(LAST_WORDS, ending).await;
+        let how = match status {
+            Ok(Ok(status)) => {
+                self.reaped(status);
+                format!("the process ended ({status})")
+            }
+            _ => match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    self.reaped(status);
+                    format!("the process ended ({status})")
+                }
+                _ => "the process closed its output".to_owned(),
+            },
+        };
+        match self.stderr.text() {
+            text if text.is_empty() => how,
+            text => format!("{how}; its last words: {}", last_lines(&text)),
+        }
+    }
+
+    /// Ends it and its group, politely first. The caller has closed its input.
+    pub(super) async fn end(&mut self) {
+        if self.status.is_none() && !self.ends_within(GRACE).await {
+            self.signal(Signal::TERM);
+            if !self.ends_within(TERM_GRACE).await {
+                self.kill();
+                if let Ok(status) = self.child.wait().await {
+                    self.reaped(status);
+                }
+            }
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    async fn ends_within(&mut self, time: Duration) -> bool {
+        match tokio::time::timeout(time, self.child.wait()).await {
+            Ok(Ok(status)) => {
+                self.reaped(status);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What the child has started and left behind goes now: later the number of its group might be somebody else's.
+    fn reaped(&mut self, status: ExitStatus) {
+        if self.status.is_none() {
+            self.status = Some(status);
+            self.signal(Signal::KILL);
+            self.pid = None;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid {
+            // An empty group is as good as an ended one.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+fn last_lines(text: &str) -> String {
+    const LINES: usize = 10;
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

@@ -1,0 +1,174 @@
+//! Tool definitions as they come from a server, made fit to be kept.
+
+mod schema;
+
+use crate::scrub::shortened;
+use coracle_types::{ServerName, Tool, ToolHints};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Most tools of one server; the rest is left out.
+pub(crate) const MAX_TOOLS: usize = 2000;
+/// Longest name of a tool, in bytes.
+const MAX_NAME: usize = 256;
+/// Longest description of a tool, in bytes; the rest is cut off.
+const MAX_DESCRIPTION: usize = 32 * 1024;
+/// Largest schema of a tool, as JSON text.
+const MAX_SCHEMA: usize = 256 * 1024;
+/// Most warnings that are kept for one server.
+const MAX_WARNINGS: usize = 100;
+
+/// The tools of one server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolList {
+    /// In the order of the server; names are unique.
+    pub tools: Vec<Arc<Tool>>,
+    /// What was wrong with some.
+    pub warnings: Vec<ToolWarning>,
+    index: HashMap<String, usize>,
+}
+
+/// Something about a tool's definition is not right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolWarning {
+    /// The tool's name on the wire, shortened. Hostile text.
+    pub tool: String,
+    /// What is wrong.
+    pub problem: String,
+    /// Whether the tool can be used all the same.
+    pub kept: bool,
+}
+
+impl ToolList {
+    /// The tool with this name on the wire.
+    pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
+        self.index.get(name).and_then(|&position| self.tools.get(position))
+    }
+}
+
+/// Takes definitions one by one and keeps what can be kept.
+pub(crate) struct Intake<'a> {
+    server: &'a ServerName,
+    list: ToolList,
+}
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(server: &'a ServerName) -> Self {
+        Self { server, list: ToolList::default() }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.list.tools.len() >= MAX_TOOLS
+    }
+
+    pub(crate) fn finish(self) -> ToolList {
+        self.list
+    }
+
+    /// One definition as it came, of any shape.
+    pub(crate) fn take(&mut self, definition: Value) {
+        let Value::Object(mut definition) = definition else {
+            return self.warn("", "its definition is no object", false);
+        };
+        let Some(Value::String(name)) = definition.remove("name") else {
+            return self.warn("", "it has no name", false);
+        };
+        if self.is_full() {
+            return self.warn(&name, &format!("the server has more than {MAX_TOOLS} tools"), false);
+        }
+        if name.is_empty() || name.len() > MAX_NAME {
+            return self.warn(&name, &format!("its name is empty or longer than {MAX_NAME} bytes"), false);
+        }
+        if self.list.index.contains_key(&name) {
+            return self.warn(&name, "there is another tool of this name", false);
+        }
+        let input_schema = match definition.remove("inputSchema") {
+            None | Some(Value::Null) => {
+                self.warn(&name, "it has no input schema", true);
+                Map::from_iter([("type".to_owned(), Value::from("object"))])
+            }
+            Some(schema) => match usable(schema) {
+                Ok(schema) => schema,
+                Err(problem) => return self.warn(&name, &format!("its input schema {problem}"), false),
+            },
+        };
+        let output_schema = match definition.remove("outputSchema") {
+            None | Some(Value::Null) => None,
+            Some(schema) => match usable(schema) {
+                Ok(schema) => Some(schema),
+                Err(problem) => {
+                    self.warn(&name, &format!("its output schema {problem} and is ignored"), true);
+                    None
+                }
+            },
+        };
+        let description = self.text(&name, &mut definition, "description").unwrap_or_default();
+        let annotations = definition.get("annotations").and_then(Value::as_object);
+        let title = definition
+            .get("title")
+            .or_else(|| annotations.and_then(|annotations| annotations.get("title")))
+            .and_then(Value::as_str)
+            .map(|title| shortened(title, MAX_NAME));
+        let hint = |key: &str| annotations.and_then(|annotations| annotations.get(key)).and_then(Value::as_bool);
+        let hints = ToolHints {
+            read_only: hint("readOnlyHint"),
+            destructive: hint("destructiveHint"),
+            idempotent: hint("idempotentHint"),
+            open_world: hint("openWorldHint"),
+        };
+        let server = self.server.clone();
+        self.list.index.insert(name.clone(), self.list.tools.len());
+        self.list.tools.push(Arc::new(Tool { server, name, title, description, input_schema, output_schema, hints }));
+    }
+
+    fn text(&mut self, name: &str, definition: &mut Map<String, Value>, key: &str) -> Option<String> {
+        let Some(Value::String(mut text)) = definition.remove(key) else {
+            return None;
+        };
+        if text.len() > MAX_DESCRIPTION {
+            self.warn(name, &format!("its {key} is longer than {MAX_DESCRIPTION} bytes and is cut off"), true);
+            text.truncate(text.floor_char_boundary(MAX_DESCRIPTION));
+        }
+        Some(text)
+    }
+
+    fn warn(&mut self, tool: &str, problem: &str, kept: bool) {
+        if self.list.warnings.len() < MAX_WARNINGS {
+            let tool = shortened(tool, MAX_NAME);
+            self.list.warnings.push(ToolWarning { tool, problem: problem.to_owned(), kept });
+        }
+    }
+}
+
+/// The schema, if it is the schema of an object and can be followed to its end.
+fn usable(schema: Value) -> Result<Map<String, Value>, String> {
+    let Value::Object(schema) = schema else {
+        return Err("is no object".to_owned());
+    };
+    if schema.get("type").is_some_and(|kind| !may_be_object(kind)) {
+        return Err("does not describe an object".to_owned());
+    }
+    if serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len()) > MAX_SCHEMA {
+        return Err(format!("is larger than {MAX_SCHEMA} bytes"));
+    }
+    let schema = Value::Object(schema);
+    if schema::is_endless(&schema) {
+        return Err("refers to itself without end".to_owned());
+    }
+    match schema {
+        Value::Object(schema) => Ok(schema),
+        _ => Err("is no object".to_owned()),
+    }
+}
+
+fn may_be_object(kind: &Value) -> bool {
+    match kind {
+        Value::String(kind) => kind == "object",
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "object"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

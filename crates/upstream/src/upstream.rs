@@ -1,0 +1,159 @@
+use crate::call::CallContext;
+use crate::error::UpstreamError;
+use crate::login;
+use crate::options::Options;
+use crate::slot::{Shared, Slot};
+use crate::status::{Change, Owner, ServerState, ServerStatus};
+use crate::tools::ToolList;
+use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Changes that a slow listener may miss: it learns that it missed some.
+const KEPT_CHANGES: usize = 1024;
+
+/// All upstream servers. Clones share the same connections; the last one that is dropped ends them.
+#[derive(Clone)]
+pub struct Upstream(Arc<Inner>);
+
+struct Inner {
+    specs: Vec<Arc<ServerSpec>>,
+    by_name: HashMap<ServerName, usize>,
+    slots: Mutex<HashMap<(Owner, ServerName), Arc<Slot>>>,
+    shared: Arc<Shared>,
+}
+
+impl Upstream {
+    /// Knows these servers; starts none of them. Of two with the same name the later one counts.
+    pub fn new(specs: Vec<ServerSpec>, options: Options) -> Self {
+        let specs: Vec<_> = specs.into_iter().map(Arc::new).collect();
+        let by_name = specs.iter().enumerate().map(|(position, spec)| (spec.name.clone(), position)).collect();
+        let shared = Shared {
+            options,
+            changes: broadcast::channel(KEPT_CHANGES).0,
+            shutdown: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        Self(Arc::new(Inner { specs, by_name, slots: Mutex::default(), shared: Arc::new(shared) }))
+    }
+
+    /// The servers there are, in the order of the configuration.
+    pub fn servers(&self) -> Vec<&ServerSpec> {
+        self.0.specs.iter().map(AsRef::as_ref).collect()
+    }
+
+    /// The tools of a server; connects to it if need be.
+    pub async fn tools(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
+        let slot = self.slot(user, server)?;
+        let lease = slot.lease().await?;
+        lease.current_tools().await
+    }
+
+    /// Calls a tool by its name on the wire; connects to the server if need be.
+    pub async fn call(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        tool: &str,
+        arguments: Map<String, Value>,
+        context: CallContext,
+    ) -> Result<ToolResult, UpstreamError> {
+        let slot = self.slot(user, server)?;
+        let lease = tokio::select! {
+            biased;
+            lease = slot.lease() => lease?,
+            () = context.cancel.cancelled() => return Err(UpstreamError::Cancelled { server: server.clone() }),
+        };
+        lease.call(tool, arguments, &context).await
+    }
+
+    /// How the servers are doing for this user. Starts nothing.
+    pub fn status(&self, user: &UserId) -> Vec<ServerStatus> {
+        let slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = |spec: &Arc<ServerSpec>| {
+            let name = spec.name.clone();
+            match slots.get(&(Owner::of(user, spec.scope), name.clone())) {
+                Some(slot) => slot.status(),
+                None => ServerStatus { name, state: ServerState::Idle, tools: None, pid: None },
+            }
+        };
+        self.0.specs.iter().map(status).collect()
+    }
+
+    /// Tells when the tools of a connected server have changed.
+    pub fn changes(&self) -> broadcast::Receiver<Change> {
+        self.0.shared.changes.subscribe()
+    }
+
+    /// Signs in to a server by OAuth. `open` gets the address that the person has to visit with a browser on this
+    /// machine; the answer comes back to a port that is opened for it on the loopback interface.
+    pub async fn login(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        open: impl FnOnce(&str) + Send,
+    ) -> Result<(), UpstreamError> {
+        let spec = self.spec(server)?;
+        let owner = Owner::of(user, spec.scope);
+        login::login(spec, &owner, &self.0.shared.options, open).await?;
+        self.slot(user, server)?.reset();
+        Ok(())
+    }
+
+    /// Forgets a sign-in.
+    pub async fn logout(&self, user: &UserId, server: &ServerName) -> Result<(), UpstreamError> {
+        let spec = self.spec(server)?;
+        let owner = Owner::of(user, spec.scope);
+        let forgotten = self.0.shared.options.tokens.delete(&owner, server).await;
+        forgotten.map_err(|error| UpstreamError::Login { server: server.clone(), reason: error.to_string() })?;
+        self.slot(user, server)?.reset();
+        Ok(())
+    }
+
+    /// Ends this user's connection to a server and forgets its failures: the next use starts anew.
+    pub fn restart(&self, user: &UserId, server: &ServerName) -> Result<(), UpstreamError> {
+        self.slot(user, server)?.reset();
+        Ok(())
+    }
+
+    /// Ends all connections, politely, and waits until they have ended. There is no way back.
+    pub async fn shutdown(&self) {
+        self.0.shared.shutdown.cancel();
+        self.0.shared.tasks.close();
+        self.0.shared.tasks.wait().await;
+    }
+
+    fn spec(&self, server: &ServerName) -> Result<&Arc<ServerSpec>, UpstreamError> {
+        let position = self.0.by_name.get(server);
+        position
+            .and_then(|&position| self.0.specs.get(position))
+            .ok_or_else(|| UpstreamError::UnknownServer { server: server.clone() })
+    }
+
+    fn slot(&self, user: &UserId, server: &ServerName) -> Result<Arc<Slot>, UpstreamError> {
+        let spec = self.spec(server)?;
+        let owner = Owner::of(user, spec.scope);
+        let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots
+            .entry((owner.clone(), server.clone()))
+            .or_insert_with(|| Arc::new(Slot::new(owner, Arc::clone(spec), Arc::clone(&self.0.shared))));
+        Ok(Arc::clone(slot))
+    }
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").field("servers", &self.0.specs).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.shutdown.cancel();
+    }
+}

@@ -1,0 +1,12 @@
+//! Connections to servers of every kind: real ones, and some that misbehave on purpose.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod faults;
+mod http;
+mod lab;
+mod life;
+mod oauth;
+mod real;
+mod secrets;
+mod web;

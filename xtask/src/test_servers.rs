@@ -1,0 +1,160 @@
+//! The MCP servers of other people that the tests talk to, in pinned versions below the target folder.
+//!
+//! `xtask/test-servers/` has the pins. Each environment is made anew when its pins have changed, and left alone
+//! otherwise. `mypy` and `tsc`, which check generated code, come along.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::metadata::{Metadata, Resolve, repository};
+use crate::needs;
+
+/// The environment variable that tells tests where the servers are.
+pub(crate) const FOLDER: &str = "CORACLE_TEST_SERVERS";
+
+/// Registries have bad moments: so many attempts, with a growing pause between them.
+const ATTEMPTS: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Says with which pins an environment was made; written last.
+const STAMP: &str = "coracle-pins";
+
+/// One environment: its folder, the files with its pins, and how it is made.
+struct Environment {
+    name: &'static str,
+    pins: &'static [&'static str],
+    make: fn(pins: &Path, folder: &Path) -> Result<()>,
+}
+
+const ENVIRONMENTS: &[Environment] = &[
+    Environment { name: "npm", pins: &["package.json", "package-lock.json"], make: make_npm },
+    Environment {
+        name: "venv",
+        pins: &["requirements.txt"],
+        make: |pins, folder| make_venv(&pins.join("requirements.txt"), folder),
+    },
+    // Its server wants another major version of `mcp` than the rest.
+    Environment {
+        name: "venv-sqlite",
+        pins: &["requirements-sqlite.txt"],
+        make: |pins, folder| make_venv(&pins.join("requirements-sqlite.txt"), folder),
+    },
+];
+
+/// Where the servers are or will be.
+pub(crate) fn folder() -> Result<PathBuf> {
+    match std::env::var_os(FOLDER) {
+        Some(folder) => Ok(folder.into()),
+        None => Ok(Metadata::load(Resolve::Members)?.target_directory.join("test-servers")),
+    }
+}
+
+/// Makes the environments that are missing or have other pins.
+pub(crate) fn install() -> Result<()> {
+    let folder = folder()?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let lock = File::create(folder.join("lock")).context("cannot make the lock of the test servers")?;
+    lock.lock().context("cannot lock the test servers")?;
+    let pins = repository().join("xtask/test-servers");
+    for environment in ENVIRONMENTS {
+        let target = folder.join(environment.name);
+        let wanted = read_pins(&pins, environment.pins)?;
+        if fs::read_to_string(target.join(STAMP)).is_ok_and(|stamp| stamp == wanted) {
+            eprintln!("{} is here", environment.name);
+            continue;
+        }
+        with_retries(environment.name, || {
+            remove(&target)?;
+            (environment.make)(&pins, &target)
+        })?;
+        fs::write(target.join(STAMP), wanted).with_context(|| format!("cannot write to {}", target.display()))?;
+    }
+    Ok(())
+}
+
+fn read_pins(pins: &Path, names: &[&str]) -> Result<String> {
+    let mut text = String::new();
+    for name in names {
+        let path = pins.join(name);
+        text += &fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    Ok(text)
+}
+
+fn with_retries(name: &str, mut make: impl FnMut() -> Result<()>) -> Result<()> {
+    let mut pause = FIRST_PAUSE;
+    for attempt in 1..ATTEMPTS {
+        eprintln!("making {name}");
+        match make() {
+            Ok(()) => return Ok(()),
+            Err(error) => eprintln!("attempt {attempt} of {ATTEMPTS}: {error:#}"),
+        }
+        std::thread::sleep(pause);
+        pause *= 2;
+    }
+    make().with_context(|| format!("cannot make {name}"))
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn make_npm(pins: &Path, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for name in ["package.json", "package-lock.json"] {
+        fs::copy(pins.join(name), folder.join(name)).with_context(|| format!("cannot copy {name}"))?;
+    }
+    // No package needs its install scripts, so none may run.
+    run(Command::new("npm")
+        .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"])
+        .current_dir(folder))
+}
+
+fn make_venv(requirements: &Path, folder: &Path) -> Result<()> {
+    let python = needs::python_with_venv().context("there is no python3 that can make environments")?;
+    run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
+    run(Command::new(folder.join("bin/python"))
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--no-deps"])
+        .arg("--requirement")
+        .arg(requirements))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("cannot start `{program}`"))?;
+    if !status.success() {
+        bail!("`{program}` failed: {status}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pin_is_exact() {
+        let pins = repository().join("xtask/test-servers");
+        for name in ["requirements.txt", "requirements-sqlite.txt"] {
+            let text = fs::read_to_string(pins.join(name)).unwrap();
+            let loose: Vec<_> = text.lines().filter(|line| line.split("==").count() != 2).collect();
+            assert_eq!(loose, Vec::<&str>::new(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_pin_names_a_registry() {
+        let lock = fs::read_to_string(repository().join("xtask/test-servers/package-lock.json")).unwrap();
+        assert!(!lock.contains("\"resolved\""), "write it with `npm install --omit-lockfile-registry-resolved`");
+    }
+}
