@@ -36,8 +36,8 @@ pub(crate) fn said<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Vec<Said<'a>
     let mut all = Vec::new();
     for key in KEYS {
         let ours = variable(key.path);
-        let names = std::iter::once(ours.as_str()).chain(key.other_variables.iter().copied());
-        let found = names.filter_map(|name| Some((name, lookup(name).filter(|text| !text.trim().is_empty())?))).next();
+        let mut names = std::iter::once(ours.as_str()).chain(key.other_variables.iter().copied());
+        let found = names.find_map(|name| Some((name, lookup(name).filter(|text| !text.trim().is_empty())?)));
         if let Some((name, text)) = found {
             all.push(Said { key, name: name.to_owned(), text, is_ours: name.starts_with(PREFIX) });
         }
@@ -45,8 +45,15 @@ pub(crate) fn said<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Vec<Said<'a>
     all
 }
 
-/// Whether a variable looks like one of ours and is not; with what was probably meant.
-pub(crate) fn stray(name: &str) -> Option<Option<String>> {
+/// A variable that looks like one of ours and is not.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Stray {
+    /// What was probably meant.
+    pub(crate) meant: Option<String>,
+}
+
+/// Whether a variable looks like one of ours and is not.
+pub(crate) fn stray(name: &str) -> Option<Stray> {
     let rest = name.strip_prefix(PREFIX)?;
     let known: Vec<String> = KEYS.iter().map(|key| variable(key.path)).chain([SERVERS_VARIABLE.to_owned()]).collect();
     let others = KEYS.iter().flat_map(|key| key.other_variables.iter().copied());
@@ -60,7 +67,7 @@ pub(crate) fn stray(name: &str) -> Option<Option<String>> {
         .iter()
         .filter_map(|key| key.path.split('.').next())
         .any(|section| rest.strip_prefix(section.to_uppercase().as_str()).is_some_and(|rest| rest.starts_with('_')));
-    (meant.is_some() || in_section).then_some(meant)
+    (meant.is_some() || in_section).then_some(Stray { meant })
 }
 
 #[cfg(test)]
@@ -83,8 +90,9 @@ mod tests {
 
     #[test]
     fn strays_are_told_from_other_variables() {
-        assert_eq!(stray("CORACLE_EXECUTION_SANDBOX_TYP"), Some(Some("CORACLE_EXECUTION_SANDBOX_TYPE".to_owned())));
-        assert_eq!(stray("CORACLE_EXECUTION_COLOUR"), Some(None));
+        let meant = |name| stray(name).and_then(|stray| stray.meant);
+        assert_eq!(meant("CORACLE_EXECUTION_SANDBOX_TYP").as_deref(), Some("CORACLE_EXECUTION_SANDBOX_TYPE"));
+        assert_eq!(stray("CORACLE_EXECUTION_COLOUR"), Some(Stray { meant: None }));
         for other in ["CORACLE_HOME", "CORACLE_LOG", "CORACLE_LOG_LEVEL", "CORACLE_UPDATE", "CORACLE_X", "PATH"] {
             assert_eq!(stray(other), None, "{other}");
         }

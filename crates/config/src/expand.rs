@@ -38,9 +38,8 @@ pub(crate) fn expand<'a>(text: &str, variable: &dyn Fn(&str) -> Option<&'a str>)
             return Err(ExpandError::Malformed);
         }
         let value = match (variable(name), default) {
-            (Some(value), Some(default)) if value.is_empty() => default,
+            (None | Some(""), Some(default)) => default,
             (Some(value), _) => value,
-            (None, Some(default)) => default,
             (None, None) => return Err(ExpandError::Missing(name.to_owned())),
         };
         out.push_str(value);

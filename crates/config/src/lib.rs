@@ -10,7 +10,8 @@
 //! nothing from the current folder that belongs to another user.
 //!
 //! Invariants: a problem names its place and never the value of a credential; one server that cannot be used never
-//! breaks the others; nothing here reads the process's environment, it is handed in.
+//! breaks the others; the environment is handed in, never read here (but for `${VAR}` inside a `.env`, which the parser
+//! of such files fills in itself).
 
 mod dotenv;
 pub mod edit;

@@ -191,8 +191,8 @@ fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> 
         if matches!(origin, Origin::DotEnv { .. }) && [HOME_VARIABLE, CONFIG_VARIABLE].contains(&name.as_str()) {
             let message = format!("{name} counts only in the environment, not in .env");
             warnings.push(Warning { origin, message });
-        } else if let Some(meant) = environment::stray(name) {
-            let message = match meant {
+        } else if let Some(stray) = environment::stray(name) {
+            let message = match stray.meant {
                 Some(meant) => format!("{name} is no setting: did you mean {meant}?"),
                 None => format!("{name} is no setting"),
             };
@@ -216,15 +216,12 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
     }
     insert(&mut root, TOOLS, Value::Object(tools));
-    let mut settings: Settings = match serde_json::from_value(Value::Object(root)) {
-        Ok(settings) => settings,
-        // Every value was looked at before it came here; if one slipped through, say so without telling it.
-        Err(_) => {
-            let reason = Reason::Unparsable { message: "a value has a shape that nothing expects".to_owned() };
-            problems.push(Problem { origin: Origin::Default, key: "(all)".to_owned(), reason });
-            Settings::default()
-        }
-    };
+    // Every value was looked at before it came here; if one slipped through, say so without telling it.
+    let mut settings: Settings = serde_json::from_value(Value::Object(root)).unwrap_or_else(|_| {
+        let reason = Reason::Unparsable { message: "a value has a shape that nothing expects".to_owned() };
+        problems.push(Problem { origin: Origin::Default, key: "(all)".to_owned(), reason });
+        Settings::default()
+    });
     for (name, server) in &gathered.servers {
         settings.mcp_servers.insert(name.clone(), server.entry.clone());
         origins.insert(format!("{SERVERS}.{name}"), server.origin.clone());

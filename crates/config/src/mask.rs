@@ -137,8 +137,8 @@ pub(crate) fn masked_address(text: &str) -> String {
         Some((_, host)) => format!("{MASK}@{host}"),
         None => authority.to_owned(),
     };
-    let parts: String = parts.map(|part| format!("/{}", masked(None, part))).collect();
-    format!("{scheme}://{host}{parts}{query}")
+    let parts: Vec<String> = std::iter::once(host).chain(parts.map(|part| masked(None, part))).collect();
+    format!("{scheme}://{}{query}", parts.join("/"))
 }
 
 #[cfg(test)]

@@ -94,9 +94,9 @@ impl Problem {
     /// What mends it.
     pub fn hint(&self) -> Option<String> {
         match &self.reason {
-            Reason::UnknownKey { suggestion: Some(suggestion), .. } => Some(format!("did you mean `{suggestion}`?")),
+            Reason::UnknownKey { suggestion: Some(suggestion), .. }
+            | Reason::NotOneOf { suggestion: Some(suggestion), .. } => Some(format!("did you mean `{suggestion}`?")),
             Reason::UnknownKey { known, .. } if !known.is_empty() => Some(format!("known here: {}", known.join(", "))),
-            Reason::NotOneOf { suggestion: Some(suggestion), .. } => Some(format!("did you mean `{suggestion}`?")),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),
             _ => None,
         }

@@ -14,9 +14,9 @@ use std::fmt;
 use std::time::Duration;
 
 /// Longest wait for a server to be ready, unless its entry says otherwise: the first start may download it.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// Longest wait for an answer, unless the entry says otherwise.
-const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A server that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 const MAX_SHOWN: usize = 40;
 /// A pattern of tools is no longer than this.
 const MAX_PATTERN: usize = 256;
+/// A millisecond, in seconds: nothing is measured finer.
+const MIN_SECONDS: f64 = 0.001;
 /// A day, in seconds: nothing waits longer.
 const MAX_SECONDS: f64 = 86_400.0;
 
@@ -102,17 +104,16 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
         Kind::Seconds => {
             let seconds = text.parse::<f64>().ok().filter(|_| style == Style::Number);
             let seconds = seconds.ok_or_else(|| wrong_type(kind, found))?;
-            if seconds >= 0.001 && seconds <= MAX_SECONDS {
+            if (MIN_SECONDS..=MAX_SECONDS).contains(&seconds) {
                 Ok(Value::from(seconds))
             } else {
-                Err(out_of_range(text, "0.001", "86400"))
+                Err(out_of_range(text, &MIN_SECONDS.to_string(), &MAX_SECONDS.to_string()))
             }
         }
-        Kind::Text | Kind::Secret => Ok(Value::String(text.to_owned())),
         Kind::Level => Ok(Value::String(level(text))),
         Kind::Path => Ok(path_value(&base.resolve(text))),
         Kind::Program if text.contains(['/', '\\']) => Ok(path_value(&base.resolve(text))),
-        Kind::Program => Ok(Value::String(text.to_owned())),
+        Kind::Text | Kind::Secret | Kind::Program => Ok(Value::String(text.to_owned())),
         Kind::Choice(choices) => {
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))

@@ -18,8 +18,7 @@ pub(super) fn append_section(text: &str, name: &str, entry: &Value) -> String {
     if !edited.trim().is_empty() {
         edited.push_str(newline);
     }
-    edited.push_str(&format!("{SERVERS}:{newline}{}", lines_of(name, entry, STEP, newline)));
-    edited
+    edited + SERVERS + ":" + newline + &lines_of(name, entry, STEP, newline)
 }
 
 /// The text with an entry in the place of `{}`.

@@ -17,15 +17,16 @@ pub fn add_variables(text: &str, variables: &BTreeMap<String, Secret>) -> Result
                 if !edited.is_empty() && !edited.ends_with('\n') {
                     edited.push('\n');
                 }
-                edited.push_str(&format!("{name}={}\n", quoted(value.expose())));
+                edited = edited + name + "=" + &quoted(value.expose()) + "\n";
             }
         }
     }
     let mut expected = before;
     expected.extend(variables.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
-    match values(&edited) == expected {
-        true => Ok(edited),
-        false => Err(EditError::ByHand { name: variables.keys().cloned().collect::<Vec<_>>().join(", ") }),
+    if values(&edited) == expected {
+        Ok(edited)
+    } else {
+        Err(EditError::ByHand { name: variables.keys().cloned().collect::<Vec<_>>().join(", ") })
     }
 }
 

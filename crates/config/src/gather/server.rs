@@ -37,7 +37,7 @@ impl Gathered {
             Content::Null => return,
             // The right thing under the older name.
             Content::Map(_) => return self.server_map(node, source),
-            _ => {
+            Content::Scalar(..) => {
                 let reason =
                     Reason::WrongType { expected: "a list of servers".to_owned(), found: node.what().to_owned() };
                 return self.problem((source.origin)(node.place), OLD_SERVERS, reason);
@@ -137,12 +137,11 @@ pub(crate) fn entry(key: &str, node: &Node, source: &Source<'_>) -> Read {
         }
     }
     // Every field was looked at above, so that this cannot fail; if it does, the error would tell a value.
-    match serde_json::from_value(Value::Object(fields)) {
-        Ok(server) => read.server = Some(server),
-        Err(_) => {
-            let reason = Reason::WrongType { expected: "a server".to_owned(), found: "something else".to_owned() };
-            read.problems.push(Problem { origin: (source.origin)(node.place), key: key.to_owned(), reason });
-        }
+    if let Ok(server) = serde_json::from_value(Value::Object(fields)) {
+        read.server = Some(server);
+    } else {
+        let reason = Reason::WrongType { expected: "a server".to_owned(), found: "something else".to_owned() };
+        read.problems.push(Problem { origin: (source.origin)(node.place), key: key.to_owned(), reason });
     }
     read
 }

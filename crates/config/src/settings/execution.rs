@@ -2,6 +2,7 @@ use coracle_types::{Limits, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How and where code runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -103,7 +104,7 @@ impl Default for ExecutionLimits {
     fn default() -> Self {
         let limits = Limits::default();
         Self {
-            time: limits.wall_ms as f64 / 1e3,
+            time: Duration::from_millis(limits.wall_ms).as_secs_f64(),
             memory_mb: limits.memory_mb,
             processes: limits.processes,
             open_files: limits.open_files,

@@ -96,7 +96,7 @@ enum ScopeText {
 #[expect(dead_code, reason = "only its schema is used")]
 enum Text {
     /// A text.
-    Text(String),
+    Plain(String),
     /// A number.
     Number(f64),
     /// A truth value.

@@ -40,7 +40,7 @@ fn bombs_and_nonsense_are_refused() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let inner = format!("*a{}, ", level - 1).repeat(10);
-        bomb.push_str(&format!("a{level}: &a{level} [{inner}]\n"));
+        bomb = format!("{bomb}a{level}: &a{level} [{inner}]\n");
     }
     let deep = "[".repeat(10_000);
     let long = format!("[{}]", "x,".repeat(MAX_NODES + 1));

@@ -62,7 +62,7 @@ impl Case {
     }
 
     /// A text without the path of the case.
-    pub(crate) fn plain(&self, text: impl ToString) -> String {
+    pub(crate) fn plain(&self, text: &impl ToString) -> String {
         text.to_string().replace(&root_text(self.root.path()), "ROOT")
     }
 
@@ -70,7 +70,7 @@ impl Case {
     pub(crate) fn error(&self) -> String {
         let error = self.load().unwrap_err();
         let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-        self.plain(format!("{}: {error}{hint}", error.code()))
+        self.plain(&format!("{}: {error}{hint}", error.code()))
     }
 
     /// What is warned about, for a snapshot.

@@ -151,7 +151,7 @@ fn file() -> impl Strategy<Value = String> {
             if !servers.is_empty() {
                 text.push_str("mcpServers: # mine\n");
                 for (index, (comment, server)) in servers.iter().enumerate() {
-                    text.push_str(&format!("{comment}    s{index}: {}\n", server.trim_start_matches(' ')));
+                    text = format!("{text}{comment}    s{index}: {}\n", server.trim_start_matches(' '));
                 }
             }
             text + after

@@ -2,6 +2,7 @@
 
 use coracle_config::edit::{Existing, add_server, add_variables};
 use coracle_config::import::{Client, Found, ImportOptions, Imported, System, scan, scan_file};
+use coracle_types::Secret;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,13 +11,15 @@ fn fixtures(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/fixtures").join(name)
 }
 
-/// The fixtures belong to whoever checked them out: a copy belongs to whoever runs the test.
+/// The fixtures belong to whoever checked them out: a copy belongs to whoever runs the test. `dot-` stands for a dot,
+/// since some such folders are not checked in.
 fn copied(name: &str) -> tempfile::TempDir {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
         for entry in std::fs::read_dir(from).unwrap() {
             let entry = entry.unwrap();
-            let target = to.join(entry.file_name());
+            let name = entry.file_name().into_string().unwrap();
+            let target = to.join(name.strip_prefix("dot-").map_or(name.clone(), |rest| format!(".{rest}")));
             if entry.file_type().unwrap().is_dir() {
                 copy(&entry.path(), &target);
             } else {
@@ -37,27 +40,23 @@ fn options(root: &Path, system: System) -> ImportOptions {
 /// Everything about what was found; credentials by their names.
 fn shown(root: &Path, imported: &Imported) -> String {
     let found = |found: &Found| {
-        let mut text =
-            format!("{} ({}) from {} in {}\n", found.name, found.original_name, found.client, found.path.display());
-        text.push_str(&format!("  {}\n", serde_json::to_string(&found.entry).unwrap()));
-        if let Some(project) = &found.project {
-            text.push_str(&format!("  project: {}\n", project.display()));
-        }
-        if !found.credentials.is_empty() {
-            text.push_str(&format!("  credentials: {:?}\n", found.credentials.keys().collect::<Vec<_>>()));
-        }
-        for note in &found.notes {
-            text.push_str(&format!("  note: {note}\n"));
-        }
-        if let Some(problem) = &found.problem {
-            text.push_str(&format!("  problem: {problem}\n"));
-        }
-        text
+        let head =
+            format!("{} ({}) from {} in {}", found.name, found.original_name, found.client, found.path.display());
+        let mut lines = vec![head, format!("  {}", serde_json::to_string(&found.entry).unwrap())];
+        lines.extend(found.project.iter().map(|project| format!("  project: {}", project.display())));
+        lines.extend(found.credentials.keys().map(|variable| format!("  credential: {variable}")));
+        lines.extend(found.notes.iter().map(|note| format!("  note: {note}")));
+        lines.extend(found.problem.iter().map(|problem| format!("  problem: {problem}")));
+        lines.join("\n")
     };
-    let mut text: String = imported.found.iter().map(found).collect();
-    for file in &imported.unreadable {
-        text.push_str(&format!("unreadable: {} {}: {}\n", file.client, file.path.display(), file.reason));
-    }
+    let mut lines: Vec<String> = imported.found.iter().map(found).collect();
+    lines.extend(
+        imported
+            .unreadable
+            .iter()
+            .map(|file| format!("unreadable: {} {}: {}", file.client, file.path.display(), file.reason)),
+    );
+    let text = lines.join("\n");
     text.replace(&root.display().to_string(), "ROOT")
 }
 
@@ -95,14 +94,16 @@ fn credentials_stay_out_of_the_entries_and_of_what_is_printed() {
     assert!(!format!("{imported:?}").contains("canary"));
     let entries: String = imported.found.iter().map(|found| serde_json::to_string(&found.entry).unwrap()).collect();
     assert!(!entries.contains("canary"), "{entries}");
-    let kept: String = imported
-        .found
-        .iter()
-        .flat_map(|found| found.credentials.values())
-        .map(|value| format!("{} ", value.expose()))
-        .collect();
-    for value in ["ghp_canary ", "ghp_canary_of_work", "canary2", "postgresql://u:canary@localhost/db", "?key=canary"] {
-        assert!(kept.contains(value), "{kept}");
+    let kept: Vec<&str> =
+        imported.found.iter().flat_map(|found| found.credentials.values()).map(Secret::expose).collect();
+    for value in [
+        "ghp_canary",
+        "ghp_canary_of_work",
+        "canary2",
+        "postgresql://u:canary@localhost/db",
+        "https://example.com/mcp?key=canary",
+    ] {
+        assert!(kept.contains(&value), "{value} is not in {kept:?}");
     }
 }
 

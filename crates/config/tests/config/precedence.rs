@@ -91,7 +91,7 @@ proptest! {
                 merge(file.entry(key.split('.').next().unwrap()).or_insert_with(|| serde_json::json!({})), inner);
             }
             if let Some(value) = side(1) {
-                dot_env.push_str(&format!("{variable}={}\n", bare(value)));
+                dot_env = format!("{dot_env}{variable}={}\n", bare(value));
             }
             if let Some(value) = side(2) {
                 case = case.env(&variable, &bare(value));
@@ -106,9 +106,10 @@ proptest! {
         let rows = loaded.show();
         for (key, value) in expected {
             let row = rows.iter().find(|row| row.key == key).unwrap();
-            match value {
-                Some(value) => prop_assert_eq!(&row.value, value, "{}", key),
-                None => prop_assert_eq!(&row.origin, &Origin::Default, "{}", key),
+            if let Some(value) = value {
+                prop_assert_eq!(&row.value, value, "{}", key);
+            } else {
+                prop_assert_eq!(&row.origin, &Origin::Default, "{}", key);
             }
         }
     }
@@ -135,7 +136,7 @@ fn nothing_at_all_is_fine() {
 
 #[test]
 fn the_file_is_looked_for_in_order() {
-    let way = |case: &Case| case.load().unwrap().file.map(|file| (case.plain(file.path.display()), file.way));
+    let way = |case: &Case| case.load().unwrap().file.map(|file| (case.plain(&file.path.display()), file.way));
     let mut case = Case::new().put("../home/coracle.yaml", "");
     assert_eq!(way(&case), Some(("ROOT/home/coracle.yaml".to_owned(), Way::DataFolder)));
     case = case.file("");
@@ -240,7 +241,7 @@ fn entries_of_maps_win_one_by_one() {
         .show()
         .into_iter()
         .filter(|row| row.key.starts_with("policy") || row.key.starts_with("mcp"))
-        .map(|row| case.plain(format!("{} = {} ({})", row.key, row.value, row.origin)))
+        .map(|row| case.plain(&format!("{} = {} ({})", row.key, row.value, row.origin)))
         .collect();
     insta::assert_debug_snapshot!(rows);
 }

@@ -1,6 +1,7 @@
 //! What is wrong is told with its place and what was probably meant.
 
 use crate::case::Case;
+use proptest::prelude::*;
 
 #[test]
 fn unknown_keys_come_with_a_suggestion() {
@@ -85,4 +86,26 @@ fn what_does_not_hinder_is_a_warning() {
         .env("GUARDRAILS_ENABLED", "perhaps");
     insta::assert_debug_snapshot!(case.warnings());
     assert!(case.load().unwrap().settings.guardrails.enabled);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever the files hold, there is an answer, and it is not a panic.
+    #[test]
+    fn no_file_makes_it_panic(
+        words in proptest::collection::vec(
+            prop_oneof![
+                Just("execution"), Just("limits"), Just("time"), Just("mcpServers"), Just("policy"), Just("tools"), Just(":"), Just(": "),
+                Just("\n"), Just("\n  "), Just("\n    "), Just("- "), Just("{"), Just("}"), Just("["), Just("]"), Just(", "), Just("&a "),
+                Just("*a"), Just("<<: "), Just("!!int "), Just("|\n"), Just("'"), Just("\""), Just("1e999"), Just(".nan"), Just("0x"),
+                Just("# "), Just("é"), Just("\t"), Just("---\n"), Just("${"), Just("~"),
+            ],
+            0..40,
+        ),
+        dot_env in "[A-C=\"'\\\\# \n$\\{}x]{0,60}",
+    ) {
+        let text = words.concat();
+        let _ = Case::new().file(&text).dot_env(&dot_env).env("CORACLE_MCP_SERVERS", &text).load();
+    }
 }

@@ -91,7 +91,7 @@ mcpServers:
         .unwrap()
         .show()
         .iter()
-        .map(|row| case.plain(format!("{}: {}  # {}", row.key, row.value, row.origin)))
+        .map(|row| case.plain(&format!("{}: {}  # {}", row.key, row.value, row.origin)))
         .collect();
     insta::assert_snapshot!(rows.join("\n"));
 }

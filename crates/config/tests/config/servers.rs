@@ -31,7 +31,7 @@ fn servers_are_resolved() {
         .env("HOME", "/home/u");
     let loaded = case.load().unwrap();
     assert_eq!(loaded.server_problems, []);
-    insta::assert_snapshot!(case.plain(loaded.servers.iter().map(shown).collect::<Vec<_>>().join("\n")));
+    insta::assert_snapshot!(case.plain(&loaded.servers.iter().map(shown).collect::<Vec<_>>().join("\n")));
 }
 
 #[test]
@@ -63,7 +63,7 @@ mcpServers:
     let problems: Vec<String> = loaded
         .server_problems
         .iter()
-        .map(|problem| case.plain(format!("{problem} [{}] hint: {}", problem.fault.code(), problem.fault.hint())))
+        .map(|problem| case.plain(&format!("{problem} [{}] hint: {}", problem.fault.code(), problem.fault.hint())))
         .collect();
     insta::assert_snapshot!(problems.join("\n"));
     // With the variable, the same entries work.
@@ -80,14 +80,14 @@ fn nothing_is_shared_unless_somebody_says_so() {
         .unwrap();
     let scopes: Vec<_> = loaded.servers.iter().map(|server| server.scope).collect();
     assert_eq!(scopes, [Scope::User, Scope::User, Scope::Shared]);
-    assert_eq!(loaded.servers[0].start_timeout, Duration::from_secs(60));
+    assert_eq!(loaded.servers[0].start_timeout, Duration::from_mins(1));
     assert!(matches!(loaded.servers[1].transport, Transport::Http { .. }));
 }
 
 #[test]
 fn five_hundred_servers_are_no_burden() {
-    let entries: String =
+    let entries: Vec<String> =
         (0..500).map(|n| format!("  s{n}: {{ command: x, args: [a, b, c], env: {{ A: b }} }}\n")).collect();
-    let loaded = Case::new().file(&format!("mcpServers:\n{entries}")).load().unwrap();
+    let loaded = Case::new().file(&format!("mcpServers:\n{}", entries.concat())).load().unwrap();
     assert_eq!(loaded.servers.len(), 500);
 }
