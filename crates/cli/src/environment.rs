@@ -10,8 +10,6 @@ pub(crate) const HOME: &str = "CORACLE_HOME";
 pub(crate) const PYTHON: &str = "CORACLE_PYTHON";
 /// What is logged to standard error, as `tracing` filters are written: `warn`, `coracle_sandbox=debug`.
 pub(crate) const LOG: &str = "CORACLE_LOG";
-/// `true` refuses to run with less than full isolation.
-pub(crate) const REQUIRE_FULL_ISOLATION: &str = "CORACLE_EXECUTION_REQUIRE_FULL_ISOLATION";
 
 /// The data folder.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {

@@ -1,16 +1,19 @@
 //! `coracle exec`: one piece of code in one fresh sandbox.
 
-use crate::environment;
+use crate::settings::flag;
 use crate::status::Status;
-use crate::wiring::{Sandboxes, engine, native_for_one};
+use crate::terminal::Terminal;
+use crate::wiring::{Sandboxes, check, engine, native_for_one, toolbox};
 use anyhow::Context;
 use clap::Args;
+use coracle_config::Loaded;
 use coracle_engine::Request;
 use coracle_sandbox::ForkedLauncher;
-use coracle_types::{Event, Execution, Language, Limits, OutputStream, SessionId, UserId};
+use coracle_types::{Event, Execution, Language, OutputStream, SessionId, UserId};
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -33,12 +36,12 @@ pub(crate) struct ExecArguments {
     lang: Option<Language>,
 
     /// How long the code may run.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
-    timeout: u64,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<u64>,
 
     /// How much memory it may use.
-    #[arg(long, value_name = "MB", default_value_t = Limits::default().memory_mb)]
-    memory: u64,
+    #[arg(long, value_name = "MB")]
+    memory: Option<u64>,
 
     /// A folder to use as /workspace instead of the user's own.
     #[arg(long, value_name = "DIR")]
@@ -53,7 +56,7 @@ pub(crate) struct ExecArguments {
     json: bool,
 
     /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
-    #[arg(long, env = environment::REQUIRE_FULL_ISOLATION, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     require_full_isolation: bool,
 }
 
@@ -67,7 +70,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(crate) fn run(arguments: ExecArguments) -> anyhow::Result<Status> {
+pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let code = match read_code(&arguments) {
         Ok(code) => code,
         Err(error) => {
@@ -75,11 +78,18 @@ pub(crate) fn run(arguments: ExecArguments) -> anyhow::Result<Status> {
             return Ok(Status::Usage);
         }
     };
-    // Before there is a thread.
+    // Before there is a thread, and before this process knows a secret of the settings.
     let launcher = coracle_sandbox::fork_launcher().context("start the launcher")?;
+    let loaded = match settings(&arguments, config) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(Status::Usage);
+        }
+    };
     // One thread is enough for one execution, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
-    let status = runtime.block_on(execute(arguments, code, launcher));
+    let status = runtime.block_on(execute(arguments, code, launcher, loaded));
     if matches!(status, Ok(Status::Success)) {
         // Nothing that is left has anything to say. Else there may be something to clear away.
         runtime.shutdown_background();
@@ -87,24 +97,45 @@ pub(crate) fn run(arguments: ExecArguments) -> anyhow::Result<Status> {
     status
 }
 
-async fn execute(arguments: ExecArguments, code: String, launcher: ForkedLauncher) -> anyhow::Result<Status> {
-    let limits = Limits { wall_ms: arguments.timeout, memory_mb: arguments.memory, ..Limits::default() };
+/// What the flags say is part of the settings.
+fn settings(arguments: &ExecArguments, config: Option<&Path>) -> anyhow::Result<Loaded> {
+    let full = arguments.require_full_isolation.then_some(true);
+    let flags = [flag("execution.require_full_isolation", "--require-full-isolation", full)];
+    let loaded = crate::settings::load(config, flags.into_iter().flatten().collect())?;
+    check(&loaded.settings)?;
+    Ok(loaded)
+}
+
+async fn execute(
+    arguments: ExecArguments,
+    code: String,
+    launcher: ForkedLauncher,
+    loaded: Loaded,
+) -> anyhow::Result<Status> {
+    let settings = &loaded.settings;
+    let mut limits = settings.execution.limits.to_limits();
+    limits.wall_ms = arguments.timeout.unwrap_or(limits.wall_ms);
+    limits.memory_mb = arguments.memory.unwrap_or(limits.memory_mb);
+    let limits = settings.within_guardrails(limits);
     let sandboxes = Sandboxes {
         pool: 0,
         preload: false,
-        require_full_isolation: arguments.require_full_isolation,
+        require_full_isolation: settings.execution.require_full_isolation,
         limits: limits.clone(),
+        python: settings.execution.python.clone(),
     };
     // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
     tokio::spawn(cancel_on_signal(Signals::listen().context("listen for signals")?, cancel.clone()));
-    let engine = engine(native_for_one(&sandboxes, launcher)?)?;
+    let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded).await?) };
+    let engine = engine(native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
     let own_workspace = arguments.workspace.is_none();
     request.workspace = arguments.workspace;
     request.limits = limits;
     request.cancel = cancel;
+    request.approver = Arc::new(Terminal::default());
     let (events, listener) = mpsc::channel(EVENTS_AHEAD);
     let streaming = (!arguments.json).then(|| {
         request.events = Some(events);
@@ -116,6 +147,9 @@ async fn execute(arguments: ExecArguments, code: String, launcher: ForkedLaunche
         engine.shutdown().await;
     }
     // Else the sandbox is gone, and the launcher clears its place away when it finds this process gone.
+    if let Some(toolbox) = toolbox {
+        toolbox.upstream().shutdown().await;
+    }
     if let Some(streaming) = streaming {
         streaming.await.context("write the output")??;
         report(&execution, own_workspace)?;

@@ -8,17 +8,25 @@ mod doctor;
 mod environment;
 mod exec;
 mod process_tree;
+mod settings;
 mod status;
+mod terminal;
 mod timing;
+mod tokens;
 mod wiring;
 
 use clap::{Parser, Subcommand};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Lets an AI agent write code that calls tools, in a small sealed sandbox.
 #[derive(Debug, Parser)]
 #[command(name = "coracle", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {
+    /// The settings file, instead of coracle.yaml here or in the data folder.
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -51,8 +59,10 @@ fn main() -> ExitCode {
     }
     environment::start_log();
     raise_open_files();
-    let outcome = match Arguments::parse().command {
-        Command::Exec(arguments) => exec::run(arguments),
+    let arguments = Arguments::parse();
+    let config = arguments.config.as_deref();
+    let outcome = match arguments.command {
+        Command::Exec(arguments) => exec::run(arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
     };

@@ -1,10 +1,16 @@
-//! Joins backend and engine.
+//! Joins settings, store, servers, backend and engine.
 
 use crate::environment;
-use anyhow::Context;
-use coracle_engine::{Engine, EngineConfig};
+use crate::tokens::StoredTokens;
+use anyhow::{Context, bail};
+use coracle_config::{Loaded, SandboxType, Settings};
+use coracle_engine::{CallCaps, Engine, EngineConfig, Toolbox, ToolboxConfig};
+use coracle_policy::{Rule, Rules};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig};
-use coracle_types::Limits;
+use coracle_store::{Home, KeySource, SqliteStore, Store};
+use coracle_types::{Limits, ServerSpec};
+use coracle_upstream::{Options, Upstream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +28,58 @@ pub(crate) struct Sandboxes {
     pub(crate) require_full_isolation: bool,
     /// What they are prepared with.
     pub(crate) limits: Limits,
+    /// The interpreter, if one was asked for.
+    pub(crate) python: Option<PathBuf>,
+}
+
+/// Settings that this version cannot follow are refused: running without them would not be what was asked for.
+pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
+    let execution = &settings.execution;
+    if execution.sandbox_type != SandboxType::Native {
+        bail!("execution.sandbox_type: only `native` can be used in this version");
+    }
+    if execution.allow_network_access {
+        bail!("execution.allow_network_access: sandboxes of this version have no network");
+    }
+    Ok(())
+}
+
+/// The store in the data folder.
+pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
+    let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await;
+    let store = store.map_err(|error| match error.hint() {
+        Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
+        None => error.into(),
+    })?;
+    Ok(Arc::new(store))
+}
+
+/// The connections to these servers; starts none.
+pub(crate) fn upstream(servers: Vec<ServerSpec>, store: &Arc<dyn Store>) -> Upstream {
+    Upstream::new(servers, Options { tokens: Arc::new(StoredTokens(Arc::clone(store))), ..Options::default() })
+}
+
+/// The tools of all configured servers; starts none of them.
+pub(crate) async fn toolbox(loaded: &Loaded) -> anyhow::Result<Arc<Toolbox>> {
+    let store = store().await?;
+    let settings = &loaded.settings;
+    let rules = settings.policy.tools.iter().map(|(pattern, decision)| {
+        let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
+        Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
+    });
+    let rules = Rules::new(rules.collect()).context("policy.tools")?;
+    let cache = match &settings.execution.servers_dir {
+        Some(folder) => folder.clone(),
+        None => environment::home()?.join("cache").join("servers"),
+    };
+    let calls = &settings.calls;
+    let caps = CallCaps {
+        argument_bytes: calls.max_argument_bytes,
+        answer_bytes: calls.max_result_bytes,
+        at_once: usize::try_from(calls.concurrency).unwrap_or(usize::MAX),
+    };
+    let upstream = upstream(loaded.servers.clone(), &store);
+    Ok(Toolbox::new(ToolboxConfig { cache, caps }, upstream, store, rules))
 }
 
 /// The native backend as the environment says.
@@ -38,7 +96,7 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     Ok(NativeConfig {
         home: environment::home()?,
         launcher: std::env::current_exe().context("find this program")?,
-        python: environment::python(),
+        python: sandboxes.python.clone(),
         pool: sandboxes.pool,
         preload: sandboxes.preload,
         require_full_isolation: sandboxes.require_full_isolation,
@@ -46,7 +104,11 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     })
 }
 
-/// An engine on a backend.
-pub(crate) fn engine(backend: Arc<NativeBackend>) -> anyhow::Result<Engine> {
-    Ok(Engine::new(EngineConfig { home: environment::home()?, session_idle: SESSION_IDLE }, backend))
+/// An engine on a backend, with tools if there are any.
+pub(crate) fn engine(backend: Arc<NativeBackend>, toolbox: Option<Arc<Toolbox>>) -> anyhow::Result<Engine> {
+    let config = EngineConfig { home: environment::home()?, session_idle: SESSION_IDLE };
+    Ok(match toolbox {
+        Some(toolbox) => Engine::with_tools(config, backend, toolbox),
+        None => Engine::new(config, backend),
+    })
 }

@@ -1,11 +1,16 @@
 use crate::artifacts::ArtifactFolder;
+use crate::broker::{Broker, Caller};
 use crate::capture::{Capture, Captured};
-use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
-use crate::run::{Ran, run};
+use crate::clock::Clock;
+use crate::ledger::Ledger;
+use crate::request::{HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
+use crate::run::{Context, Ran, run};
 use crate::session::{Live, Sessions};
+use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, SandboxError, Spec};
+use coracle_store::ExecutionRecord;
 use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::io::Write;
@@ -34,6 +39,7 @@ struct Inner {
     config: EngineConfig,
     backend: Arc<dyn Backend>,
     sessions: Sessions,
+    toolbox: Option<Arc<Toolbox>>,
 }
 
 /// What is known of an execution while it is under way.
@@ -44,12 +50,25 @@ struct Facts {
     artifacts: Vec<Artifact>,
     enforced: Option<Enforced>,
     tier: String,
+    clock: Clock,
+    ledger: Ledger,
+    /// What the code can call.
+    inventory: Option<Arc<Inventory>>,
 }
 
 impl Engine {
-    /// An engine on a backend. Must be called within a tokio runtime.
+    /// An engine on a backend, whose code has no tools. Must be called within a tokio runtime.
     pub fn new(config: EngineConfig, backend: Arc<dyn Backend>) -> Self {
-        let inner = Arc::new(Inner { config, backend, sessions: Sessions::default() });
+        Self::make(config, backend, None)
+    }
+
+    /// An engine whose code can call tools. Must be called within a tokio runtime.
+    pub fn with_tools(config: EngineConfig, backend: Arc<dyn Backend>, toolbox: Arc<Toolbox>) -> Self {
+        Self::make(config, backend, Some(toolbox))
+    }
+
+    fn make(config: EngineConfig, backend: Arc<dyn Backend>, toolbox: Option<Arc<Toolbox>>) -> Self {
+        let inner = Arc::new(Inner { config, backend, sessions: Sessions::default(), toolbox });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
         tokio::spawn(async move {
@@ -68,8 +87,17 @@ impl Engine {
     pub async fn execute(&self, request: Request) -> Execution {
         let begun = Instant::now();
         let id = ExecutionId::from_random(random_number());
-        let mut facts =
-            Facts { id, begun, restarted: false, artifacts: Vec::new(), enforced: None, tier: "none".to_owned() };
+        let mut facts = Facts {
+            id,
+            begun,
+            restarted: false,
+            artifacts: Vec::new(),
+            enforced: None,
+            tier: "none".to_owned(),
+            clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
+            ledger: Ledger::default(),
+            inventory: None,
+        };
         if let Err(failure) = check(&request) {
             return refused(facts, &request, failure);
         }
@@ -79,12 +107,25 @@ impl Engine {
             Ok(workspace) => workspace,
             Err(error) => return refused(facts, &request, no_folder(&self.inner.config.home, &error)),
         };
+        if let Some(toolbox) = &self.inner.toolbox {
+            // Servers that have never listed their tools are waited for: not in the code's time.
+            facts.inventory = tokio::select! {
+                biased;
+                () = request.cancel.cancelled() => None,
+                inventory = toolbox.inventory(&request.user, Listing::For(&request.code)) => Some(inventory),
+            };
+        }
+        let started_at = SystemTime::now();
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
         let captured = capture.finish();
-        finished(facts, &request, ran, captured, &workspace)
+        let execution = finished(facts, &request, ran, captured, &workspace);
+        if let Some(toolbox) = &self.inner.toolbox {
+            wrap_up(toolbox, &request, &execution, started_at).await;
+        }
+        execution
     }
 
     /// How many interpreters of sessions live.
@@ -123,10 +164,9 @@ impl Engine {
     ) -> Ran {
         let Some(session) = &request.session else { return ended(Ending::Cancelled) };
         let seat = self.inner.sessions.seat(&request.user, session);
-        let deadline = facts.begun + Duration::from_millis(request.limits.wall_ms);
         let mut live = tokio::select! {
             () = request.cancel.cancelled() => return ended(Ending::Cancelled),
-            () = tokio::time::sleep_until(deadline) => return ended(Ending::timed_out(request.limits.wall_ms)),
+            () = facts.clock.expired() => return ended(Ending::timed_out(request.limits.wall_ms)),
             live = seat.lock() => live,
         };
         // Taken out while it runs: if this future is dropped midway, the interpreter in an unknown state goes with it.
@@ -148,13 +188,14 @@ impl Engine {
     }
 
     async fn open(&self, request: &Request, workspace: &Path, name: &str, facts: &mut Facts) -> Result<Live, Ran> {
-        let spec = Spec { workspace: workspace.to_owned(), limits: request.limits.clone() };
-        let deadline = facts.begun + Duration::from_millis(request.limits.wall_ms);
+        facts.clock.start(Duration::from_millis(request.limits.wall_ms));
+        let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
+        let spec = Spec { workspace: workspace.to_owned(), servers, limits: request.limits.clone() };
         let opened = tokio::select! {
             biased;
             () = request.cancel.cancelled() => return Err(ended(Ending::Cancelled)),
             opened = self.inner.backend.open(spec) => opened,
-            () = tokio::time::sleep_until(deadline) => return Err(ended(Ending::timed_out(request.limits.wall_ms))),
+            () = facts.clock.expired() => return Err(ended(Ending::timed_out(request.limits.wall_ms))),
         };
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
         let folders = UserFolders::of(&self.inner.config.home, &request.user);
@@ -172,13 +213,62 @@ impl Engine {
         facts.tier.clone_from(&live.sandbox.tier);
         let since = SystemTime::now();
         // The wall clock starts when the code does.
-        let deadline = Instant::now() + Duration::from_millis(request.limits.wall_ms);
-        let ran = run(&mut live.sandbox, live.runs, request, capture, deadline).await;
+        facts.clock.start(Duration::from_millis(request.limits.wall_ms));
+        let context = Context { calls: self.calls(request, facts), clock: facts.clock.clone() };
+        let ran = run(&mut live.sandbox, live.runs, request, capture, context).await;
         match live.artifacts.collect(since) {
             Ok(artifacts) => facts.artifacts = artifacts,
             Err(error) => tracing::warn!(%error, execution = %facts.id, "artifacts could not be kept"),
         }
         ran
+    }
+
+    fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
+        let others = Arc::clone(&request.calls);
+        let Some(toolbox) = &self.inner.toolbox else { return others };
+        let caller = Caller {
+            user: request.user.clone(),
+            session: request.session.clone(),
+            execution: facts.id.clone(),
+            approver: Arc::clone(&request.approver),
+            cancel: request.cancel.clone(),
+        };
+        let ledger = facts.ledger.clone();
+        Arc::new(Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, others))
+    }
+}
+
+/// After an execution: what was learned and what happened is kept, what was allowed for it is not.
+async fn wrap_up(toolbox: &Toolbox, request: &Request, execution: &Execution, started_at: SystemTime) {
+    if request.session.is_none() {
+        toolbox.approvals().end_execution(&request.user, &execution.execution_id);
+    }
+    toolbox.keep().await;
+    let record = ExecutionRecord {
+        execution_id: execution.execution_id.clone(),
+        user: request.user.clone(),
+        session: request.session.clone(),
+        started_at,
+        language: request.language,
+        code: request.code.clone(),
+        outcome: serde_json::to_value(execution).unwrap_or_default(),
+    };
+    toolbox.record(&record).await;
+}
+
+/// Code that imports the tools of a server which is not there does not know why.
+fn explain_missing(failure: &mut Failure, inventory: &Inventory) {
+    let about = |server: &str| failure.error.contains("servers") && failure.error.contains(server);
+    let package =
+        |server: &str| server.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
+    let reasons: Vec<String> = inventory
+        .missing
+        .iter()
+        .filter(|(server, _)| about(server.as_str()) || about(&package(server.as_str())))
+        .map(|(server, reason)| format!("the tools of {server} are not known: {reason}"))
+        .collect();
+    if !reasons.is_empty() && failure.hint.is_none() {
+        failure.hint = Some(reasons.join("; "));
     }
 }
 
@@ -235,7 +325,10 @@ fn assemble(
     output_file: Option<String>,
     judged: (i32, Option<Failure>),
 ) -> Execution {
-    let (exit_code, failure) = judged;
+    let (exit_code, mut failure) = judged;
+    if let (Some(failure), Some(inventory)) = (&mut failure, &facts.inventory) {
+        explain_missing(failure, inventory);
+    }
     Execution {
         execution_id: facts.id,
         session: request.session.clone(),
@@ -250,7 +343,7 @@ fn assemble(
         exit_code,
         execution_time_ms: facts.begun.elapsed().as_secs_f64() * 1e3,
         output_file,
-        calls: Vec::new(),
+        calls: facts.ledger.take(),
         artifacts: facts.artifacts,
         limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
         failure,

@@ -1,21 +1,29 @@
 //! The one use case: run this code, for this user, in a sandbox.
 //!
 //! Start at [`Engine::execute`]. A Rust program can embed it: make a [`Backend`](coracle_sandbox::Backend), hand it to
-//! [`Engine::new`], and execute [`Request`]s.
+//! [`Engine::new`], and execute [`Request`]s. A [`Toolbox`] gives the code other people's tools: `broker.rs` is what every
+//! call of one passes.
 //!
 //! Invariants: every request ends in exactly one [`Execution`](coracle_types::Execution), whatever the code does; a
 //! sandbox that has run one user's code is never given to another; every call that code makes to the host goes through
 //! one [`HostCalls`]; nothing the guest says is believed beyond what it says about itself. Knows no HTTP and no MCP.
 
+mod answer;
 mod artifacts;
+mod broker;
 mod capture;
+mod clock;
 mod complaint;
 mod engine;
+mod ledger;
 mod request;
 mod run;
 mod session;
+mod toolbox;
 mod verdict;
 mod workspace;
 
+pub use broker::CallCaps;
 pub use engine::{Engine, EngineConfig};
 pub use request::{HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
+pub use toolbox::{Inventory, Listing, Toolbox, ToolboxConfig};

@@ -1,4 +1,5 @@
 use async_trait::async_trait;
+use coracle_policy::{Approver, NobodyToAsk};
 use coracle_types::{Event, Language, Limits, SessionId, UserId};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -34,8 +35,10 @@ pub struct Request {
     pub events: Option<mpsc::Sender<Event>>,
     /// Ends it at any moment.
     pub cancel: CancellationToken,
-    /// What answers the code's calls to the host.
+    /// What answers the code's calls to the host that are no calls of tools.
     pub calls: Arc<dyn HostCalls>,
+    /// Who is asked whether a tool may be called.
+    pub approver: Arc<dyn Approver>,
 }
 
 impl Request {
@@ -52,6 +55,7 @@ impl Request {
             events: None,
             cancel: CancellationToken::new(),
             calls: Arc::new(NoCalls),
+            approver: Arc::new(NobodyToAsk),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! One run in one sandbox: frames, output, calls, limits, all at once.
 
 use crate::capture::{Capture, TooMuchOutput};
+use crate::clock::Clock;
 use crate::request::{HostCallError, HostCalls, Request};
 use crate::verdict::{Ending, Known};
 use coracle_protocol::{CallFailure, FrameError, FromGuest, MAX_FRAME, Reply, ToGuest, read_frame, write_frame};
@@ -10,11 +11,10 @@ use serde_json::{Map, Value};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 /// A longer result is replaced by a summary of its shape.
 const RESULT_BYTES: u64 = 1 << 20;
@@ -47,13 +47,22 @@ pub(crate) struct Ran {
     pub(crate) reusable: bool,
 }
 
+/// What a run has besides its code.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// What answers its calls.
+    pub(crate) calls: Arc<dyn HostCalls>,
+    /// Ends it.
+    pub(crate) clock: Clock,
+}
+
 /// Runs the code. The sandbox is alive afterwards only if `reusable`; otherwise it has been killed.
 pub(crate) async fn run(
     sandbox: &mut Sandbox,
     id: u64,
     request: &Request,
     capture: &mut Capture,
-    deadline: Instant,
+    context: Context,
 ) -> Ran {
     if id > 1 {
         sandbox.control.begin();
@@ -68,7 +77,7 @@ pub(crate) async fn run(
     let mut run = Run {
         id,
         limits: &request.limits,
-        calls: Arc::clone(&request.calls),
+        calls: context.calls,
         made: 0,
         answers: JoinSet::new(),
         under_way: 0,
@@ -78,7 +87,7 @@ pub(crate) async fn run(
     let outcome = tokio::select! {
         biased;
         () = request.cancel.cancelled() => Err(Ending::Cancelled),
-        () = tokio::time::sleep_until(deadline) => Err(Ending::timed_out(request.limits.wall_ms)),
+        () = context.clock.expired() => Err(Ending::timed_out(request.limits.wall_ms)),
         outcome = run.go(sandbox, &frame, capture) => outcome,
     };
     let reusable = matches!(&outcome, Ok(Ending::Done { .. }));
@@ -339,7 +348,7 @@ struct ReadNow<'a>(&'a mut Box<dyn AsyncRead + Send + Sync + Unpin>, &'a mut [u8
 impl Future for ReadNow<'_> {
     type Output = usize;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<usize> {
         let Self(pipe, bytes) = &mut *self;
         let mut buffer = ReadBuf::new(bytes);
         // Unconstrained: a task that has done much already would be told that nothing is there, to make it pause.

@@ -32,6 +32,10 @@ struct Argument {
 const VALUE: u64 = 0;
 const BYTES: u64 = 1;
 const RESULT: u64 = 2;
+const IF_GIVEN: u64 = 4;
+
+/// A parameter that was not given.
+const NOTHING: u64 = u64::MAX;
 
 /// A list of pairs: an offset into the plan's bytes, and what is to stand there.
 #[repr(C)]
@@ -201,6 +205,7 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
         // SAFETY: there are so many steps.
         let step = unsafe { &*plan.steps.wrapping_add(index as usize) };
         let mut arguments = [0_u64; 6];
+        let mut wanted = true;
         for (argument, given) in arguments.iter_mut().zip(&step.arguments) {
             let found = match given.kind {
                 VALUE => Some(given.value),
@@ -209,7 +214,11 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
                 _ => parameters.get(given.value as usize).copied(),
             };
             let Some(value) = found else { return failed(index, EPROTO) };
+            wanted &= given.kind != IF_GIVEN || value != NOTHING;
             *argument = value;
+        }
+        if !wanted {
+            continue;
         }
         // SAFETY: the launcher's calls, which point to the plan's own bytes.
         let result = unsafe { call(step.number, arguments) };
@@ -304,8 +313,8 @@ struct Control {
     length: u64,
     level: i32,
     kind: i32,
-    descriptor: i32,
-    padding: i32,
+    workspace: i32,
+    servers: i32,
 }
 
 /// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
@@ -321,9 +330,9 @@ unsafe fn seal() -> i64 {
     if written != ready.length as i64 {
         return UNWANTED;
     }
-    // Parameter 0 is the mount of the workspace, the others came in the message.
+    // Parameter 0 is the mount of the workspace, the next came in the message, then the mount of the servers' modules.
     let mut parameters = [0_u64; MOST_PARAMETERS];
-    let mut control = Control { length: 0, level: 0, kind: 0, descriptor: -1, padding: 0 };
+    let mut control = Control { length: 0, level: 0, kind: 0, workspace: -1, servers: -1 };
     let received = loop {
         let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
         let mut span = Span { start: rest.as_mut_ptr().cast(), length: size_of_val(rest) as u64 };
@@ -338,10 +347,12 @@ unsafe fn seal() -> i64 {
             break received;
         }
     };
-    if received <= 0 || control.descriptor < 0 {
+    if received <= 0 || control.workspace < 0 {
         return UNWANTED;
     }
-    parameters[0] = control.descriptor as u64;
+    parameters[0] = control.workspace as u64;
+    let Some(servers) = parameters.get_mut(1 + received as usize / size_of::<u64>()) else { return UNWANTED };
+    *servers = if control.servers < 0 { NOTHING } else { control.servers as u64 };
     // SAFETY: the launcher's plan.
     let sealed = unsafe { run(&spawn.seal, &parameters) };
     // SAFETY: a descriptor of ours that nobody uses again.

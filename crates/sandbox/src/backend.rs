@@ -32,6 +32,8 @@ pub enum SandboxError {
 pub struct Spec {
     /// A folder of the host that becomes `/workspace`.
     pub workspace: PathBuf,
+    /// A folder of the host that is seen, read-only, at `/coracle/servers`.
+    pub servers: Option<PathBuf>,
     /// What the sandbox may use.
     pub limits: Limits,
 }

@@ -263,6 +263,7 @@ impl Backend for NativeBackend {
             workspace: workspace.clone(),
             device: metadata.dev(),
             inode: metadata.ino(),
+            servers: spec.servers,
             memory_bytes: limits.memory_bytes(),
             processes: limits.processes,
             open_files: limits.open_files,

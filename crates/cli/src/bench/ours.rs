@@ -40,8 +40,13 @@ impl Server {
 
     /// With a pool that is filling.
     pub(super) async fn boot(folder: &Path, pool: usize) -> anyhow::Result<Self> {
-        let backend =
-            native(&Sandboxes { pool, preload: true, require_full_isolation: false, limits: Limits::default() })?;
+        let backend = native(&Sandboxes {
+            pool,
+            preload: true,
+            require_full_isolation: false,
+            limits: Limits::default(),
+            python: environment::python(),
+        })?;
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
         backend.report().await.context("start the sandbox (see `coracle doctor`)")?;

@@ -56,7 +56,8 @@ fn program() -> std::path::PathBuf {
 
 async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     let limits = Limits::default();
-    let sandboxes = Sandboxes { pool: POOL, preload: true, require_full_isolation: false, limits };
+    let sandboxes =
+        Sandboxes { pool: POOL, preload: true, require_full_isolation: false, limits, python: environment::python() };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {
         Ok(report) => report,
@@ -68,7 +69,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     };
     let folder =
         tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("make a workspace to try things in")?;
-    let tried = Tried { engine: engine(backend.clone())?, workspace: folder.path().join("workspace") };
+    let tried = Tried { engine: engine(backend.clone(), None)?, workspace: folder.path().join("workspace") };
     std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
     let outcome = examine_booted(&tried, &backend, folder.path(), machine, &report).await;
     tried.engine.shutdown().await;

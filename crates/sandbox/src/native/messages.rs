@@ -61,6 +61,8 @@ pub(crate) struct Bind {
     /// What the server saw at that path: it must be the same folder.
     pub(crate) device: u64,
     pub(crate) inode: u64,
+    /// What is seen at `/coracle/servers`, if anything.
+    pub(crate) servers: Option<PathBuf>,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
     pub(crate) open_files: u64,

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) async fn holds(backend: &dyn Backend, folder: &Path) {
     let workspace = folder.join("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let spec = || Spec { workspace: workspace.clone(), limits: Limits::default() };
+    let spec = || Spec { workspace: workspace.clone(), servers: None, limits: Limits::default() };
     refuses_what_is_no_workspace(backend, folder).await;
     gives_sandboxes_that_are_ready(open(backend, spec()).await).await;
     ends_a_sandbox_that_is_dropped(open(backend, spec()).await).await;
@@ -57,7 +57,9 @@ async fn refuses_what_is_no_workspace(backend: &dyn Backend, folder: &Path) {
     let file = folder.join("file");
     std::fs::write(&file, "no folder").unwrap();
     for wrong in [folder.join("missing"), file] {
-        let opened = within("open", backend.open(Spec { workspace: wrong.clone(), limits: Limits::default() })).await;
+        let opened =
+            within("open", backend.open(Spec { workspace: wrong.clone(), servers: None, limits: Limits::default() }))
+                .await;
         assert!(matches!(&opened, Err(SandboxError::Workspace { path, .. }) if *path == wrong), "{opened:?}");
     }
 }

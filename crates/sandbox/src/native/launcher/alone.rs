@@ -7,8 +7,9 @@
 
 use super::confinement::{INSIDE_ID, MemoryCount, Proc, Settings, sealing, settling};
 use super::folders::Folders;
-use super::id_map::IdMaps;
+use super::id_map::{IdMaps, Mounts};
 use super::kernel::{self, AfterExec, Forked, exit_now, fork_into, install_filter};
+use super::plan::NOTHING;
 use super::privilege::{self, Privilege};
 use super::serve::{parameters, settings};
 use super::zygote::{ENVIRONMENT, NAMESPACES, name_yourself};
@@ -33,6 +34,7 @@ const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest 
 const CHANNEL: i32 = 3;
 const ARTIFACTS: i32 = 21;
 const WORKSPACE: i32 = 22;
+const SERVERS: i32 = 23;
 /// At or above this, out of the way of all others.
 const REPORT: i32 = 100;
 
@@ -72,7 +74,7 @@ struct Ends {
 struct Trees {
     shared: Vec<root::Shared>,
     artifacts: OwnedFd,
-    workspace: OwnedFd,
+    mounts: Mounts,
 }
 
 /// What a new process needs to become a sandbox.
@@ -262,7 +264,7 @@ impl<'a> Alone<'a> {
         Ok(Trees {
             shared: root::shared(&self.start.guest_dir, &self.start.python_folders)?,
             artifacts: root::user_folder(artifacts)?,
-            workspace: self.id_maps.workspace(bind, self.privilege)?,
+            mounts: self.id_maps.mounts(bind, self.privilege)?,
         })
     }
 
@@ -320,7 +322,7 @@ impl<'a> Alone<'a> {
         // After the change of user, which would clear it. Fires even if the launcher is killed.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
         name_yourself()?;
-        let Trees { shared, artifacts, workspace } = match making.trees.take() {
+        let Trees { shared, artifacts, mounts: Mounts { workspace, servers } } = match making.trees.take() {
             Some(trees) => trees,
             None => self.take(making.artifacts, making.bind)?,
         };
@@ -330,7 +332,7 @@ impl<'a> Alone<'a> {
         let memory = if hear()? == KERNEL_COUNTS { MemoryCount::Kernel } else { MemoryCount::Processes };
         let settings = Settings { memory, proc: self.proc, ..settings };
         let null = File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
-        let fixed = [
+        let mut fixed = vec![
             (null.as_fd(), 0, AfterExec::Stays),
             (making.stdout.as_fd(), 1, AfterExec::Stays),
             (making.stderr.as_fd(), 2, AfterExec::Stays),
@@ -338,10 +340,11 @@ impl<'a> Alone<'a> {
             (artifacts.as_fd(), ARTIFACTS, AfterExec::Closes),
             (workspace.as_fd(), WORKSPACE, AfterExec::Closes),
         ];
+        fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
         kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
         let bind = making.bind;
         // Closed by their numbers: whatever has these numbers now is not theirs.
-        std::mem::forget((null, artifacts, workspace, making));
+        std::mem::forget((null, artifacts, workspace, servers, making));
         let mut python = Command::new(&self.start.python);
         python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
         rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
@@ -353,6 +356,7 @@ impl<'a> Alone<'a> {
         settling(&settings).carry_out(&[ARTIFACTS as u64]).map_err(failed)?;
         let mut all = vec![WORKSPACE as u64];
         all.extend(parameters(bind, memory));
+        all.push(if bind.servers.is_some() { SERVERS as u64 } else { NOTHING });
         sealing(&settings).map_err(wrong)?.carry_out(&all).map_err(failed)?;
         Ok(python)
     }

@@ -7,7 +7,7 @@ use super::plan::{Arg, Offset, Plan};
 use super::root::ProcMount;
 use super::{landlock, seccomp};
 use crate::native::messages::RLIMITS;
-use Arg::{Bytes, Parameter, Result as Kept, Value};
+use Arg::{Bytes, IfGiven, Parameter, Result as Kept, Value};
 use rustix::mount::MountFlags;
 use std::ffi::CStr;
 
@@ -127,12 +127,17 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     }
 }
 
+/// Which parameter of [`sealing`] is the mount of the servers' modules.
+pub(super) const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
+
 /// The workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the workspace,
-/// the others are the values of [`RLIMITS`].
+/// the next are the values of [`RLIMITS`], and the last, if given, is the mount of the servers' modules.
 pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
     let mut plan = Plan::default();
     bind(&mut plan, Parameter(0), "/workspace");
     plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
+    bind(&mut plan, IfGiven(SERVERS_PARAMETER), "/coracle/servers");
+    plan.call("close the mount of the servers", libc::SYS_close, &[IfGiven(SERVERS_PARAMETER)]);
     let workspace = plan.text("/workspace");
     plan.call("chdir /workspace", libc::SYS_chdir, &[Bytes(workspace)]);
     for (index, resource) in RLIMITS.iter().enumerate() {

@@ -15,9 +15,22 @@ pub(super) struct IdMaps {
     by_owner: HashMap<(u32, u32), File>,
 }
 
+/// What a sandbox gets of its user.
+#[derive(Debug)]
+pub(super) struct Mounts {
+    pub(super) workspace: OwnedFd,
+    pub(super) servers: Option<OwnedFd>,
+}
+
 impl IdMaps {
+    /// Takes what a sandbox is to be given.
+    pub(super) fn mounts(&mut self, bind: &Bind, privilege: Privilege) -> Result<Mounts, LaunchError> {
+        let servers = bind.servers.as_deref().map(root::server_modules).transpose()?;
+        Ok(Mounts { workspace: self.workspace(bind, privilege)?, servers })
+    }
+
     /// The mount of a workspace, which must be the folder that the server looked at.
-    pub(super) fn workspace(&mut self, bind: &Bind, privilege: Privilege) -> Result<OwnedFd, LaunchError> {
+    fn workspace(&mut self, bind: &Bind, privilege: Privilege) -> Result<OwnedFd, LaunchError> {
         let tree = root::user_folder(&bind.workspace)?;
         let (device, inode, uid, gid) = root::identity(&tree)?;
         if (device, inode) != (bind.device, bind.inode) {

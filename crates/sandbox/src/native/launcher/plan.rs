@@ -7,6 +7,9 @@ use super::kernel::call;
 use rustix::io::Errno;
 use std::ffi::CString;
 
+/// A parameter that was not given: no descriptor has this number.
+pub(super) const NOTHING: u64 = u64::MAX;
+
 /// An argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {
@@ -18,6 +21,8 @@ pub(super) enum Arg {
     Result(Kept),
     /// A number that is known only when the plan runs.
     Parameter(usize),
+    /// The same; if it is [`NOTHING`], the call is not made.
+    IfGiven(usize),
 }
 
 impl Arg {
@@ -28,6 +33,7 @@ impl Arg {
             Self::Bytes(Offset(at)) => [1, at as u64],
             Self::Result(Kept(index)) => [2, index as u64],
             Self::Parameter(index) => [3, index as u64],
+            Self::IfGiven(index) => [4, index as u64],
         }
     }
 }
@@ -145,7 +151,7 @@ impl Plan {
             write_at(&mut blob, *at, &value.to_ne_bytes()).map_err(|errno| ("parameters", errno))?;
         }
         let mut kept = vec![0; self.kept];
-        for step in &self.steps {
+        'steps: for step in &self.steps {
             let failed = |errno| (step.name.as_str(), errno);
             let mut arguments = [0; ARGUMENTS];
             for (place, argument) in arguments.iter_mut().zip(&step.args) {
@@ -154,6 +160,10 @@ impl Plan {
                     Arg::Bytes(Offset(at)) => base + at as u64,
                     Arg::Result(Kept(index)) => *kept.get(index).ok_or(failed(Errno::INVAL))?,
                     Arg::Parameter(index) => *parameters.get(index).ok_or(failed(Errno::INVAL))?,
+                    Arg::IfGiven(index) => match parameters.get(index) {
+                        Some(&NOTHING) => continue 'steps,
+                        given => *given.ok_or(failed(Errno::INVAL))?,
+                    },
                 };
             }
             let result = call(step.number, arguments).map_err(failed)?;

@@ -176,6 +176,13 @@ pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
     Ok(tree)
 }
 
+/// A detached mount of the modules of servers.
+pub(super) fn server_modules(path: &Path) -> Result<OwnedFd, LaunchError> {
+    let tree = user_folder(path)?;
+    restrict_mount(tree.as_fd(), READ_ONLY).map_err(|errno| LaunchError::step("make modules read-only", errno))?;
+    Ok(tree)
+}
+
 /// Which folder a mount shows, to compare with what somebody else saw.
 pub(super) fn identity(tree: &OwnedFd) -> Result<(u64, u64, u32, u32), LaunchError> {
     let stat = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH)

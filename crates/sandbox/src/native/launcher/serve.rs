@@ -2,7 +2,7 @@
 
 use super::confinement::{MemoryCount, Proc, Settings};
 use super::folders::Folders;
-use super::id_map::IdMaps;
+use super::id_map::{IdMaps, Mounts};
 use super::kernel;
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
@@ -58,8 +58,8 @@ struct Order {
 /// A workspace for a sandbox that is being made.
 struct Binding {
     bind: Bind,
-    /// Its mount, once there was time to take it.
-    tree: Option<Result<OwnedFd, LaunchError>>,
+    /// Its mounts, once there was time to take them.
+    mounts: Option<Result<Mounts, LaunchError>>,
 }
 
 /// The ends of a new sandbox's streams, until its pidfd is known.
@@ -183,10 +183,10 @@ impl<'a> Launcher<'a> {
                 // While Python starts there is time; later the zygote should not wait for it.
                 let now = !self.warm;
                 let binding =
-                    bind.map(|bind| Binding { tree: now.then(|| self.id_maps.workspace(&bind, self.privilege)), bind });
+                    bind.map(|bind| Binding { mounts: now.then(|| self.id_maps.mounts(&bind, self.privilege)), bind });
                 self.queue.push_back(Order { slot, rehearse, binding });
             }
-            Ask::Bind { slot, bind } => self.bind(slot, Binding { bind, tree: None })?,
+            Ask::Bind { slot, bind } => self.bind(slot, Binding { bind, mounts: None })?,
             Ask::Count { slot } => {
                 let counters = self.sandboxes.get(&slot).map(|sandbox| self.counters(sandbox)).unwrap_or_default();
                 self.say(&Say::Counted { slot, counters }, &[])?;
@@ -336,23 +336,23 @@ impl<'a> Launcher<'a> {
         let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
         messages::send(zygote.control.as_fd(), &request, &fds)
             .map_err(|error| LaunchError::io("talk to the zygote", &error))?;
-        if let Some(Binding { bind, tree: tree @ None }) = &mut binding {
-            *tree = Some(self.id_maps.workspace(bind, self.privilege));
+        if let Some(Binding { bind, mounts: mounts @ None }) = &mut binding {
+            *mounts = Some(self.id_maps.mounts(bind, self.privilege));
         }
         self.forking.insert(slot, Ends { channel, stdout, stderr, socket, binding });
         Ok(())
     }
 
     /// Gives a sandbox its workspace, or tells why not.
-    fn bind(&mut self, slot: Slot, Binding { bind, tree }: Binding) -> Result<(), LaunchError> {
-        let tree = tree.unwrap_or_else(|| self.id_maps.workspace(&bind, self.privilege));
-        match tree.and_then(|tree| self.hand_over(slot, &bind, &tree)) {
+    fn bind(&mut self, slot: Slot, Binding { bind, mounts }: Binding) -> Result<(), LaunchError> {
+        let mounts = mounts.unwrap_or_else(|| self.id_maps.mounts(&bind, self.privilege));
+        match mounts.and_then(|mounts| self.hand_over(slot, &bind, &mounts)) {
             Ok(()) => Ok(()),
             Err(error) => self.say(&Say::BindFailed { slot, reason: error.to_string() }, &[]),
         }
     }
 
-    fn hand_over(&mut self, slot: Slot, bind: &Bind, tree: &OwnedFd) -> Result<(), LaunchError> {
+    fn hand_over(&mut self, slot: Slot, bind: &Bind, mounts: &Mounts) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.get_mut(&slot) else { return Ok(()) };
         if let (Ok(cgroups), Some(group)) = (&self.cgroups, &mut sandbox.group) {
             let limits = GroupLimits { memory_bytes: bind.memory_bytes, processes: bind.processes };
@@ -361,7 +361,8 @@ impl<'a> Launcher<'a> {
         let Some(binding) = sandbox.binding.take() else { return Ok(()) };
         let limits = parameters(bind, self.settings.memory);
         let message: Vec<u8> = limits.iter().flat_map(|value| value.to_ne_bytes()).collect();
-        messages::send_bytes(binding.as_fd(), &message, &[tree.as_fd()])
+        let fds: Vec<_> = std::iter::once(&mounts.workspace).chain(&mounts.servers).map(AsFd::as_fd).collect();
+        messages::send_bytes(binding.as_fd(), &message, &fds)
             .map_err(|error| LaunchError::io("give the workspace to the sandbox", &error))
     }
 }

@@ -1,0 +1,93 @@
+//! Asks the person at the terminal whether a tool may be called.
+
+use async_trait::async_trait;
+use coracle_policy::{Answer, Approver, Question};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::net::UnixStream;
+use tokio::sync::Mutex;
+
+/// A longer answer is none.
+const MAX_ANSWER_BYTES: usize = 4096;
+
+const CHOICES: &str = "  [y] yes, once   [s] yes, for this session   [a] yes, always   [n] no: ";
+
+/// The terminal that this program was started from. Questions are shown one after the other, each with its own answer.
+#[derive(Debug, Default)]
+pub(crate) struct Terminal {
+    turn: Mutex<()>,
+}
+
+#[async_trait]
+impl Approver for Terminal {
+    async fn ask(&self, question: Question) -> Answer {
+        // Someone who redirects what we say does not see the question.
+        if !std::io::stderr().is_terminal() {
+            return Answer::Nobody;
+        }
+        let _turn = self.turn.lock().await;
+        match put(&question).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(%error, "the terminal cannot be asked");
+                Answer::Nobody
+            }
+        }
+    }
+}
+
+/// On a thread of its own, since a terminal blocks; it ends when nobody waits for the answer any more.
+async fn put(question: &Question) -> std::io::Result<Answer> {
+    let text = shown(question);
+    let (waiting, asker) = UnixStream::pair()?;
+    let answered = tokio::task::spawn_blocking(move || {
+        let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        terminal.write_all(text.as_bytes())?;
+        loop {
+            terminal.write_all(CHOICES.as_bytes())?;
+            let Some(line) = read_line(&mut terminal, &asker)? else { return Ok(Answer::Refuse) };
+            match line.trim().to_lowercase().as_str() {
+                "y" | "yes" | "once" => return Ok(Answer::Once),
+                "s" | "session" => return Ok(Answer::Session),
+                "a" | "always" => return Ok(Answer::Always),
+                "n" | "no" => return Ok(Answer::Refuse),
+                _ => terminal.write_all(b"  please answer y, s, a or n\n")?,
+            }
+        }
+    });
+    let answer = answered.await.map_err(std::io::Error::other)?;
+    drop(waiting);
+    answer
+}
+
+fn shown(question: &Question) -> String {
+    let Question { server, tool, description, arguments_preview, why, .. } = question;
+    let mut text = format!("\ncoracle: may the code call {server}.{tool}?\n  with: {arguments_preview}\n");
+    if !description.is_empty() {
+        let _ = writeln!(text, "  the server says of it: {description}");
+    }
+    let _ = writeln!(text, "  you are asked because {why}");
+    text
+}
+
+/// A line; `None` at the end of the input, or if nobody waits for it any more.
+fn read_line(terminal: &mut File, asker: &UnixStream) -> std::io::Result<Option<String>> {
+    let mut fds = [PollFd::new(terminal, PollFlags::IN), PollFd::new(asker, PollFlags::IN)];
+    loop {
+        match poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => break,
+        }
+    }
+    if !fds[1].revents().is_empty() {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; MAX_ANSWER_BYTES];
+    // A terminal gives whole lines.
+    let length = terminal.read(&mut bytes)?;
+    let line = bytes.get(..length).filter(|line| !line.is_empty());
+    Ok(line.map(|line| String::from_utf8_lossy(line).into_owned()))
+}

@@ -1,0 +1,136 @@
+//! What a tool gave, as the code gets it: unwrapped, and with everything that is not text beside it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use coracle_types::{Content, ToolResult};
+use serde_json::{Value, json};
+
+/// Of what a tool says of its failure, code sees so much.
+const MAX_COMPLAINT_CHARS: usize = 4_000;
+
+/// The answer of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    /// The value; `{"$media": N}` in it, or in the list that it is, stands for medium N.
+    pub(crate) value: Value,
+    /// Becomes files in the sandbox.
+    pub(crate) media: Vec<Value>,
+}
+
+impl Answer {
+    /// The answer, or why the tool says that it failed.
+    pub(crate) fn of(result: ToolResult) -> Result<Self, String> {
+        if result.is_error {
+            return Err(complaint(&result));
+        }
+        if let Some(value) = result.structured {
+            return Ok(Self { value, media: Vec::new() });
+        }
+        let mut media = Vec::new();
+        let mut values: Vec<Value> = result.content.into_iter().map(|part| unwrapped(part, &mut media)).collect();
+        let value = match values.len() {
+            0 => Value::Null,
+            1 => values.remove(0),
+            _ => Value::Array(values),
+        };
+        Ok(Self { value, media })
+    }
+
+    /// As the guest gets it.
+    pub(crate) fn into_wire(self) -> Value {
+        json!({ "value": self.value, "media": self.media })
+    }
+}
+
+fn unwrapped(part: Content, media: &mut Vec<Value>) -> Value {
+    let mut file = |mime: String, data: String, uri: Option<String>| {
+        let mut medium = json!({ "mime": mime, "data": data });
+        if let (Some(uri), Some(fields)) = (uri, medium.as_object_mut()) {
+            fields.insert("uri".to_owned(), uri.into());
+        }
+        media.push(medium);
+        json!({ "$media": media.len() - 1 })
+    };
+    match part {
+        Content::Text { text } => parsed(text),
+        Content::Media { mime, data, uri } => file(mime, data, uri),
+        Content::Resource { uri, mime, text } => {
+            let mime = mime.unwrap_or_else(|| "text/plain".to_owned());
+            file(mime, STANDARD.encode(text), Some(uri))
+        }
+        Content::Link { uri, name, mime, description } => {
+            json!({ "uri": uri, "name": name, "mime": mime, "description": description })
+        }
+    }
+}
+
+/// Text that is a JSON object or array is that. Text that is a number or a word stays text: whether a line that a tool
+/// found is one must not decide what type it has.
+fn parsed(text: String) -> Value {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Value::String(text);
+    }
+    serde_json::from_str(&text).unwrap_or(Value::String(text))
+}
+
+fn complaint(result: &ToolResult) -> String {
+    let texts = result.content.iter().filter_map(|part| match part {
+        Content::Text { text } | Content::Resource { text, .. } => Some(text.as_str()),
+        Content::Media { .. } | Content::Link { .. } => None,
+    });
+    let all = texts.collect::<Vec<_>>().join("\n");
+    let all = if all.trim().is_empty() { "the tool failed and did not say why".to_owned() } else { all };
+    match all.char_indices().nth(MAX_COMPLAINT_CHARS) {
+        Some((end, _)) => format!("{}…", all.get(..end).unwrap_or_default()),
+        None => all,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Answer;
+    use coracle_types::{Content, ToolResult};
+    use serde_json::{Value, json};
+
+    fn text(text: &str) -> Content {
+        Content::Text { text: text.to_owned() }
+    }
+
+    fn value(content: Vec<Content>) -> Value {
+        Answer::of(ToolResult { content, ..ToolResult::default() }).unwrap().value
+    }
+
+    #[test]
+    fn results_come_unwrapped() {
+        assert_eq!(value(vec![]), Value::Null);
+        assert_eq!(value(vec![text("plain")]), json!("plain"));
+        assert_eq!(value(vec![text(r#" {"a": [1, 2.5]}"#)]), json!({ "a": [1, 2.5] }));
+        assert_eq!(value(vec![text("[1, ")]), json!("[1, "));
+        assert_eq!(value(vec![text("42")]), json!("42"));
+        assert_eq!(value(vec![text("a"), text("[1]")]), json!(["a", [1]]));
+        let structured =
+            ToolResult { structured: Some(json!({ "n": 1 })), content: vec![text("shown to people")], is_error: false };
+        assert_eq!(Answer::of(structured).unwrap().value, json!({ "n": 1 }));
+    }
+
+    #[test]
+    fn what_is_no_text_stands_beside_the_value() {
+        let image = Content::Media { mime: "image/png".to_owned(), data: "iVBO".to_owned(), uri: None };
+        let page = Content::Resource { uri: "x://page".to_owned(), mime: None, text: "hi".to_owned() };
+        let result = ToolResult { content: vec![text("see"), image, page], ..ToolResult::default() };
+        let wire = Answer::of(result).unwrap().into_wire();
+        let media = json!([
+            { "mime": "image/png", "data": "iVBO" },
+            { "mime": "text/plain", "data": "aGk=", "uri": "x://page" },
+        ]);
+        assert_eq!(wire, json!({ "value": ["see", { "$media": 0 }, { "$media": 1 }], "media": media }));
+    }
+
+    #[test]
+    fn a_failed_tool_is_a_complaint_of_bounded_length() {
+        let failed = |content| ToolResult { structured: Some(json!(1)), content, is_error: true };
+        assert_eq!(Answer::of(failed(vec![text("no such branch")])), Err("no such branch".to_owned()));
+        assert!(Answer::of(failed(vec![])).unwrap_err().contains("did not say why"));
+        assert_eq!(Answer::of(failed(vec![text(&"é".repeat(9_000))])).unwrap_err().chars().count(), 4_001);
+    }
+}

@@ -1,0 +1,217 @@
+//! Every call of a tool by sandboxed code passes here: looked up, checked, asked for, made, written down.
+//!
+//! Trust boundary: what comes from the code is hostile, and so is what comes from the server.
+
+use crate::answer::Answer;
+use crate::clock::{Clock, Pause};
+use crate::ledger::Ledger;
+use crate::request::{HostCallError, HostCalls};
+use crate::toolbox::Toolbox;
+use async_trait::async_trait;
+use coracle_policy::{Answer as Said, Approver, Call, Question};
+use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
+use coracle_upstream::{CallContext, UpstreamError};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// The method by which code calls a tool.
+const TOOL: &str = "tool";
+
+/// Of names that hostile code gave, messages show so much.
+const MAX_SHOWN_CHARS: usize = 100;
+
+/// Caps on the calls of one execution, besides their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallCaps {
+    /// The largest arguments of one call, as JSON.
+    pub argument_bytes: u64,
+    /// The largest answer to one call, as JSON.
+    pub answer_bytes: u64,
+    /// So many calls are under way at once; others wait.
+    pub at_once: usize,
+}
+
+impl Default for CallCaps {
+    fn default() -> Self {
+        Self { argument_bytes: 4 << 20, answer_bytes: 32 << 20, at_once: 32 }
+    }
+}
+
+/// For whom calls are made.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) user: UserId,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) execution: ExecutionId,
+    pub(crate) approver: Arc<dyn Approver>,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// Answers the calls of one execution.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    toolbox: Arc<Toolbox>,
+    caller: Caller,
+    approver: Unhurried,
+    ledger: Ledger,
+    under_way: Semaphore,
+    /// Everything that is no call of a tool.
+    others: Arc<dyn HostCalls>,
+}
+
+impl Broker {
+    pub(crate) fn new(
+        toolbox: Arc<Toolbox>,
+        caller: Caller,
+        clock: Clock,
+        ledger: Ledger,
+        others: Arc<dyn HostCalls>,
+    ) -> Self {
+        let approver = Unhurried { approver: Arc::clone(&caller.approver), clock };
+        let under_way = Semaphore::new(toolbox.caps().at_once);
+        Self { toolbox, caller, approver, ledger, under_way, others }
+    }
+
+    async fn tool(&self, mut params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let (server, tool, arguments) = (params.remove("server"), params.remove("tool"), params.remove("arguments"));
+        let (Some(Value::String(server)), Some(Value::String(tool))) = (server, tool) else {
+            return Err(refused("invalid_request", "a call of a tool names a server and a tool"));
+        };
+        let arguments = match arguments {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(arguments)) => arguments,
+            Some(_) => return Err(refused("invalid_request", "the arguments of a tool are an object")),
+        };
+        // Fails only if it is closed, which nobody does.
+        let _permit = self.under_way.acquire().await;
+        let bytes = json_length(&arguments);
+        let line = self.ledger.begin(&server, &tool, bytes);
+        match self.call(&server, &tool, arguments, bytes).await {
+            Ok((value, bytes)) => {
+                line.answered(bytes);
+                Ok(value)
+            }
+            Err(error) => {
+                line.failed(&error.code);
+                Err(error)
+            }
+        }
+    }
+
+    async fn call(
+        &self,
+        server: &str,
+        tool: &str,
+        arguments: Map<String, Value>,
+        bytes: u64,
+    ) -> Result<(Value, u64), HostCallError> {
+        let caps = self.toolbox.caps();
+        if bytes > caps.argument_bytes {
+            let most = caps.argument_bytes;
+            return Err(refused(
+                "too_large",
+                &format!("the arguments are {bytes} bytes long: at most {most} are taken"),
+            ));
+        }
+        let user = &self.caller.user;
+        let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
+        let (tool, validator) = self.toolbox.tool(user, &name, tool).await?;
+        if let Err(error) = validator.check(&arguments) {
+            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            return Err(refused(error.code(), &format!("{error}{hint}")));
+        }
+        let arguments = Value::Object(arguments);
+        let question = Call {
+            user,
+            session: self.caller.session.as_ref(),
+            execution: &self.caller.execution,
+            tool: &tool,
+            arguments: &arguments,
+        };
+        let decided = self.toolbox.approvals().decide(question, &self.approver).await;
+        decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
+        let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
+        let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
+        // Whoever stops waiting tells the server.
+        let _told = context.cancel.clone().drop_guard();
+        let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
+        let answer = result
+            .map_err(upstream_failed)
+            .and_then(|result| Answer::of(result).map_err(|complaint| refused("tool_error", &complaint)))?;
+        self.toolbox.observe(user, &tool, &answer);
+        let wire = answer.into_wire();
+        let length = json_length(&wire);
+        if length > caps.answer_bytes {
+            let most = caps.answer_bytes;
+            return Err(refused(
+                "too_large",
+                &format!("the answer is {length} bytes long: at most {most} are passed on"),
+            ));
+        }
+        Ok((wire, length))
+    }
+}
+
+#[async_trait]
+impl HostCalls for Broker {
+    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        if method == TOOL { self.tool(params).await } else { self.others.call(method, params).await }
+    }
+}
+
+/// Asks without the clock of the execution running.
+struct Unhurried {
+    approver: Arc<dyn Approver>,
+    clock: Clock,
+}
+
+#[async_trait]
+impl Approver for Unhurried {
+    async fn ask(&self, question: Question) -> Said {
+        let _pause: Pause = self.clock.pause();
+        self.approver.ask(question).await
+    }
+}
+
+impl fmt::Debug for Unhurried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.approver.fmt(f)
+    }
+}
+
+pub(crate) fn refused(code: &str, message: &str) -> HostCallError {
+    HostCallError { code: code.to_owned(), message: message.to_owned(), retryable: false }
+}
+
+pub(crate) fn upstream_failed(error: UpstreamError) -> HostCallError {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    HostCallError { code: error.code().to_owned(), message: format!("{error}{hint}"), retryable: error.retryable() }
+}
+
+/// A name that hostile code gave, fit for a message.
+pub(crate) fn shown(name: &str) -> String {
+    format!("{:?}", name.chars().take(MAX_SHOWN_CHARS).collect::<String>())
+}
+
+/// How long a value is as JSON; writes it nowhere.
+fn json_length(value: &impl serde::Serialize) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => u64::MAX,
+    }
+}

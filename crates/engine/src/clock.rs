@@ -1,0 +1,102 @@
+//! The wall clock of an execution, which stands still while a person is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+#[derive(Clone, Copy, Debug)]
+struct Time {
+    deadline: Instant,
+    /// Questions that are open, and since when there is one.
+    asking: usize,
+    since: Instant,
+}
+
+/// Shared by the run, which ends with it, and by whoever has a question to a person.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock(Arc<watch::Sender<Time>>);
+
+impl Clock {
+    pub(crate) fn new(wall: Duration) -> Self {
+        let now = Instant::now();
+        Self(Arc::new(watch::Sender::new(Time { deadline: now + wall, asking: 0, since: now })))
+    }
+
+    /// Gives the code its whole time from now on.
+    pub(crate) fn start(&self, wall: Duration) {
+        self.0.send_modify(|time| time.deadline = Instant::now() + wall);
+    }
+
+    /// Stands still until the answer is dropped.
+    pub(crate) fn pause(&self) -> Pause {
+        self.0.send_modify(|time| {
+            if time.asking == 0 {
+                time.since = Instant::now();
+            }
+            time.asking += 1;
+        });
+        Pause(self.clone())
+    }
+
+    /// Returns when the time is over.
+    pub(crate) async fn expired(&self) {
+        let mut changes = self.0.subscribe();
+        loop {
+            let time = *changes.borrow_and_update();
+            let over = async {
+                if time.asking > 0 {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep_until(time.deadline).await;
+            };
+            tokio::select! {
+                () = over => return,
+                // The sender is here: it cannot be gone.
+                _ = changes.changed() => {}
+            }
+        }
+    }
+}
+
+/// One open question.
+#[derive(Debug)]
+pub(crate) struct Pause(Clock);
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|time| {
+            time.asking -= 1;
+            if time.asking == 0 {
+                time.deadline += time.since.elapsed();
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Clock;
+    use std::time::Duration;
+    use tokio::time::{Instant, sleep};
+
+    #[tokio::test(start_paused = true)]
+    async fn it_stands_still_while_any_question_is_open() {
+        let (begun, clock) = (Instant::now(), Clock::new(Duration::from_secs(10)));
+        let asking = async {
+            sleep(Duration::from_secs(4)).await;
+            let first = clock.pause();
+            sleep(Duration::from_secs(50)).await;
+            let second = clock.pause();
+            drop(first);
+            sleep(Duration::from_secs(50)).await;
+            drop(second);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = clock.expired() => {}
+            () = asking => {}
+        }
+        assert_eq!(begun.elapsed().as_secs(), 110);
+    }
+}

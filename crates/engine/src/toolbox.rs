@@ -1,0 +1,246 @@
+//! Which tools users have: what servers have listed, kept between runs, and what their results looked like.
+//!
+//! Nothing is started to know the tools of a server that has listed them once. A call is made on what the server lists
+//! now: its definition decides what is checked and whether a person is asked.
+
+mod inventory;
+mod known;
+
+use crate::answer::Answer;
+use crate::broker::{CallCaps, refused, shown, upstream_failed};
+use crate::request::HostCallError;
+use coracle_catalog::{Shape, Validator};
+use coracle_policy::{Approvals, Policy, Rules};
+use coracle_store::{ExecutionRecord, ListedTools, Owner, Store, StoreError};
+use coracle_types::{ServerName, ServerSpec, Tool, UserId};
+use coracle_upstream::{Change, ToolList, Upstream, UpstreamError};
+pub use inventory::{Inventory, Listing};
+use known::Known;
+use sha2::{Digest, Sha256};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+use tokio::sync::broadcast::error::RecvError;
+
+/// A shape that others write at the same time is read again and merged; not for ever.
+const TRIES: usize = 5;
+
+/// How a toolbox behaves.
+#[derive(Clone, Debug)]
+pub struct ToolboxConfig {
+    /// Where generated modules go.
+    pub cache: PathBuf,
+    /// Caps on calls.
+    pub caps: CallCaps,
+}
+
+/// All tools of all users, and the way to call them.
+#[derive(Debug)]
+pub struct Toolbox {
+    config: ToolboxConfig,
+    upstream: Upstream,
+    store: Arc<dyn Store>,
+    approvals: Approvals,
+    known: Mutex<HashMap<(Owner, ServerName), Known>>,
+    /// Counts changes of what is known.
+    generation: AtomicU64,
+    inventories: Mutex<HashMap<UserId, (u64, Arc<Inventory>)>>,
+}
+
+impl Toolbox {
+    /// Starts no server. Must be called within a tokio runtime.
+    pub fn new(config: ToolboxConfig, upstream: Upstream, store: Arc<dyn Store>, rules: Rules) -> Arc<Self> {
+        let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
+        let mut changes = upstream.changes();
+        let toolbox = Arc::new(Self {
+            config,
+            upstream,
+            store,
+            approvals,
+            known: Mutex::default(),
+            generation: AtomicU64::new(0),
+            inventories: Mutex::default(),
+        });
+        let weak = Arc::downgrade(&toolbox);
+        tokio::spawn(async move {
+            loop {
+                let change = changes.recv().await;
+                let (Some(toolbox), false) = (weak.upgrade(), matches!(change, Err(RecvError::Closed))) else { return };
+                // What was missed is noticed at the next call.
+                if let Ok(change) = change {
+                    toolbox.list_again(change).await;
+                }
+            }
+        });
+        toolbox
+    }
+
+    /// The connections to the servers.
+    pub fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    pub(crate) fn approvals(&self) -> &Approvals {
+        &self.approvals
+    }
+
+    pub(crate) fn caps(&self) -> CallCaps {
+        self.config.caps
+    }
+
+    /// The tool as its server lists it now, and what checks its arguments. Connects to the server if need be.
+    pub(crate) async fn tool(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        name: &str,
+    ) -> Result<(Arc<Tool>, Arc<Validator>), HostCallError> {
+        let list = match self.upstream.tools(user, server).await {
+            Err(UpstreamError::UnknownServer { .. }) => return Err(self.no_server(server.as_str())),
+            other => other.map_err(upstream_failed)?,
+        };
+        let Some(owner) = self.owner(user, server) else { return Err(self.no_server(server.as_str())) };
+        self.saw(&owner, server, &list).await;
+        let Some(tool) = list.get(name) else {
+            let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+            names.sort_by_key(|candidate| distance(candidate, name));
+            let near = names.iter().take(3).map(|name| shown(name)).collect::<Vec<_>>().join(", ");
+            let message = format!("server {server} has no tool {}; the nearest are {near}", shown(name));
+            return Err(refused("tool_not_found", &message));
+        };
+        let mut known = self.known();
+        let validator = known.entry((owner, server.clone())).or_default().validator(tool);
+        Ok((Arc::clone(tool), validator))
+    }
+
+    /// What is said to code that names a server that is not there.
+    pub(crate) fn no_server(&self, name: &str) -> HostCallError {
+        let servers: Vec<&str> = self.upstream.servers().into_iter().map(|spec| spec.name.as_str()).collect();
+        refused("unknown_server", &format!("there is no server {}; there are: {}", shown(name), servers.join(", ")))
+    }
+
+    /// Learns what the answer looked like, if the tool does not say so itself.
+    pub(crate) fn observe(&self, user: &UserId, tool: &Tool, answer: &Answer) {
+        if tool.output_schema.is_some() || !answer.media.is_empty() || answer.value.is_null() {
+            return;
+        }
+        let Some(owner) = self.owner(user, &tool.server) else { return };
+        let shape = Shape::observe(&answer.value);
+        let mut known = self.known();
+        if known.entry((owner, tool.server.clone())).or_default().learn(&tool.name, &shape) {
+            self.changed();
+        }
+    }
+
+    /// Writes down what was learned, for the next runs.
+    pub(crate) async fn keep(&self) {
+        let fresh: Vec<((Owner, ServerName), Vec<(String, Shape)>)> =
+            self.known().iter_mut().map(|(key, known)| (key.clone(), known.take_fresh())).collect();
+        for ((owner, server), shapes) in fresh {
+            for (tool, shape) in shapes {
+                if let Err(error) = self.keep_shape(&owner, &server, &tool, shape).await {
+                    tracing::warn!(%server, %error, "what was learned about a tool is not kept");
+                }
+            }
+        }
+    }
+
+    async fn keep_shape(
+        &self,
+        owner: &Owner,
+        server: &ServerName,
+        tool: &str,
+        mut shape: Shape,
+    ) -> Result<(), StoreError> {
+        let mut last = Ok(());
+        for _ in 0..TRIES {
+            let stored = self.store.shape(owner, server, tool).await?;
+            let version = stored.as_ref().map_or(0, |stored| stored.version);
+            let before = stored.and_then(|stored| serde_json::from_value::<Shape>(stored.value).ok());
+            if let Some(mut before) = before {
+                if !before.merge(&shape) {
+                    return Ok(());
+                }
+                shape = before;
+            }
+            let value = serde_json::to_value(&shape).unwrap_or_default();
+            match self.store.put_shape(owner, server, tool, &value, version).await {
+                Err(error @ StoreError::Conflict { .. }) => last = Err(error),
+                other => return other.map(drop),
+            }
+        }
+        last
+    }
+
+    /// Keeps what came of an execution.
+    pub(crate) async fn record(&self, record: &ExecutionRecord) {
+        if let Err(error) = self.store.record(record).await {
+            tracing::warn!(execution = %record.execution_id, %error, "the execution is not kept");
+        }
+    }
+
+    async fn list_again(&self, change: Change) {
+        let user = match &change.owner {
+            coracle_upstream::Owner::User(user) => user.clone(),
+            coracle_upstream::Owner::Everyone => UserId::local(),
+        };
+        let Some(owner) = self.owner(&user, &change.server) else { return };
+        match self.upstream.tools(&user, &change.server).await {
+            Ok(list) => self.saw(&owner, &change.server, &list).await,
+            Err(error) => {
+                tracing::warn!(server = %change.server, %error, "its tools have changed and cannot be listed")
+            }
+        }
+    }
+
+    /// A server has listed its tools.
+    async fn saw(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) {
+        let tools: Vec<Tool> = {
+            let mut known = self.known();
+            if !known.entry((owner.clone(), server.clone())).or_default().see(list) {
+                return;
+            }
+            list.tools.iter().map(|tool| Tool::clone(tool)).collect()
+        };
+        self.changed();
+        for warning in &list.warnings {
+            tracing::warn!(%server, tool = %warning.tool, kept = warning.kept, "{}", warning.problem);
+        }
+        let Some(spec) = self.spec(server) else { return };
+        let listed = ListedTools { fingerprint: fingerprint(spec), tools, listed_at: SystemTime::now() };
+        if let Err(error) = self.store.put_tools(owner, server, &listed).await {
+            tracing::warn!(%server, %error, "its list of tools is not kept");
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<(Owner, ServerName), Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn spec(&self, server: &ServerName) -> Option<&ServerSpec> {
+        self.upstream.servers().into_iter().find(|spec| spec.name == *server)
+    }
+
+    fn owner(&self, user: &UserId, server: &ServerName) -> Option<Owner> {
+        self.spec(server).map(|spec| Owner::of(spec.scope, user))
+    }
+}
+
+/// Of how a server is reached. A digest, since that may hold credentials.
+fn fingerprint(spec: &ServerSpec) -> String {
+    let spec = serde_json::to_vec(&(&spec.transport, spec.scope)).unwrap_or_default();
+    hex::encode(Sha256::digest(&spec))
+}
+
+/// How far apart two names are, roughly: for suggestions.
+fn distance(one: &str, other: &str) -> usize {
+    let common = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
+    let contained = one.contains(other) || other.contains(one);
+    one.len().abs_diff(other.len()) + if contained { 0 } else { 20usize.saturating_sub(common) }
+}

@@ -1,0 +1,94 @@
+use coracle_catalog::{Shape, Validator};
+use coracle_types::Tool;
+use coracle_upstream::ToolList;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// What is known of one server, for one owner.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// As last listed, now or in an earlier run; `None` if it never was.
+    tools: Option<Vec<Tool>>,
+    /// The list of the connection, to tell at a glance that nothing is new.
+    live: Option<Arc<ToolList>>,
+    shapes: BTreeMap<String, Learned>,
+    validators: HashMap<String, (Arc<Tool>, Arc<Validator>)>,
+}
+
+#[derive(Debug)]
+struct Learned {
+    shape: Shape,
+    /// There is something in it that is not kept yet.
+    fresh: bool,
+}
+
+impl Known {
+    /// From an earlier run.
+    pub(super) fn restored(tools: Option<Vec<Tool>>, shapes: impl IntoIterator<Item = (String, Shape)>) -> Self {
+        let shapes = shapes.into_iter().map(|(tool, shape)| (tool, Learned { shape, fresh: false }));
+        Self { tools, shapes: shapes.collect(), ..Self::default() }
+    }
+
+    pub(super) fn tools(&self) -> Option<&[Tool]> {
+        self.tools.as_deref()
+    }
+
+    pub(super) fn shapes(&self) -> BTreeMap<String, Shape> {
+        self.shapes.iter().map(|(tool, learned)| (tool.clone(), learned.shape.clone())).collect()
+    }
+
+    /// Takes in what a server lists now; false if that is nothing new.
+    pub(super) fn see(&mut self, list: &Arc<ToolList>) -> bool {
+        if self.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, list)) {
+            return false;
+        }
+        self.live = Some(Arc::clone(list));
+        let same = self.tools.as_ref().is_some_and(|tools| tools.iter().eq(list.tools.iter().map(AsRef::as_ref)));
+        if !same {
+            self.tools = Some(list.tools.iter().map(|tool| Tool::clone(tool)).collect());
+            self.validators.clear();
+        }
+        !same
+    }
+
+    /// Made once for each definition.
+    pub(super) fn validator(&mut self, tool: &Arc<Tool>) -> Arc<Validator> {
+        if let Some((of, validator)) = self.validators.get(&tool.name)
+            && Arc::ptr_eq(of, tool)
+        {
+            return Arc::clone(validator);
+        }
+        let validator = Arc::new(Validator::new(tool));
+        if let Some(warning) = validator.warning() {
+            tracing::warn!(server = %tool.server, tool = %tool.name, "{warning}");
+        }
+        self.validators.insert(tool.name.clone(), (Arc::clone(tool), Arc::clone(&validator)));
+        validator
+    }
+
+    /// Whether that changed what is known.
+    pub(super) fn learn(&mut self, tool: &str, shape: &Shape) -> bool {
+        match self.shapes.get_mut(tool) {
+            Some(learned) => {
+                let news = learned.shape.merge(shape);
+                learned.fresh |= news;
+                news
+            }
+            None => {
+                self.shapes.insert(tool.to_owned(), Learned { shape: shape.clone(), fresh: true });
+                true
+            }
+        }
+    }
+
+    /// What is not kept yet; the caller keeps it.
+    pub(super) fn take_fresh(&mut self) -> Vec<(String, Shape)> {
+        let fresh = self.shapes.iter_mut().filter(|(_, learned)| learned.fresh);
+        fresh
+            .map(|(tool, learned)| {
+                learned.fresh = false;
+                (tool.clone(), learned.shape.clone())
+            })
+            .collect()
+    }
+}
