@@ -30,7 +30,7 @@ impl fmt::Display for QuestionId {
     }
 }
 
-/// What a person is asked. Every text in it fits on a screen: one line, capped, nothing hidden.
+/// What a person is asked. Texts of the server are made fit for a screen: one line, capped, nothing hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Tells this question from others.
@@ -53,7 +53,7 @@ pub struct Question {
     pub hints: ToolHints,
     /// Why there is a question.
     pub why: String,
-    /// The line of configuration with which there would be none.
+    /// The line of configuration with which there would be none: whole, so as long as the name of the tool makes it.
     pub allow_line: String,
 }
 

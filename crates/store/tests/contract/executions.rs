@@ -15,7 +15,7 @@ pub(crate) async fn executions_come_back_as_they_were_recorded(store: Arc<dyn St
     let mut first = record("ann", "e1", 7);
     first.session = Some(SessionId::new("s1").unwrap());
     first.language = Language::Bash;
-    first.code = "echo \u{0} ü \u{1f600}".to_owned();
+    "echo \u{0} ü \u{1f600}".clone_into(&mut first.code);
     first.outcome = json!({"result": [0.1, null, "\u{0}"], "error": {"a": {"b": []}}});
     store.record(&first).await.unwrap();
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [first.clone()]);
@@ -46,7 +46,7 @@ pub(crate) async fn executions_of_users_are_apart(store: Arc<dyn Store>) {
     store.record(&bobs).await.unwrap();
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [anns.clone()]);
     assert_eq!(store.executions(&user("bob"), 10, None).await.unwrap(), [bobs.clone()]);
-    bobs.code = "changed".to_owned();
+    "changed".clone_into(&mut bobs.code);
     store.record(&bobs).await.unwrap();
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [anns.clone()]);
 

@@ -19,7 +19,7 @@ struct Fresh {
     _folder: Option<TempDir>,
 }
 
-async fn memory() -> Fresh {
+fn memory() -> Fresh {
     Fresh { store: Arc::new(MemoryStore::new()), _folder: None }
 }
 
@@ -33,7 +33,7 @@ async fn sqlite() -> Fresh {
 macro_rules! contract {
     ($($module:ident :: $part:ident),* $(,)?) => {
         mod in_memory { $( #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-            async fn $part() { crate::$module::$part(crate::memory().await.store).await; } )* }
+            async fn $part() { crate::$module::$part(crate::memory().store).await; } )* }
         mod in_sqlite { $( #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $part() {
                 let fresh = crate::sqlite().await;

@@ -1,0 +1,129 @@
+//! Rules that nobody thought of.
+
+use super::{rule, rules, tool};
+use coracle_policy::{Pattern, Rules};
+use coracle_types::Decision::{self, Allow, Ask, Deny};
+use proptest::prelude::*;
+
+/// Few letters, so that patterns and names meet often.
+fn name() -> impl Strategy<Value = String> {
+    "[ab.*\\\\]{1,6}"
+}
+
+fn server() -> impl Strategy<Value = String> {
+    "[ab]{1,3}"
+}
+
+fn part() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop_oneof![3 => Just("a"), 3 => Just("b"), 3 => Just("*"), 1 => Just("\\*"), 1 => Just("\\\\"), 1 => Just(".")],
+        1..6,
+    )
+    .prop_map(|pieces| pieces.concat())
+}
+
+fn pattern() -> impl Strategy<Value = String> {
+    let server = prop::collection::vec(prop_oneof![Just("a"), Just("b"), Just("*")], 1..4);
+    prop_oneof![1 => Just("*".to_owned()), 9 => (server, part()).prop_map(|(server, tool)| format!("{}.{tool}", server.concat()))]
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    prop_oneof![Just(Allow), Just(Ask), Just(Deny)]
+}
+
+/// The plainest way to say what a pattern means, to compare with.
+fn means(pattern: &[char], text: &[char]) -> bool {
+    match pattern {
+        [] => text.is_empty(),
+        ['*', rest @ ..] => (0..=text.len()).any(|taken| means(rest, &text[taken..])),
+        ['\\', c, rest @ ..] | [c, rest @ ..] => text.first() == Some(c) && means(rest, &text[1..]),
+    }
+}
+
+fn means_whole(pattern: &str, server: &str, name: &str) -> bool {
+    let chars = |text: &str| text.chars().collect::<Vec<_>>();
+    let (of_server, of_tool) = pattern.split_once('.').unwrap_or(("*", "*"));
+    means(&chars(of_server), &chars(server)) && means(&chars(of_tool), &chars(name))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_pattern_matches_what_it_means(pattern in pattern(), server in server(), name in name()) {
+        let read: Pattern = pattern.parse().unwrap();
+        prop_assert_eq!(read.matches(&tool(&server, &name)), means_whole(&pattern, &server, &name));
+    }
+
+    #[test]
+    fn a_more_specific_pattern_is_about_nothing_else(
+        one in pattern(), other in pattern(), server in server(), name in name()
+    ) {
+        let (one, other): (Pattern, Pattern) = (one.parse().unwrap(), other.parse().unwrap());
+        let tool = tool(&server, &name);
+        if one.is_more_specific_than(&other) && one.matches(&tool) {
+            prop_assert!(other.matches(&tool));
+        }
+        prop_assert!(!(one.is_more_specific_than(&other) && other.is_more_specific_than(&one)));
+        prop_assert!(!one.is_more_specific_than(&one));
+    }
+
+    #[test]
+    fn to_be_more_specific_goes_through(one in pattern(), two in pattern(), three in pattern()) {
+        let [one, two, three] = [one, two, three].map(|text| text.parse::<Pattern>().unwrap());
+        if one.is_more_specific_than(&two) && two.is_more_specific_than(&three) {
+            prop_assert!(one.is_more_specific_than(&three));
+        }
+    }
+
+    #[test]
+    fn filling_a_star_makes_a_pattern_more_specific(before in "[ab]{0,2}", after in "[ab]{0,2}", filling in "[ab]{1,3}") {
+        let wide: Pattern = format!("a.{before}*{after}").parse().unwrap();
+        for text in [format!("a.{before}{filling}*{after}"), format!("a.{before}{filling}{after}")] {
+            prop_assert!(text.parse::<Pattern>().unwrap().is_more_specific_than(&wide), "{text} and {wide}");
+        }
+    }
+
+    #[test]
+    fn the_rule_that_decides_is_beaten_by_none_and_no_equal_is_stricter(
+        list in prop::collection::vec((pattern(), decision()), 0..8), server in server(), name in name()
+    ) {
+        let tool = tool(&server, &name);
+        let read = |text: &str| text.parse::<Pattern>().unwrap();
+        let about: Vec<&(String, Decision)> = list.iter().filter(|(text, _)| read(text).matches(&tool)).collect();
+        let rules = Rules::new(list.iter().map(|(text, decision)| rule(text, *decision)).collect()).unwrap();
+        match rules.decisive(&tool) {
+            None => prop_assert!(about.is_empty()),
+            Some(decisive) => {
+                let pattern = read(&decisive.pattern);
+                prop_assert!(pattern.matches(&tool));
+                for (text, decision) in about {
+                    let other = read(text);
+                    prop_assert!(!other.is_more_specific_than(&pattern), "{text} beats {pattern}");
+                    let beaten = list.iter().any(|(third, _)| read(third).matches(&tool) && read(third).is_more_specific_than(&other));
+                    prop_assert!(beaten || *decision <= decisive.decision, "{text} is stricter than {pattern}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_rules_means_nothing(
+        list in prop::collection::vec((pattern(), decision()), 0..8).prop_flat_map(|list| (Just(list.clone()), Just(list).prop_shuffle())),
+        server in server(),
+        name in name(),
+    ) {
+        let decided = |list: &[(String, Decision)]| {
+            let pairs: Vec<(&str, Decision)> = list.iter().map(|(text, decision)| (text.as_str(), *decision)).collect();
+            rules(&pairs).decisive(&tool(&server, &name)).map(|rule| rule.decision)
+        };
+        prop_assert_eq!(decided(&list.0), decided(&list.1));
+    }
+
+    #[test]
+    fn whatever_is_written_is_a_pattern_or_an_error(text in "\\PC{0,40}") {
+        if let Ok(pattern) = text.parse::<Pattern>() {
+            prop_assert_eq!(pattern.as_str(), text);
+        }
+    }
+}
