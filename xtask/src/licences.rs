@@ -19,6 +19,7 @@ const ALLOWED: &[&str] = &[
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
+    "MIT-0",
     "MPL-2.0",
     "Unicode-3.0",
     "Unlicense",

@@ -83,3 +83,22 @@ fn no_path_leaves_the_tree() {
         }
     }
 }
+
+#[test]
+fn words_for_the_terminal_are_clean_and_values_are_not_touched() {
+    let hidden = "a\u{1b}[31m\u{202e}b";
+    let schema = serde_json::json!({ "type": "object", "description": hidden, "properties": {
+        "description": { "type": "string", "title": hidden, "enum": [hidden], "default": { "title": hidden } },
+    } });
+    let tools = [serde_json::json!({ "name": "t", "description": hidden, "inputSchema": schema })];
+    let tree = generate(&[definitions::server("s", None, &tools)]);
+    let written: Value = serde_json::from_str(tree.get("servers/s/tools.json").unwrap()).unwrap();
+    let tool = &written["tools"][0];
+    assert_eq!(tool["description"], "a[31mb");
+    assert_eq!(tool["input_schema"]["description"], "a[31mb");
+    let property = &tool["input_schema"]["properties"]["description"];
+    assert_eq!(
+        property,
+        &serde_json::json!({ "type": "string", "title": "a[31mb", "enum": [hidden], "default": { "title": hidden } })
+    );
+}

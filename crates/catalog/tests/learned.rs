@@ -1,7 +1,5 @@
 //! Nothing of the data that a shape was learned from is in what is written down.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use coracle_catalog::Shape;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

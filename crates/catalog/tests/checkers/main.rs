@@ -81,6 +81,43 @@ fn tsc(tree: &Path, program: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into_owned()) }
 }
 
+/// Imports every tool and calls those that need nothing, with the real runtime and a host that is not there.
+const IMPORT_ALL: &str = "
+import importlib, inspect, os, sys
+sys.path[:0] = sys.argv[1:3]
+import coracle
+count = 0
+for folder in sorted(os.listdir(os.path.join(sys.argv[1], 'servers'))):
+    if folder == '__init__.py' or folder == '__pycache__':
+        continue
+    package = importlib.import_module('servers.' + folder)
+    for name in package.__all__:
+        tool = getattr(package, name)
+        assert inspect.iscoroutinefunction(tool.aio) and tool.__doc__, name
+        needed = [p.name for p in inspect.signature(tool).parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        try:
+            tool(**dict.fromkeys(needed, 'x'))
+        except coracle.ToolError as error:
+            assert error.code == 'invalid_request', error
+        count += 1
+print(count)
+";
+
+#[test]
+fn python_imports_and_calls_every_tool() {
+    let scratch = tempfile::tempdir().unwrap();
+    let servers = fixtures();
+    let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();
+    let output = Command::new("python3")
+        .args(["-I", "-B", "-c", IMPORT_ALL])
+        .args([&tree, &guest("python")])
+        .output()
+        .unwrap();
+    let count: usize = servers.iter().map(|server| server.tools.len()).sum();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, format!("{count}\n"));
+}
+
 #[test]
 fn mypy_takes_every_tool_and_refuses_what_is_wrong() {
     let scratch = tempfile::tempdir().unwrap();
