@@ -4,31 +4,13 @@
 
 #[path = "support/definitions.rs"]
 mod definitions;
+#[path = "support/fixtures.rs"]
+mod fixtures;
 
 use coracle_catalog::{ServerTools, generate};
+use fixtures::{cases, fixture};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-
-fn fixture(case: &str) -> ServerTools {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(case).join("server.json");
-    let text: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    let tools = text["tools"].as_array().unwrap();
-    let mut server = definitions::server(text["server"].as_str().unwrap(), text["description"].as_str(), tools);
-    if let Some(results) = text["results"].as_object() {
-        server.shapes = definitions::shapes(results);
-    }
-    server
-}
-
-fn cases() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
 
 #[test]
 fn every_case_is_as_it_was() {

@@ -4,27 +4,17 @@
 
 #[path = "../support/definitions.rs"]
 mod definitions;
+#[path = "../support/fixtures.rs"]
+mod fixtures;
 mod lab;
 
 use coracle_catalog::{ServerTools, generate, write_tree};
-use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn fixtures() -> Vec<ServerTools> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let cases = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("server.json"));
-    let read = |path: PathBuf| {
-        let text: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-        let tools = text["tools"].as_array().unwrap();
-        let mut server = definitions::server(text["server"].as_str().unwrap(), text["description"].as_str(), tools);
-        if let Some(results) = text["results"].as_object() {
-            server.shapes = definitions::shapes(results);
-        }
-        server
-    };
-    cases.map(read).collect()
+    fixtures::cases().iter().map(|case| fixtures::fixture(case)).collect()
 }
 
 fn real(scratch: &Path) -> Vec<ServerTools> {
@@ -108,11 +98,8 @@ fn python_imports_and_calls_every_tool() {
     let scratch = tempfile::tempdir().unwrap();
     let servers = fixtures();
     let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();
-    let output = Command::new("python3")
-        .args(["-I", "-B", "-c", IMPORT_ALL])
-        .args([&tree, &guest("python")])
-        .output()
-        .unwrap();
+    let output =
+        Command::new("python3").args(["-I", "-B", "-c", IMPORT_ALL]).args([&tree, &guest("python")]).output().unwrap();
     let count: usize = servers.iter().map(|server| server.tools.len()).sum();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert_eq!(said, format!("{count}\n"));
