@@ -87,7 +87,7 @@ fn add_package(files: &mut BTreeMap<String, String>, package: &Package<'_>) {
     files.insert(format!("{folder}/__init__.py"), python::package(&words, &listed));
     let listed: Vec<(&Module, String)> = modules.iter().map(|(module, summary)| (module, summary.clone())).collect();
     files.insert(format!("{folder}/index.ts"), typescript::index(&words, &listed));
-    files.insert(format!("{folder}/tools.json"), tools_json(package));
+    files.insert(format!("{folder}/tools.json"), tools_json(package, &modules));
     files.insert(format!("{folder}/README.md"), readme(package, &modules));
 }
 
@@ -98,15 +98,16 @@ fn described(package: &Package<'_>) -> Option<String> {
 }
 
 /// For the shell command `tool` and whoever else wants data instead of code.
-fn tools_json(package: &Package<'_>) -> String {
+fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
     let tools: Vec<Value> = package
         .tools
         .iter()
-        .map(|(function, tool)| {
+        .zip(modules)
+        .map(|((function, tool), (_, summary))| {
             json!({
                 "module": function,
                 "name": tool.name,
-                "summary": layout::summary(tool),
+                "summary": summary,
                 "description": text::clean(layout::words(tool), DESCRIPTION_CHARS),
                 "input_schema": input_schema(tool),
             })
