@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn clashes_get_numbers_that_do_not_depend_on_order() {
-        let mut wires = vec!["a-b", "a.b", "a_b", "A_B", "a_b_2"];
+        let mut wires = ["a-b", "a.b", "a_b", "A_B", "a_b_2"];
         let first = assign(wires.iter().copied(), Place::Tool, &mut Names::default());
         wires.reverse();
         assert_eq!(first, assign(wires.iter().copied(), Place::Tool, &mut Names::default()));

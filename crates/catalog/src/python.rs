@@ -119,13 +119,10 @@ pub(crate) fn docstring(words: &str, indent: &str) -> String {
     }
     let mut out = String::new();
     for (index, line) in escaped.lines().enumerate() {
-        match (index, line.is_empty()) {
-            (0, _) => out.push_str(&format!("{indent}\"\"\"{line}\n")),
-            (_, true) => out.push('\n'),
-            (_, false) => out.push_str(&format!("{indent}{line}\n")),
-        }
+        let quotes = if index == 0 { "\"\"\"" } else { "" };
+        let _ = writeln!(out, "{}", format!("{indent}{quotes}{line}").trim_end());
     }
-    out.push_str(&format!("{indent}\"\"\"\n"));
+    let _ = writeln!(out, "{indent}\"\"\"");
     out
 }
 
@@ -165,9 +162,14 @@ pub(crate) fn literal_text(value: &str) -> String {
             plain if plain.is_ascii_graphic() => out.push(plain),
             visible if visible.is_alphanumeric() && !text::is_hidden(visible) => out.push(visible),
             '…' => out.push('…'),
-            other if u32::from(other) <= 0xff => out.push_str(&format!("\\x{:02x}", u32::from(other))),
-            other if u32::from(other) <= 0xffff => out.push_str(&format!("\\u{:04x}", u32::from(other))),
-            other => out.push_str(&format!("\\U{:08x}", u32::from(other))),
+            other => {
+                let number = u32::from(other);
+                let _ = match number {
+                    0..=0xff => write!(out, "\\x{number:02x}"),
+                    0x100..=0xffff => write!(out, "\\u{number:04x}"),
+                    _ => write!(out, "\\U{number:08x}"),
+                };
+            }
         }
     }
     out.push('"');

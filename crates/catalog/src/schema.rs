@@ -10,6 +10,7 @@ use crate::names::{Names, Place, type_name};
 use crate::text::{self, PARAMETER_CHARS};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 /// Schemas nested deeper than this are `Any`.
 const MAX_DEPTH: usize = 24;
@@ -32,7 +33,7 @@ const MAX_DEFAULT_CHARS: usize = 80;
 
 /// Records of one module, and what may still be spent on it.
 pub(crate) struct Records {
-    records: Vec<Record>,
+    declared: Vec<Record>,
     names: Names,
     nodes: usize,
 }
@@ -42,28 +43,28 @@ impl Records {
     pub(crate) fn new(function: &str) -> Self {
         let mut names = Names::default();
         names.take(function, Place::Type);
-        Self { records: Vec::new(), names, nodes: 0 }
+        Self { declared: Vec::new(), names, nodes: 0 }
     }
 
     /// A record with a free name like `hint`; its fields come later, since they may refer to it.
     pub(crate) fn declare(&mut self, hint: &str, description: &str) -> Option<usize> {
-        if self.records.len() >= MAX_RECORDS {
+        if self.declared.len() >= MAX_RECORDS {
             return None;
         }
         let name = self.names.take(&type_name(hint), Place::Type);
-        self.records.push(Record { name, description: description.to_owned(), ..Record::default() });
-        Some(self.records.len() - 1)
+        self.declared.push(Record { name, description: description.to_owned(), ..Record::default() });
+        Some(self.declared.len() - 1)
     }
 
     pub(crate) fn define(&mut self, index: usize, fields: Vec<Field>, open: bool) {
-        if let Some(record) = self.records.get_mut(index) {
+        if let Some(record) = self.declared.get_mut(index) {
             record.fields = fields;
             record.open = open;
         }
     }
 
     pub(crate) fn into_inner(self) -> Vec<Record> {
-        self.records
+        self.declared
     }
 }
 
@@ -338,7 +339,7 @@ fn described(schema: &Value) -> String {
         if !words.is_empty() {
             words.push(' ');
         }
-        words.push_str(&format!("({})", notes.join(", ")));
+        let _ = write!(words, "({})", notes.join(", "));
     }
     words
 }

@@ -15,6 +15,10 @@ const CUT: char = '…';
 /// Taken out: controls, and what turns the direction of text or has no width, since it makes people read something
 /// else than what is written. Joiners stay, as some scripts need them.
 pub(crate) fn clean(text: &str, cap: usize) -> String {
+    // Most text is this plain.
+    if text.len() <= cap && text.bytes().all(|byte| byte == b'\n' || byte == b' ' || byte.is_ascii_graphic()) {
+        return text.trim().to_owned();
+    }
     let mut shown = String::new();
     let mut count = 0;
     let mut previous = ' ';
@@ -44,6 +48,9 @@ pub(crate) fn clean(text: &str, cap: usize) -> String {
 
 /// Whether a character has no business in a text that somebody reads.
 pub(crate) fn is_hidden(letter: char) -> bool {
+    if letter.is_ascii() {
+        return letter.is_ascii_control();
+    }
     letter.is_control()
         || matches!(letter,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'

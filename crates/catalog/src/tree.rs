@@ -87,7 +87,7 @@ fn add_package(files: &mut BTreeMap<String, String>, package: &Package<'_>) {
     files.insert(format!("{folder}/__init__.py"), python::package(&words, &listed));
     let listed: Vec<(&Module, String)> = modules.iter().map(|(module, summary)| (module, summary.clone())).collect();
     files.insert(format!("{folder}/index.ts"), typescript::index(&words, &listed));
-    files.insert(format!("{folder}/tools.json"), tools_json(package));
+    files.insert(format!("{folder}/tools.json"), tools_json(package, &modules));
     files.insert(format!("{folder}/README.md"), readme(package, &modules));
 }
 
@@ -98,15 +98,16 @@ fn described(package: &Package<'_>) -> Option<String> {
 }
 
 /// For the shell command `tool` and whoever else wants data instead of code.
-fn tools_json(package: &Package<'_>) -> String {
+fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
     let tools: Vec<Value> = package
         .tools
         .iter()
-        .map(|(function, tool)| {
+        .zip(modules)
+        .map(|((function, tool), (_, summary))| {
             json!({
                 "module": function,
                 "name": tool.name,
-                "summary": layout::summary(tool),
+                "summary": summary,
                 "description": text::clean(layout::words(tool), DESCRIPTION_CHARS),
                 "input_schema": input_schema(tool),
             })
@@ -124,7 +125,24 @@ fn tools_json(package: &Package<'_>) -> String {
 /// The schema of the arguments; one that is too large is left to the server.
 fn input_schema(tool: &Tool) -> Value {
     let schema = Value::Object(tool.input_schema.clone());
-    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { schema } else { json!({ "type": "object" }) }
+    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { shown(schema) } else { json!({ "type": "object" }) }
+}
+
+/// The same schema with words that can be shown on a terminal.
+fn shown(schema: Value) -> Value {
+    match schema {
+        Value::Array(parts) => parts.into_iter().map(shown).collect(),
+        Value::Object(map) => {
+            let part = |(key, value): (String, Value)| match (key.as_str(), value) {
+                ("description" | "title", Value::String(words)) => (key, text::clean(&words, DESCRIPTION_CHARS).into()),
+                // Values, not words: they must stay what they are.
+                ("const" | "default" | "enum" | "examples", value) => (key, value),
+                (_, value) => (key, shown(value)),
+            };
+            Value::Object(map.into_iter().map(part).collect())
+        }
+        plain => plain,
+    }
 }
 
 fn readme(package: &Package<'_>, modules: &[(Module, String)]) -> String {

@@ -87,7 +87,9 @@ fn literal_text(value: &str) -> String {
             ' ' => out.push(' '),
             plain if plain.is_ascii_graphic() => out.push(plain),
             visible if visible.is_alphanumeric() && !text::is_hidden(visible) => out.push(visible),
-            other => out.push_str(&format!("\\u{{{:x}}}", u32::from(other))),
+            other => {
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(other));
+            }
         }
     }
     out.push('"');

@@ -1,8 +1,8 @@
 //! The tree on disk: one folder for each generation, named after what is in it.
 
 use crate::tree::Tree;
-use std::fs::{self, Permissions};
-use std::io;
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,7 @@ pub fn write_tree(dir: &Path, tree: &Tree) -> Result<PathBuf, WriteError> {
             fs::create_dir_all(parent).map_err(failed("make", parent))?;
             made = Some(parent.to_owned());
         }
-        fs::write(&file, text).map_err(failed("write", &file))?;
-        fs::set_permissions(&file, Permissions::from_mode(0o444)).map_err(failed("write", &file))?;
+        write_file(&file, text).map_err(failed("write", &file))?;
     }
     open_folders(aside.path())?;
     let made = aside.keep();
@@ -77,6 +76,13 @@ pub fn write_tree(dir: &Path, tree: &Tree) -> Result<PathBuf, WriteError> {
             Err(failed("write", &folder)(error))
         }
     }
+}
+
+/// A file that everybody may read and nobody write.
+fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(Permissions::from_mode(0o444))
 }
 
 /// Sandboxes of a root's Coracle read these as another user, whatever the umask.

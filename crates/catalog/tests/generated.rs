@@ -4,31 +4,13 @@
 
 #[path = "support/definitions.rs"]
 mod definitions;
+#[path = "support/fixtures.rs"]
+mod fixtures;
 
 use coracle_catalog::{ServerTools, generate};
+use fixtures::{cases, fixture};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
-
-fn fixture(case: &str) -> ServerTools {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(case).join("server.json");
-    let text: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-    let tools = text["tools"].as_array().unwrap();
-    let mut server = definitions::server(text["server"].as_str().unwrap(), text["description"].as_str(), tools);
-    if let Some(results) = text["results"].as_object() {
-        server.shapes = definitions::shapes(results);
-    }
-    server
-}
-
-fn cases() -> Vec<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let mut names: Vec<String> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
-}
 
 #[test]
 fn every_case_is_as_it_was() {
@@ -82,4 +64,23 @@ fn no_path_leaves_the_tree() {
             assert!(parts.iter().all(plain), "{path}");
         }
     }
+}
+
+#[test]
+fn words_for_the_terminal_are_clean_and_values_are_not_touched() {
+    let hidden = "a\u{1b}[31m\u{202e}b";
+    let schema = serde_json::json!({ "type": "object", "description": hidden, "properties": {
+        "description": { "type": "string", "title": hidden, "enum": [hidden], "default": { "title": hidden } },
+    } });
+    let tools = [serde_json::json!({ "name": "t", "description": hidden, "inputSchema": schema })];
+    let tree = generate(&[definitions::server("s", None, &tools)]);
+    let written: Value = serde_json::from_str(tree.get("servers/s/tools.json").unwrap()).unwrap();
+    let tool = &written["tools"][0];
+    assert_eq!(tool["description"], "a[31mb");
+    assert_eq!(tool["input_schema"]["description"], "a[31mb");
+    let property = &tool["input_schema"]["properties"]["description"];
+    assert_eq!(
+        property,
+        &serde_json::json!({ "type": "string", "title": "a[31mb", "enum": [hidden], "default": { "title": hidden } })
+    );
 }

@@ -50,6 +50,12 @@ fn is_known(word: &str) -> bool {
         || word.strip_suffix("ies").is_some_and(|stem| has(&format!("{stem}y")))
 }
 
+/// The list, for tests.
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = &'static str> {
+    include_str!("words.txt").split_whitespace()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,27 +4,17 @@
 
 #[path = "../support/definitions.rs"]
 mod definitions;
+#[path = "../support/fixtures.rs"]
+mod fixtures;
 mod lab;
 
 use coracle_catalog::{ServerTools, generate, write_tree};
-use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn fixtures() -> Vec<ServerTools> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let cases = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("server.json"));
-    let read = |path: PathBuf| {
-        let text: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-        let tools = text["tools"].as_array().unwrap();
-        let mut server = definitions::server(text["server"].as_str().unwrap(), text["description"].as_str(), tools);
-        if let Some(results) = text["results"].as_object() {
-            server.shapes = definitions::shapes(results);
-        }
-        server
-    };
-    cases.map(read).collect()
+    fixtures::cases().iter().map(|case| fixtures::fixture(case)).collect()
 }
 
 fn real(scratch: &Path) -> Vec<ServerTools> {
@@ -79,6 +69,40 @@ fn tsc(tree: &Path, program: &str) -> Result<(), String> {
     fs::write(tree.join("tsconfig.json"), settings.to_string()).unwrap();
     let output = Command::new(lab::installed("npm/node_modules/.bin/tsc")).current_dir(tree).output().unwrap();
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into_owned()) }
+}
+
+/// Imports every tool and calls those that need nothing, with the real runtime and a host that is not there.
+const IMPORT_ALL: &str = "
+import importlib, inspect, os, sys
+sys.path[:0] = sys.argv[1:3]
+import coracle
+count = 0
+for folder in sorted(os.listdir(os.path.join(sys.argv[1], 'servers'))):
+    if folder == '__init__.py' or folder == '__pycache__':
+        continue
+    package = importlib.import_module('servers.' + folder)
+    for name in package.__all__:
+        tool = getattr(package, name)
+        assert inspect.iscoroutinefunction(tool.aio) and tool.__doc__, name
+        needed = [p.name for p in inspect.signature(tool).parameters.values() if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        try:
+            tool(**dict.fromkeys(needed, 'x'))
+        except coracle.ToolError as error:
+            assert error.code == 'invalid_request', error
+        count += 1
+print(count)
+";
+
+#[test]
+fn python_imports_and_calls_every_tool() {
+    let scratch = tempfile::tempdir().unwrap();
+    let servers = fixtures();
+    let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();
+    let output =
+        Command::new("python3").args(["-I", "-B", "-c", IMPORT_ALL]).args([&tree, &guest("python")]).output().unwrap();
+    let count: usize = servers.iter().map(|server| server.tools.len()).sum();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, format!("{count}\n"));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Definitions as servers give them, for tests.
 
-use coracle_catalog::{ServerTools, Shape};
+use coracle_catalog::ServerTools;
 use coracle_types::{ServerName, Tool, ToolHints};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A tool as it stands in the answer to `tools/list`.
@@ -29,16 +29,4 @@ pub(crate) fn server(name: &str, description: Option<&str>, tools: &[Value]) -> 
         description: description.map(str::to_owned),
         shapes: BTreeMap::new(),
     }
-}
-
-/// What was learned from these results, by tool.
-pub(crate) fn shapes(results: &Map<String, Value>) -> BTreeMap<String, Shape> {
-    let learned = |values: &Value| {
-        let mut shape = Shape::default();
-        for value in values.as_array().unwrap() {
-            shape.merge(&Shape::observe(value));
-        }
-        shape
-    };
-    results.iter().map(|(tool, values)| (tool.clone(), learned(values))).collect()
 }

@@ -21,7 +21,7 @@ from coracle_guest import channel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 PROTOCOL_STATUS = 70
 """The exit status after a frame that makes no sense (EX_SOFTWARE)."""
@@ -53,6 +53,21 @@ class _Waiter:
             self._closed.release()
 
 
+class _Relay:
+    """Stands for a caller outside this process: whoever reads its reply hands it to `deliver`.
+
+    Without a frame, `deliver` is told that nobody reads the channel at the moment.
+    """
+
+    def __init__(self, number: int, deliver: Callable[[int, dict[str, Any] | None], None]) -> None:
+        self.frame: dict[str, Any] | None = None
+        self._number = number
+        self._deliver = deliver
+
+    def wake(self) -> None:
+        self._deliver(self._number, self.frame)
+
+
 class Link:
     """The guest's end of the channel, shared by all threads of this process, and by no other process."""
 
@@ -71,6 +86,7 @@ class Link:
         self._unanswered = 0
         self._callers: dict[int, Any] = {}
         self._sleepers: dict[_Waiter, None] = {}
+        self._relays: dict[int, _Relay] = {}
         self._agent: _Waiter | None = None
         self._requests: list[dict[str, Any]] = []
 
@@ -131,6 +147,31 @@ class Link:
         with self.guard:
             self._callers.pop(number, None)
 
+    def forward(self, method: str, params: dict[str, Any], deliver: Callable[[int, dict[str, Any] | None], None]) -> int:
+        """Ask the host for a child process: the number under which `deliver` is given the reply."""
+        number, data = self.new_call(method, params)
+        relay = _Relay(number, deliver)
+        self.open_call(number, relay)
+        self._relays[number] = relay
+        try:
+            self._send(data, 1)
+        except BaseException:
+            self.abandon(number)
+            raise
+        return number
+
+    def abandon(self, number: int) -> None:
+        """Wait no longer for the reply to a forwarded call."""
+        self._relays.pop(number, None)
+        self.close_call(number)
+
+    def take_one(self) -> bool:
+        """Read one frame if there is one, and hand it to its owner; false if another thread is reading."""
+        if self.reading:
+            return False
+        self.drain()
+        return True
+
     def _wait(self, waiter: _Waiter) -> dict[str, Any]:
         try:
             while True:
@@ -181,6 +222,10 @@ class Link:
                     return
             for watch in list(self.watches.values()):
                 watch.resume()
+            for relay in list(self._relays.values()):
+                if relay.frame is None:
+                    relay.wake()
+                    return
 
     def _read(self, wait: bool) -> dict[str, Any]:
         try:

@@ -170,6 +170,26 @@ class Calls(GuestCase):
         self.guest.send({"type": "reply", "id": first["id"], "ok": True, "value": "late"})
         self.assertEqual(self.guest.run("2")["result"], 2)
 
+    def test_calls_for_others_are_handed_to_whoever_asked(self) -> None:
+        self.guest.start(
+            "from coracle_guest import calls\nimport select\nlink, told = calls._link, []\n"
+            "numbers = [link.forward('slow', {'n': n}, lambda number, frame: told.append((number, frame and frame['value']))) for n in range(2)]\n"
+            "while sum(1 for _, value in told if value) < 1:\n    select.select([link.fd], [], []); link.take_one()\n"
+            "link.abandon(numbers[0]); calls.call('fast', {})\n"
+            "[numbers, [t for t in told if t[1]]]"
+        )
+        first, second = self.guest.receive(), self.guest.receive()
+        assert first is not None and second is not None
+        self.guest.send({"type": "reply", "id": second["id"], "ok": True, "value": "second"})
+        third = self.guest.receive()
+        assert third is not None
+        # Nobody waits for this one any more.
+        self.guest.send({"type": "reply", "id": first["id"], "ok": True, "value": "first"})
+        self.guest.send({"type": "reply", "id": third["id"], "ok": True, "value": "third"})
+        done = self.guest.receive()
+        assert done is not None
+        self.assertEqual(done["result"], [[first["id"], second["id"]], [[second["id"], "second"]]])
+
     def test_a_forked_child_cannot_call(self) -> None:
         done = self.guest.run(
             "import os\nfrom coracle_guest.calls import call, CallError\nr, w = os.pipe()\n"

@@ -1,0 +1,76 @@
+//! Generations on disk.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "support/definitions.rs"]
+mod definitions;
+
+use coracle_catalog::{Tree, generate, remove_trees, write_tree};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+fn tree(description: &str) -> Tree {
+    let tools = [json!({ "name": "t", "description": description, "inputSchema": {} })];
+    generate(&[definitions::server("s", None, &tools)])
+}
+
+fn same(folder: &Path, tree: &Tree) {
+    let mut count = 0;
+    for (path, text) in tree.files() {
+        assert_eq!(fs::read_to_string(folder.join(path)).unwrap(), text);
+        assert_eq!(fs::metadata(folder.join(path)).unwrap().permissions().mode() & 0o777, 0o444);
+        count += 1;
+    }
+    assert_eq!(count, 7);
+    assert_eq!(fs::metadata(folder.join("servers/s")).unwrap().permissions().mode() & 0o777, 0o755);
+}
+
+#[test]
+fn a_tree_is_written_once() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("cache/tools");
+    let first = write_tree(&dir, &tree("one")).unwrap();
+    same(&first, &tree("one"));
+    let made = fs::metadata(&first).unwrap().ino();
+    assert_eq!(write_tree(&dir, &tree("one")).unwrap(), first);
+    assert_eq!(fs::metadata(&first).unwrap().ino(), made);
+    let second = write_tree(&dir, &tree("two")).unwrap();
+    assert_ne!(first, second);
+    same(&second, &tree("two"));
+}
+
+#[test]
+fn many_writers_end_with_one_whole_tree() {
+    let home = tempfile::tempdir().unwrap();
+    let folders: Vec<_> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| write_tree(home.path(), &tree("one")).unwrap())).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    assert!(folders.iter().all(|folder| *folder == folders[0]));
+    same(&folders[0], &tree("one"));
+    let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [folders[0].clone()]);
+}
+
+#[test]
+fn old_generations_go_and_nothing_else_does() {
+    let home = tempfile::tempdir().unwrap();
+    let first = write_tree(home.path(), &tree("one")).unwrap();
+    let second = write_tree(home.path(), &tree("two")).unwrap();
+    fs::write(home.path().join("mine"), "x").unwrap();
+    assert_eq!(remove_trees(home.path(), &[&second]).unwrap(), 1);
+    assert!(!first.exists() && second.exists() && home.path().join("mine").exists());
+    assert_eq!(remove_trees(&home.path().join("nowhere"), &[]).unwrap(), 0);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let error = write_tree(&file, &tree("one")).unwrap_err();
+    assert_eq!(error.code(), "catalog_files");
+    assert!(error.to_string().contains("file"), "{error}");
+}

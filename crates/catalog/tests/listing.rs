@@ -1,0 +1,74 @@
+//! Listing and showing tools.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "support/definitions.rs"]
+mod definitions;
+
+use coracle_catalog::{Catalog, Filter, Level};
+use serde_json::{Value, json};
+
+fn catalog() -> Catalog {
+    let tool = |name: &str, description: &str| json!({ "name": name, "description": description, "inputSchema": { "type": "object", "properties": { "a": { "type": "string" } } } });
+    Catalog::new(vec![
+        definitions::server(
+            "my-git",
+            Some("Repositories."),
+            &[tool("git-log", "Shows the log."), tool("git_diff", "Compares.")],
+        ),
+        definitions::server("time", None, &[tool("now", "What time it is. More words.")]),
+    ])
+}
+
+fn names(catalog: &Catalog, filter: &Filter) -> Vec<String> {
+    catalog.list(filter).iter().map(|entry| format!("{}.{}", entry.package, entry.function)).collect()
+}
+
+#[test]
+fn filters_choose_by_server_and_by_text() {
+    let catalog = catalog();
+    assert_eq!(catalog.len(), 3);
+    assert_eq!(names(&catalog, &Filter::default()), ["my_git.git_diff", "my_git.git_log", "time.now"]);
+    for server in ["my-git", "my_git"] {
+        let filter = Filter { server: Some(server.to_owned()), text: None };
+        assert_eq!(names(&catalog, &filter), ["my_git.git_diff", "my_git.git_log"]);
+    }
+    let filter = Filter { server: None, text: Some("THE LOG".to_owned()) };
+    assert_eq!(names(&catalog, &filter), ["my_git.git_log"]);
+    let filter = Filter { server: Some("time".to_owned()), text: Some("log".to_owned()) };
+    assert_eq!(names(&catalog, &filter), Vec::<String>::new());
+}
+
+#[test]
+fn each_level_tells_more() {
+    let catalog = catalog();
+    let shown: Vec<String> = Level::ALL
+        .into_iter()
+        .map(|level| format!("━━━ {level}\n{}", catalog.show("my-git", "git-log", level).unwrap()))
+        .collect();
+    insta::assert_snapshot!(shown.join("\n"));
+    let full: Value = serde_json::from_str(&catalog.show("my_git", "git_log", Level::Full).unwrap()).unwrap();
+    assert_eq!(full["name"], "git-log");
+    assert_eq!(catalog.show("my_git", "nothing", Level::Name), None);
+    let python = catalog.show("my_git", "git_log", Level::Python).unwrap();
+    assert_eq!(catalog.tree().get("servers/my_git/git_log.py"), Some(python.as_str()));
+}
+
+#[test]
+fn levels_have_names() {
+    for level in Level::ALL {
+        assert_eq!(level.as_str().parse::<Level>().unwrap(), level);
+    }
+    assert_eq!(
+        "all".parse::<Level>().unwrap_err().to_string(),
+        "\"all\" is no level of detail: use name, summary, full, python or typescript"
+    );
+}
+
+#[test]
+fn a_mistyped_name_finds_its_like() {
+    let catalog = catalog();
+    assert_eq!(catalog.similar("my_git", "git_lag"), ["my_git.git_log"]);
+    assert_eq!(catalog.similar("tiem", "nwo"), Vec::<String>::new());
+    assert_eq!(catalog.similar("time", "no"), ["time.now"]);
+}

@@ -1,0 +1,104 @@
+//! What generated TypeScript may consist of.
+
+use oxc_allocator::Allocator;
+use oxc_ast::AstKind;
+use oxc_ast::ast::{Expression, Statement};
+use oxc_ast_visit::Visit;
+use oxc_parser::Parser;
+use oxc_span::SourceType;
+
+const ALLOWED: &[&str] = &[
+    "Program",
+    "ArrowFunctionExpression",
+    "BindingIdentifier",
+    "BooleanLiteral",
+    "CallExpression",
+    "ExportDeclaration",
+    "FormalParameter",
+    "FormalParameters",
+    "Function",
+    "FunctionBody",
+    "IdentifierName",
+    "IdentifierReference",
+    "ImportDeclaration",
+    "ImportSpecifier",
+    "NumericLiteral",
+    "ObjectExpression",
+    "ReturnStatement",
+    "StringLiteral",
+    "TSAnyKeyword",
+    "TSBooleanKeyword",
+    "TSImportType",
+    "TSIndexSignature",
+    "TSIndexSignatureName",
+    "TSInterfaceBody",
+    "TSInterfaceDeclaration",
+    "TSLiteralType",
+    "TSNullKeyword",
+    "TSNumberKeyword",
+    "TSPropertySignature",
+    "TSStringKeyword",
+    "TSTupleType",
+    "TSTypeAliasDeclaration",
+    "TSTypeAnnotation",
+    "TSTypeParameterInstantiation",
+    "TSTypeQuery",
+    "TSTypeReference",
+    "TSUnionType",
+    "UnaryExpression",
+    "VariableDeclaration",
+    "VariableDeclarator",
+];
+
+struct Look<'a> {
+    text: &'a str,
+}
+
+impl<'a> Visit<'a> for Look<'_> {
+    fn enter_node(&mut self, kind: AstKind<'a>) {
+        let name = format!("{:?}", kind.ty());
+        assert!(ALLOWED.contains(&name.as_str()), "{name} in {}", self.text);
+        if let AstKind::CallExpression(call) = kind {
+            let Expression::Identifier(name) = &call.callee else { panic!("a call of an expression in {}", self.text) };
+            assert_eq!(name.name.as_str(), "call", "{}", self.text);
+        }
+        if let AstKind::ImportDeclaration(import) = kind {
+            assert_eq!(import.source.value.as_str(), "coracle", "{}", self.text);
+        }
+        if let AstKind::ObjectExpression(object) = kind {
+            assert!(object.properties.is_empty(), "{}", self.text);
+        }
+    }
+}
+
+/// Fails for anything that the generator does not mean to write.
+pub(crate) fn check(path: &str, text: &str) {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, text, SourceType::ts()).parse();
+    assert!(parsed.diagnostics.is_empty() && !parsed.panicked, "{path}: {:?} in {text}", parsed.diagnostics);
+    Look { text }.visit_program(&parsed.program);
+    let kinds: Vec<&str> = parsed.program.body.iter().map(kind).collect();
+    if path.ends_with("/index.ts") {
+        let (first, rest) = kinds.split_first().unwrap();
+        assert!(*first == "import" && rest.iter().all(|kind| *kind == "export"), "{kinds:?} in {text}");
+        return;
+    }
+    let (last, rest) = kinds.split_last().unwrap();
+    let is_plain = *last == "function" && rest[0] == "import" && rest[1..].iter().all(|kind| *kind == "type");
+    assert!(is_plain, "{kinds:?} in {text}");
+}
+
+fn kind(statement: &Statement<'_>) -> &'static str {
+    use oxc_ast::ast::Declaration;
+
+    match statement {
+        Statement::ImportDeclaration(_) => "import",
+        Statement::ExportDeclaration(export) => match &export.declaration {
+            Declaration::FunctionDeclaration(_) => "function",
+            Declaration::TSInterfaceDeclaration(_) | Declaration::TSTypeAliasDeclaration(_) => "type",
+            Declaration::VariableDeclaration(_) => "export",
+            _ => "other",
+        },
+        _ => "other",
+    }
+}
