@@ -120,16 +120,14 @@ impl Attempt<'_> {
                 let uri = self.address(url).map_err(final_failure)?;
                 let client = http::client().map_err(|error| self.web_failure(&error))?;
                 let custom = http::headers(headers).map_err(|error| self.web_failure(&error))?;
-                let signed_in = !custom.contains_key(&AUTHORIZATION);
+                let has_own = custom.contains_key(&AUTHORIZATION);
                 let config = StreamableHttpClientTransportConfig::with_uri(uri.as_str())
                     .custom_headers(custom)
                     .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
                     .max_sse_event_size(MAX_MESSAGE);
                 let web = WebClient::new(client, Arc::clone(&desk));
-                let manager = match signed_in {
-                    true => self.sign_in(&uri).await.map_err(final_failure)?,
-                    false => None,
-                };
+                // Whoever configures a header of their own signs in by that.
+                let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
                 match manager {
                     Some(manager) => self.serve_http(AuthClient::new(web, manager), config, desk, lifecycle).await,
                     None => self.serve_http(web, config, desk, lifecycle).await,

@@ -153,7 +153,9 @@ impl Connection {
                 }
                 Err(error) => return Err(error),
             };
-            definitions.into_iter().for_each(|definition| intake.take(definition));
+            for definition in definitions {
+                intake.take(definition);
+            }
             let is_last = next.is_none() || next == cursor || intake.is_full();
             cursor = next;
             if is_last {

@@ -2,6 +2,7 @@
 
 use coracle_types::{Content, ToolResult};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 /// What bytes are when nobody says.
@@ -21,7 +22,7 @@ pub(crate) fn lenient_result(value: Value) -> Option<ToolResult> {
         return None;
     };
     let content = match members.remove("content") {
-        Some(Value::Array(parts)) => parts.into_iter().map(lenient_part).collect(),
+        Some(Value::Array(parts)) => parts.iter().map(lenient_part).collect(),
         None if members.contains_key("structuredContent") => Vec::new(),
         _ => return None,
     };
@@ -30,11 +31,8 @@ pub(crate) fn lenient_result(value: Value) -> Option<ToolResult> {
     Some(ToolResult { structured, content, is_error })
 }
 
-fn lenient_part(part: Value) -> Content {
-    match serde_json::from_value::<ContentBlock>(part.clone()) {
-        Ok(known) => block(known),
-        Err(_) => unknown(&part),
-    }
+fn lenient_part(part: &Value) -> Content {
+    ContentBlock::deserialize(part).map_or_else(|_| unknown(part), block)
 }
 
 /// A part of a kind that is not known: an address if it has one, else its text, else all of it as text.

@@ -198,14 +198,14 @@ impl WebClient {
         events
             .map(move |event| match event {
                 Ok(event) => Ok(event),
-                Err(BodyError::TooLarge(limit)) => match &id {
-                    Some(id) => Ok(Sse::default()
-                        .data(serde_json::to_string(&too_large(limit, Some(id.clone()))).unwrap_or_default())),
-                    None => {
-                        desk.fail(Fault::TooLarge(BodyError::TooLarge(limit).to_string()));
-                        Err(SseError::Body(Box::new(BodyError::TooLarge(limit))))
-                    }
-                },
+                Err(BodyError::TooLarge(limit)) if id.is_some() => {
+                    let answer = too_large(limit, id.clone());
+                    Ok(Sse::default().data(serde_json::to_string(&answer).unwrap_or_default()))
+                }
+                Err(error @ BodyError::TooLarge(_)) => {
+                    desk.fail(Fault::TooLarge(error.to_string()));
+                    Err(SseError::Body(Box::new(error)))
+                }
                 Err(error) => Err(SseError::Body(Box::new(error))),
             })
             .boxed()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection that nobody has used for so long is closed.
-pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// How [`Upstream`](crate::Upstream) behaves towards all servers.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 /// Pause after the first failed start; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// A connection that ends as soon as it is made is made again so often for one call.
 const ATTEMPTS: usize = 2;
 
@@ -85,13 +85,11 @@ impl Slot {
                 return Ok(Lease::new(connection));
             }
         }
-        match &self.state().phase {
-            Phase::Ready(connection) => Err(connection.ended()),
-            _ => {
-                let reason = "it ends as soon as it has started".to_owned();
-                Err(UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None })
-            }
+        if let Phase::Ready(connection) = &self.state().phase {
+            return Err(connection.ended());
         }
+        let reason = "it ends as soon as it has started".to_owned();
+        Err(UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None })
     }
 
     fn lease_or_start(self: &Arc<Self>) -> Result<Result<Lease, watch::Receiver<Outcome>>, UpstreamError> {

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
 /// A person has so long to sign in.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// A browser has so long to say what it wants.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest head of a request.

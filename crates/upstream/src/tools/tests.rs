@@ -4,7 +4,9 @@ use serde_json::json;
 fn taken(definitions: impl IntoIterator<Item = Value>) -> ToolList {
     let server = ServerName::new("some").unwrap();
     let mut intake = Intake::new(&server);
-    definitions.into_iter().for_each(|definition| intake.take(definition));
+    for definition in definitions {
+        intake.take(definition);
+    }
     intake.finish()
 }
 

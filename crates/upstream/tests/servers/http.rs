@@ -132,3 +132,20 @@ async fn event_streams_that_misbehave_give_clear_errors() {
     insta::assert_snapshot!(seen.join("\n"));
     upstream.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_call_that_fails_leaves_others_alone() {
+    let base = serve(everything()).await;
+    let upstream = upstream(vec![http("one", &format!("{base}/rogue/fails"))]);
+    upstream.tools(&user("ada"), &server("one")).await.unwrap();
+    let slow = tokio::spawn({
+        let upstream = upstream.clone();
+        async move { call(&upstream, "one", "act", json!({"slowly": true})).await }
+    });
+    tokio::task::yield_now().await;
+    let error = call(&upstream, "one", "act", json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "unavailable", "{error}");
+    assert!(!slow.is_finished());
+    assert_eq!(said(&slow.await.unwrap().unwrap()), "late");
+    upstream.shutdown().await;
+}

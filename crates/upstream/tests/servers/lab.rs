@@ -49,8 +49,8 @@ pub(crate) fn spec(name: &str, transport: Transport) -> ServerSpec {
         scope: Scope::User,
         description: None,
         category: None,
-        start_timeout: Duration::from_secs(60),
-        call_timeout: Duration::from_secs(60),
+        start_timeout: Duration::from_mins(1),
+        call_timeout: Duration::from_mins(1),
     }
 }
 

@@ -128,9 +128,7 @@ async fn every_revision_is_spoken() {
             version: Some("1".to_owned()),
             instructions: None,
         };
-        // What the environment holds counts as a secret, even if it is a date.
-        assert_eq!(ServerInfo { protocol: expected.protocol.clone(), ..info(&upstream) }, expected);
-        assert_eq!(info(&upstream).protocol, revision);
+        assert_eq!(info(&upstream), expected);
         upstream.shutdown().await;
     }
     let upstream = upstream(vec![rogue("one", &["modern"])]);

@@ -1,6 +1,7 @@
 //! Signing in by OAuth, against an authorization server that checks everything it is sent.
 
 use crate::lab::{call, said, server, user};
+use crate::secrets::Log;
 use crate::web::{echo_service, http, serve};
 use axum::extract::{Form, Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -143,6 +144,7 @@ async fn token(State(shared): State<Shared>, Form(asked): Form<Pairs>) -> Respon
 
 /// Does what a person with a browser does, after somebody else has tried to get in between.
 async fn browse(address: String) {
+    install_provider();
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     let answer = client.get(&address).send().await.unwrap();
     assert_eq!(answer.status(), 303, "{}", answer.text().await.unwrap());
@@ -151,6 +153,12 @@ async fn browse(address: String) {
     let forged = format!("http://127.0.0.1:{port}/callback?code=stolen&state=guessed");
     assert_eq!(client.get(forged).send().await.unwrap().status(), 404);
     assert_eq!(client.get(back).send().await.unwrap().status(), 200);
+}
+
+/// The tests' own client needs what `Upstream` installs for its own.
+fn install_provider() {
+    // Another test may have been faster.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn connect(url: &str, tokens: &Arc<MemoryTokens>) -> Upstream {
@@ -165,6 +173,7 @@ async fn log_in(upstream: &Upstream) -> Result<(), coracle_upstream::UpstreamErr
 
 #[tokio::test]
 async fn a_sign_in_is_kept_refreshed_and_belongs_to_one_user() {
+    let (log, _guard) = Log::start();
     let (shared, base) = start().await;
     let tokens = Arc::new(MemoryTokens::default());
     let upstream = connect(&format!("{base}/mcp"), &tokens);
@@ -209,6 +218,13 @@ async fn a_sign_in_is_kept_refreshed_and_belongs_to_one_user() {
     assert_eq!(tokens.load(&ada, &server("one")).await.unwrap(), None);
     assert_eq!(call(&upstream, "one", "echo", json!({})).await.unwrap_err().code(), "unauthorized");
     upstream.shutdown().await;
+
+    let logged = log.text();
+    assert!(logged.contains("rmcp::transport::auth"), "the log is looked at");
+    for secret in ["access-1", "refresh-1", "access-2", "refresh-2"] {
+        let line = logged.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "{secret}");
+    }
 }
 
 #[tokio::test]
@@ -231,6 +247,7 @@ async fn a_program_has_no_sign_in() {
 #[tokio::test]
 async fn the_authorization_server_of_these_tests_does_check_the_proof() {
     let (shared, base) = start().await;
+    install_provider();
     let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
     for (proof, status) in [("something-else-that-is-long-enough-to-be-a-verifier", 400), (verifier.secret(), 200)] {
         let known = [challenge.as_str(), "c", "r"].map(str::to_owned);

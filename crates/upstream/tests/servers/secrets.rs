@@ -7,13 +7,27 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use tracing::Level;
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
 
 const CANARY: &str = "canary-7f3a9b2c";
 
-/// Collects everything that is logged.
+/// Collects everything that this thread logs.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn start() -> (Self, DefaultGuard) {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt().with_max_level(Level::TRACE).with_writer(log.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -57,9 +71,7 @@ fn canaries() -> Upstream {
 
 #[tokio::test]
 async fn errors_logs_and_debug_texts_have_no_secrets() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    let guard = tracing::subscriber::set_default(subscriber);
+    let (log, guard) = Log::start();
     let upstream = canaries();
     let mut texts = vec![format!("{upstream:?}")];
     for name in ["die-start", "argument", "http", "sse", "nonsense"] {
@@ -74,7 +86,7 @@ async fn errors_logs_and_debug_texts_have_no_secrets() {
     upstream.tools(&user("ada"), &server("env")).await.unwrap();
     upstream.shutdown().await;
     drop(guard);
-    let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    let logged = log.text();
     assert!(logged.contains("a server could not be started"), "the log is looked at: {logged}");
     texts.push(logged);
     for text in &texts {

@@ -103,6 +103,10 @@ async fn rogue(Path(mode): Path<String>, headers: HeaderMap, body: Bytes) -> Res
         }
         ("huge-json", "tools/call") => huge("application/json", ""),
         ("huge-events", "tools/call") => huge("text/event-stream", "data: "),
+        ("fails", "tools/call") if message["params"]["arguments"]["slowly"] == true => {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            answer(json!({"content": [{"type": "text", "text": "late"}]}))
+        }
         ("fails", "tools/call") => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         ("unknown", "tools/call") => answer(json!({"content": [{"type": "hologram", "light": 1}]})),
         _ if message["id"].is_null() => StatusCode::ACCEPTED.into_response(),
