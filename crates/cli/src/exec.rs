@@ -28,7 +28,7 @@ pub(crate) struct ExecArguments {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// What the code is written in: python or bash. Without it, by the file's ending, else python.
+    /// What the code is written in: python, bash or typescript. Without it, by the file's ending, else python.
     #[arg(long, short = 'l', value_name = "LANGUAGE", value_parser = Language::from_str)]
     lang: Option<Language>,
 
@@ -121,6 +121,7 @@ async fn execute(arguments: ExecArguments, code: String, launcher: ForkedLaunche
 fn language(arguments: &ExecArguments) -> Language {
     let by_ending = || match arguments.file.as_deref()?.extension()?.to_str()? {
         "sh" | "bash" => Some(Language::Bash),
+        "ts" | "mts" | "js" | "mjs" => Some(Language::TypeScript),
         _ => None,
     };
     arguments.lang.or_else(by_ending).unwrap_or_default()

@@ -4,6 +4,14 @@
 //! `agent.py` (what a sandbox does once it is sealed). Invariant: standard library only, and nothing in here is trusted
 //! by the host once foreign code has run beside it.
 
+mod entry;
+mod media;
+mod tool;
+mod typescript;
+
+pub use entry::{PROGRAM, PROGRAM_FOLDER, PROGRAM_NAME, TOOL, guest_main};
+pub use typescript::{TYPESCRIPT_ARGUMENT, typescript_main};
+
 include!(concat!(env!("OUT_DIR"), "/files.rs"));
 
 /// The name of the package.

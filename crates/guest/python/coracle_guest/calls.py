@@ -15,7 +15,7 @@ from coracle_guest import channel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 PROTOCOL_STATUS = 70
 """The exit status after a frame that makes no sense (EX_SOFTWARE)."""
@@ -47,24 +47,39 @@ class _Waiter:
             self._closed.release()
 
 
+class _Relay:
+    """Stands for a caller outside this process: whoever reads its reply hands it to `deliver`.
+
+    Without a frame, `deliver` is told that nobody reads the channel at the moment.
+    """
+
+    def __init__(self, number: int, deliver: Callable[[int, dict[str, Any] | None], None]) -> None:
+        self.frame: dict[str, Any] | None = None
+        self._number = number
+        self._deliver = deliver
+
+    def wake(self) -> None:
+        self._deliver(self._number, self.frame)
+
+
 class Link:
     """The guest's end of the channel, shared by all threads of this process, and by no other process."""
 
     def __init__(self, fd: int) -> None:
-        self._fd = fd
+        self.fd = fd
         self._owner = os.getpid()
         self._guard = allocate_lock()
         self._sending = allocate_lock()
         self._reading = False
         self._last_call = 0
-        self._callers: dict[int, _Waiter] = {}
+        self._callers: dict[int, _Waiter | _Relay] = {}
         self._agent: _Waiter | None = None
         self._requests: list[dict[str, Any]] = []
 
     def send(self, frame: dict[str, Any]) -> None:
         """Send one frame whole, whatever other threads send."""
         with self._sending:
-            channel.send(self._fd, frame)
+            channel.send(self.fd, frame)
 
     def next_request(self) -> dict[str, Any]:
         """The next frame that is not a reply. Ends the process at the end of the stream."""
@@ -95,6 +110,40 @@ class Link:
         error = reply["error"]
         raise CallError(str(error["code"]), str(error["message"]), bool(error.get("retryable")))
 
+    def forward(self, method: str, params: dict[str, Any], deliver: Callable[[int, dict[str, Any] | None], None]) -> int:
+        """Ask the host for a child process: the number under which `deliver` is given the reply."""
+        with self._guard:
+            self._last_call += 1
+            number = self._last_call
+            self._callers[number] = _Relay(number, deliver)
+        try:
+            self.send({"type": "call", "id": number, "method": method, "params": params})
+        except BaseException:
+            self.abandon(number)
+            raise
+        return number
+
+    def abandon(self, number: int) -> None:
+        """Wait no longer for the reply to a forwarded call."""
+        with self._guard:
+            self._callers.pop(number, None)
+
+    def take_one(self) -> bool:
+        """Read one frame if there is one, and hand it to its owner; false if another thread is reading."""
+        import select
+
+        with self._guard:
+            if self._reading:
+                return False
+            self._reading = True
+        try:
+            if select.select([self.fd], [], [], 0)[0]:
+                self._deliver(self._read())
+        finally:
+            self._reading = False
+            self._leave(None)
+        return True
+
     def _wait(self, waiter: _Waiter) -> dict[str, Any]:
         try:
             while True:
@@ -114,10 +163,10 @@ class Link:
         finally:
             self._leave(waiter)
 
-    def _leave(self, leaver: _Waiter) -> None:
+    def _leave(self, leaver: _Waiter | None) -> None:
         """Let somebody else read, now that `leaver` does not wait any more."""
         with self._guard:
-            if self._agent is leaver:
+            if leaver is not None and self._agent is leaver:
                 self._agent = None
             if self._reading:
                 return
@@ -128,7 +177,7 @@ class Link:
 
     def _read(self) -> dict[str, Any]:
         try:
-            frame = channel.receive(self._fd)
+            frame = channel.receive(self.fd)
         except channel.ProtocolError:
             os._exit(PROTOCOL_STATUS)
         except OSError as error:
