@@ -109,7 +109,7 @@ fn reject(source: &str, diagnostics: &[OxcDiagnostic]) -> Result<(), Rejected> {
     if let Some(help) = &worst.help {
         let _ = write!(message, " ({help})");
     }
-    let label = worst.labels.iter().find(|label| label.primary()).or_else(|| worst.labels.first());
+    let label = worst.labels.iter().find(|label| label.primary()).or_else(|| worst.labels.last());
     let place = label.map(|label| Place::of_offset(source, label.offset() as usize));
     Err(Rejected { message, place })
 }
