@@ -197,6 +197,11 @@ fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
 const NOT_HERE: &str =
     "the code sees its own workspace and not this folder: --workspace . makes this folder the workspace";
 
+/// As Python says it, or TypeScript.
+fn is_missing_file(error: &str) -> bool {
+    error.starts_with("FileNotFoundError") || error.ends_with("(os error 2)")
+}
+
 /// What streaming did not show: the value, the failure, where the rest is.
 fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
     if let Some(result) = &execution.result {
@@ -216,7 +221,7 @@ fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
         }
         if let Some(hint) = &failure.hint {
             eprintln!("hint: {hint}");
-        } else if own_workspace && failure.error.starts_with("FileNotFoundError") {
+        } else if own_workspace && is_missing_file(&failure.error) {
             eprintln!("hint: {NOT_HERE}");
         }
     }

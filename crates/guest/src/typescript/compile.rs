@@ -14,9 +14,10 @@ use oxc_ast::builder::AstBuilder;
 use oxc_codegen::{Codegen, CodegenOptions, CommentOptions};
 use oxc_diagnostics::{OxcDiagnostic, Severity};
 use oxc_parser::Parser;
-use oxc_semantic::{Scoping, SemanticBuilder};
+use oxc_semantic::{Scoping, Semantic, SemanticBuilder};
 use oxc_span::{GetSpan, SourceType, Span};
 use oxc_transformer::{TransformOptions, Transformer};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -49,10 +50,13 @@ const MAX_NESTING: usize = 1500;
 pub(super) fn program(source: &str) -> Result<Compiled, Rejected> {
     check_nesting(source)?;
     let allocator = Allocator::default();
-    let (mut program, scoping) = parse(&allocator, source, SourceType::ts().with_module(true))?;
-    check_constants(source, &scoping)?;
-    strip(&allocator, source, &mut program, scoping)?;
-    let imports = to_global_scope(&allocator, source, &mut program)?;
+    let Parsed { mut program, scoping, uses, written } = parse(&allocator, source)?;
+    if let Some((name, span)) = written {
+        let message = format!("cannot assign to \"{name}\": it is a constant");
+        return Err(Rejected { message, place: Some(Place::of_offset(source, span.start as usize)) });
+    }
+    strip(&allocator, source, &mut program, scoping, Unused::Kept)?;
+    let imports = to_global_scope(&allocator, source, &mut program, uses)?;
     let has_value = matches!(program.body.last(), Some(Statement::ExpressionStatement(_)))
         || (program.body.is_empty() && !program.directives.is_empty());
     let (code, positions) = generate(&program);
@@ -63,8 +67,8 @@ pub(super) fn program(source: &str) -> Result<Compiled, Rejected> {
 pub(super) fn module(source: &str) -> Result<(String, Positions), Rejected> {
     check_nesting(source)?;
     let allocator = Allocator::default();
-    let (mut program, scoping) = parse(&allocator, source, SourceType::ts().with_module(true))?;
-    strip(&allocator, source, &mut program, scoping)?;
+    let Parsed { mut program, scoping, .. } = parse(&allocator, source)?;
+    strip(&allocator, source, &mut program, scoping, Unused::Dropped)?;
     Ok(generate(&program))
 }
 
@@ -85,20 +89,74 @@ fn check_nesting(source: &str) -> Result<(), Rejected> {
     Ok(())
 }
 
-fn parse<'a>(allocator: &'a Allocator, source: &'a str, kind: SourceType) -> Result<(Program<'a>, Scoping), Rejected> {
-    let parsed = Parser::new(allocator, source, kind).parse();
+/// What is imported and not used in a program may be used by the next of its session; in a module it is a type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unused {
+    Kept,
+    Dropped,
+}
+
+/// What a name that is imported is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Value,
+    TypeOnly,
+    Nothing,
+}
+
+struct Parsed<'a> {
+    program: Program<'a>,
+    scoping: Scoping,
+    uses: HashMap<String, Use>,
+    /// A constant of the top level that is assigned to. As a `var`, nothing would stop that.
+    written: Option<(String, Span)>,
+}
+
+fn parse<'a>(allocator: &'a Allocator, source: &'a str) -> Result<Parsed<'a>, Rejected> {
+    let parsed = Parser::new(allocator, source, SourceType::ts().with_module(true)).parse();
     reject(source, &parsed.diagnostics)?;
     if parsed.panicked {
         return Err(Rejected { message: "this cannot be read as TypeScript".to_owned(), place: None });
     }
     let built = SemanticBuilder::new()
         .with_check_syntax_error(true)
+        .with_build_nodes(true)
         .with_excess_capacity(2.0)
         .with_enum_eval(true)
         .build(&parsed.program);
     reject(source, &built.diagnostics)?;
+    let (uses, written) = (uses(&built.semantic), written(&built.semantic));
     let scoping = built.semantic.into_scoping();
-    Ok((parsed.program, scoping))
+    Ok(Parsed { program: parsed.program, scoping, uses, written })
+}
+
+fn uses(semantic: &Semantic<'_>) -> HashMap<String, Use> {
+    let scoping = semantic.scoping();
+    let imported = scoping.symbol_ids().filter(|symbol| scoping.symbol_flags(*symbol).is_import());
+    imported
+        .map(|symbol| {
+            let used = if scoping.symbol_is_unused(symbol) {
+                Use::Nothing
+            } else if scoping.get_resolved_references(symbol).all(|reference| reference.is_type()) {
+                Use::TypeOnly
+            } else {
+                Use::Value
+            };
+            (scoping.symbol_name(symbol).to_owned(), used)
+        })
+        .collect()
+}
+
+fn written(semantic: &Semantic<'_>) -> Option<(String, Span)> {
+    let scoping = semantic.scoping();
+    let root = scoping.root_scope_id();
+    let constants = scoping
+        .symbol_ids()
+        .filter(|symbol| scoping.symbol_scope_id(*symbol) == root && scoping.symbol_flags(*symbol).is_const_variable());
+    constants.into_iter().find_map(|symbol| {
+        let write = scoping.get_resolved_references(symbol).find(|reference| reference.is_write())?;
+        Some((scoping.symbol_name(symbol).to_owned(), semantic.nodes().kind(write.node_id()).span()))
+    })
 }
 
 fn reject(source: &str, diagnostics: &[OxcDiagnostic]) -> Result<(), Rejected> {
@@ -114,29 +172,15 @@ fn reject(source: &str, diagnostics: &[OxcDiagnostic]) -> Result<(), Rejected> {
     Err(Rejected { message, place })
 }
 
-/// What TypeScript says of an assignment to a constant; as a `var`, nothing would.
-fn check_constants(source: &str, scoping: &Scoping) -> Result<(), Rejected> {
-    let root = scoping.root_scope_id();
-    for symbol in scoping.symbol_ids() {
-        if scoping.symbol_scope_id(symbol) == root
-            && scoping.symbol_flags(symbol).is_const_variable()
-            && scoping.get_resolved_references(symbol).any(oxc_semantic::Reference::is_write)
-        {
-            let message = format!("cannot assign to \"{}\": it is a constant", scoping.symbol_name(symbol));
-            let place = Some(Place::of_offset(source, scoping.symbol_span(symbol).start as usize));
-            return Err(Rejected { message, place });
-        }
-    }
-    Ok(())
-}
-
 fn strip<'a>(
     allocator: &'a Allocator,
     source: &str,
     program: &mut Program<'a>,
     scoping: Scoping,
+    unused: Unused,
 ) -> Result<(), Rejected> {
-    let options = TransformOptions::default();
+    let mut options = TransformOptions::default();
+    options.typescript.only_remove_type_imports = unused == Unused::Kept;
     let done = Transformer::new(allocator, Path::new("code.ts"), &options).build_with_scoping(scoping, program);
     reject(source, &done.diagnostics)
 }
@@ -160,9 +204,10 @@ fn to_global_scope<'a>(
     allocator: &'a Allocator,
     source: &str,
     program: &mut Program<'a>,
+    uses: HashMap<String, Use>,
 ) -> Result<Option<String>, Rejected> {
     let builder = AstBuilder::new(allocator);
-    let mut imports = Imports::default();
+    let mut imports = Imports { uses, ..Imports::default() };
     let mut body = ArenaVec::with_capacity_in(program.body.len(), &allocator);
     for statement in program.body.take_in(&allocator) {
         match statement {
@@ -256,9 +301,11 @@ fn default_export<'a>(
 /// The imports of a program, as a module in which each stands on its own line of the source.
 #[derive(Debug, Default)]
 struct Imports {
+    uses: HashMap<String, Use>,
     text: String,
     lines: usize,
-    locals: Vec<String>,
+    /// What is put into the global scope, as statements.
+    handed_on: String,
 }
 
 impl Imports {
@@ -273,9 +320,21 @@ impl Imports {
             let _ = write!(self.text, "import {from};");
             return;
         };
+        if specifiers.is_empty() {
+            let _ = write!(self.text, "import {from};");
+        }
         for specifier in specifiers {
             let local = specifier.local().name.as_str();
+            let used = self.uses.get(local).copied().unwrap_or(Use::Value);
             let what = match specifier {
+                _ if used == Use::TypeOnly => continue,
+                // It may be a type, which no module exports when it runs: then nothing is missing.
+                ImportDeclarationSpecifier::ImportSpecifier(named) if used == Use::Nothing => {
+                    let name = quoted(named.imported.name().as_str());
+                    let _ = write!(self.text, "import * as {local} from {from};");
+                    let _ = write!(self.handed_on, "if ({name} in {local}) globalThis.{local} = {local}[{name}];");
+                    continue;
+                }
                 ImportDeclarationSpecifier::ImportSpecifier(named) => {
                     format!("{{ {} as {local} }}", quoted(named.imported.name().as_str()))
                 }
@@ -283,10 +342,7 @@ impl Imports {
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(_) => format!("* as {local}"),
             };
             let _ = write!(self.text, "import {what} from {from};");
-            self.locals.push(local.to_owned());
-        }
-        if specifiers.is_empty() {
-            let _ = write!(self.text, "import {from};");
+            let _ = write!(self.handed_on, "globalThis.{local} = {local};");
         }
     }
 
@@ -294,9 +350,7 @@ impl Imports {
         if self.text.is_empty() {
             return None;
         }
-        for local in self.locals {
-            let _ = write!(self.text, "globalThis.{local} = {local};");
-        }
+        self.text.push_str(&self.handed_on);
         Some(self.text)
     }
 }
