@@ -48,7 +48,8 @@ impl HostCalls for Tools {
 impl Tools {
     async fn answer(&self, params: &Map<String, Value>) -> Result<Value, HostCallError> {
         let arguments = params["arguments"].clone();
-        let fail = |retryable| HostCallError { code: "upstream".to_owned(), message: "it said no".to_owned(), retryable };
+        let fail =
+            |retryable| HostCallError { code: "upstream".to_owned(), message: "it said no".to_owned(), retryable };
         match params["tool"].as_str().unwrap_or_default() {
             "echo" => Ok(json!({"value": {"server": params["server"], "arguments": arguments}, "media": []})),
             "text" => Ok(json!({"value": "two\nlines", "media": []})),
@@ -63,7 +64,11 @@ impl Tools {
             })),
             "fail" => Err(fail(false)),
             "busy" => Err(fail(true)),
-            _ => Err(HostCallError { code: "unknown_tool".to_owned(), message: "no such tool".to_owned(), retryable: false }),
+            _ => Err(HostCallError {
+                code: "unknown_tool".to_owned(),
+                message: "no such tool".to_owned(),
+                retryable: false,
+            }),
         }
     }
 }
@@ -79,12 +84,17 @@ impl Bench {
         let lab = Lab::new(Limits { wall_ms: 30_000, ..Limits::default() }, 1, Duration::from_mins(10));
         assert_eq!(error_code(&lab.python("1").await), None);
         let cache = lab.home.path().join("cache");
-        let guest = fs::read_dir(cache).unwrap().flatten().find(|it| it.file_name().to_string_lossy().starts_with("guest-"));
+        let guest =
+            fs::read_dir(cache).unwrap().flatten().find(|it| it.file_name().to_string_lossy().starts_with("guest-"));
         let folder = guest.unwrap().path().join("servers/demo");
         fs::create_dir_all(&folder).unwrap();
         let echo = "import { call } from \"coracle\";\nexport interface Arguments { owner: string; labels?: string[] }\nexport async function echo(args: Arguments): Promise<any> { return call(\"demo\", \"echo\", args) }\n";
         fs::write(folder.join("echo.ts"), echo).unwrap();
-        fs::write(folder.join("index.ts"), "export { echo } from \"./echo.ts\";\nexport * as more from \"servers/demo/more\";\n").unwrap();
+        fs::write(
+            folder.join("index.ts"),
+            "export { echo } from \"./echo.ts\";\nexport * as more from \"servers/demo/more\";\n",
+        )
+        .unwrap();
         let more = "import { call, ToolError } from \"coracle\";\nexport const any = (tool: string, args: object = {}) => call(\"demo\", tool, args);\nexport { ToolError };\n";
         fs::write(folder.join("more.ts"), more).unwrap();
         let tool = |name: &str, properties: Value| {
@@ -162,7 +172,10 @@ async fn media_come_as_files() {
     let printed = bench.bash("tool demo picture; stat -c %s /tmp/media/1.png").await;
     let (value, size) = printed.trim_end().split_once('\n').unwrap();
     assert_eq!(size, "4");
-    assert_eq!(serde_json::from_str::<Value>(value).unwrap()[1], json!({"path": "/tmp/media/1.png", "mime": "image/png", "uri": "file:///a.png"}));
+    assert_eq!(
+        serde_json::from_str::<Value>(value).unwrap()[1],
+        json!({"path": "/tmp/media/1.png", "mime": "image/png", "uri": "file:///a.png"})
+    );
     bench.lab.close().await;
 }
 
@@ -206,16 +219,31 @@ async fn tool_is_a_command_like_any_other() {
         ("tool", "demo\n"),
         ("tool demo | head -2", "echo     Does echo.\ntext     Does text.\n"),
         ("tool demo text", "two\nlines\n"),
-        ("tool demo echo --owner 5 --labels a --labels b --limit 3", "{\"arguments\":{\"labels\":[\"a\",\"b\"],\"limit\":3,\"owner\":\"5\"},\"server\":\"demo\"}\n"),
-        ("echo '{\"owner\": \"in\"}' | tool demo echo - --limit=1", "{\"arguments\":{\"limit\":1,\"owner\":\"in\"},\"server\":\"demo\"}\n"),
+        (
+            "tool demo echo --owner 5 --labels a --labels b --limit 3",
+            "{\"arguments\":{\"labels\":[\"a\",\"b\"],\"limit\":3,\"owner\":\"5\"},\"server\":\"demo\"}\n",
+        ),
+        (
+            "echo '{\"owner\": \"in\"}' | tool demo echo - --limit=1",
+            "{\"arguments\":{\"limit\":1,\"owner\":\"in\"},\"server\":\"demo\"}\n",
+        ),
         ("tool demo fail 2>&1; echo $?", "tool: demo.fail: it said no (upstream)\n1\n"),
         ("tool demo busy 2>&1; echo $?", "tool: demo.busy: it said no (upstream)\n75\n"),
         ("tool demo ecko 2>&1; echo $?", "tool: demo has no tool \"ecko\"\nhint: did you mean echo?\n2\n"),
-        ("tool demo echo --ownr 1 2>&1; echo $?", "tool: demo.echo: there is no parameter --ownr\nhint: did you mean --owner?\n2\n"),
+        (
+            "tool demo echo --ownr 1 2>&1; echo $?",
+            "tool: demo.echo: there is no parameter --ownr\nhint: did you mean --owner?\n2\n",
+        ),
         ("x=$(tool demo echo --owner sub); echo \"$x\" | grep -c sub", "1\n"),
         ("cd /tmp; env -i PATH=/usr/bin CORACLE_DOOR=$CORACLE_DOOR /coracle/bin/tool demo text", "two\nlines\n"),
-        ("env -u CORACLE_DOOR tool demo text 2>&1; echo $?", "tool: there is no way to the host from here: `tool` is for bash runs\n1\n"),
-        ("python3 -c 'import subprocess; print(subprocess.run([\"tool\", \"demo\", \"text\"], capture_output=True).stdout)'", "b'two\\nlines\\n'\n"),
+        (
+            "env -u CORACLE_DOOR tool demo text 2>&1; echo $?",
+            "tool: there is no way to the host from here: `tool` is for bash runs\n1\n",
+        ),
+        (
+            "python3 -c 'import subprocess; print(subprocess.run([\"tool\", \"demo\", \"text\"], capture_output=True).stdout)'",
+            "b'two\\nlines\\n'\n",
+        ),
         ("tool demo large --bytes 300000 | head -c 1", "x"),
         ("tool demo sleep --ms 60000 & sleep 0.3; kill $!; wait $! 2>/dev/null; tool demo text | head -1", "two\n"),
     ];
@@ -242,7 +270,10 @@ async fn who_waits_when_the_run_ends_is_sent_away() {
     let execution = bench.lab.execute(session(Bash, wait)).await;
     assert_eq!(execution.stdout, "tool: demo.sleep: the run is over (cancelled)\nstatus 1\n");
     // The channel is as it was, for every language.
-    let execution = bench.lab.execute(session(TypeScript, "import { echo } from 'servers/demo'; (await echo({ owner: 'o' })).server")).await;
+    let execution = bench
+        .lab
+        .execute(session(TypeScript, "import { echo } from 'servers/demo'; (await echo({ owner: 'o' })).server"))
+        .await;
     assert_eq!(execution.result, Some(json!("demo")), "{execution:?}");
     let python = "from coracle_guest import calls\ncalls.call('tool', {'server': 'demo', 'tool': 'text', 'arguments': {}})['value']";
     let execution = bench.lab.execute(session(Python, python)).await;

@@ -183,11 +183,17 @@ fn errors_are_told_in_the_users_own_lines() {
         format!("{}\n{}\n{}\nhint: {}", part("error_code"), part("error"), part("traceback"), part("hint"))
     };
     let cases = [
-        ("thrown", "interface A { b: string }\n\nfunction f(a: A): number {\n  return (a as any).c.d;\n}\nf({ b: '' });"),
+        (
+            "thrown",
+            "interface A { b: string }\n\nfunction f(a: A): number {\n  return (a as any).c.d;\n}\nf({ b: '' });",
+        ),
         ("syntax", "const a: number = 1;\nconst b = (a;"),
         ("type_syntax", "let x: = 5"),
         ("constant", "const a = 1;\na = 2;"),
-        ("async", "const wait = async (ms: number) => {\n  await null;\n  throw new RangeError(`no ${ms}`, { cause: new Error('deep') });\n};\nawait wait(1);"),
+        (
+            "async",
+            "const wait = async (ms: number) => {\n  await null;\n  throw new RangeError(`no ${ms}`, { cause: new Error('deep') });\n};\nawait wait(1);",
+        ),
         ("timer", "setTimeout(() => {\n  throw new Error('late');\n}, 1);"),
         ("rejected", "Promise.reject(new Error('unheard'));\n5"),
         ("never", "await new Promise(() => {});"),
@@ -206,7 +212,10 @@ fn modules_come_from_the_workspace_and_from_nowhere_else() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let files = [
-            ("lib/math.ts", "import { base } from './base.js';\nexport type N = number;\nexport const twice = (n: N): N => base + n * 2;\nexport default class Box<T> { constructor(readonly value: T) {} }"),
+            (
+                "lib/math.ts",
+                "import { base } from './base.js';\nexport type N = number;\nexport const twice = (n: N): N => base + n * 2;\nexport default class Box<T> { constructor(readonly value: T) {} }",
+            ),
             ("lib/base.ts", "export const base: number = await Promise.resolve(100);"),
             ("data.json", "{\"a\": [1, 2]}"),
             ("plain.mjs", "export const plain = 'js';"),
@@ -284,7 +293,10 @@ async fn a_session_keeps_what_was_declared() {
     };
     let first = "let count = 1; const names = ['a']; class Box { v = 7 } function add(n: number) { count += n; return count }\nimport { call } from 'coracle';\nresult = 1";
     assert_eq!(say(first).await, (Some(json!(1)), false));
-    assert_eq!(say("count++; names.push('b'); [add(2), count, names, new Box().v, typeof call]").await.0, Some(json!([4, 4, ["a", "b"], 7, "function"])));
+    assert_eq!(
+        say("count++; names.push('b'); [add(2), count, names, new Box().v, typeof call]").await.0,
+        Some(json!([4, 4, ["a", "b"], 7, "function"]))
+    );
     // The same again is no redeclaration, and a result of an earlier run is not this one's.
     assert_eq!(say(first).await.0, Some(json!(1)));
     assert_eq!(say("const other = 2").await.0, None);
@@ -294,7 +306,8 @@ async fn a_session_keeps_what_was_declared() {
     assert_eq!((error_code(&failed), failed.session_restarted), (Some(ErrorCode::Exception), false));
     assert_eq!(say("kept").await, (Some(json!(5)), false));
     // What a failed run has begun does not go on.
-    let failed = lab.execute(lab.in_session("a", TypeScript, "setInterval(() => console.log('ghost'), 1); throw 1")).await;
+    let failed =
+        lab.execute(lab.in_session("a", TypeScript, "setInterval(() => console.log('ghost'), 1); throw 1")).await;
     assert_eq!(error_code(&failed), Some(ErrorCode::Exception));
     let next = lab.execute(lab.in_session("a", TypeScript, "await new Promise((r) => setTimeout(r, 30)); 1")).await;
     assert_eq!((next.stdout.as_str(), next.result), ("", Some(json!(1))));
@@ -316,7 +329,9 @@ async fn variables_that_come_with_the_code_are_globals() {
         request.vars = serde_json::from_value(vars).unwrap();
         request
     };
-    let execution = lab.execute(with("[n + 1, list.length, who.name]", json!({"n": 1, "list": [1, 2], "who": {"name": "ada"}}))).await;
+    let execution = lab
+        .execute(with("[n + 1, list.length, who.name]", json!({"n": 1, "list": [1, 2], "who": {"name": "ada"}})))
+        .await;
     assert_eq!(execution.result, Some(json!([2, 2, "ada"])), "{execution:?}");
     for name in ["a-b", "class", "", "1x", "globalThis"] {
         let execution = lab.execute(with("1", json!({ name: 1 }))).await;

@@ -18,6 +18,7 @@ mod timers;
 mod wire;
 
 use std::process::ExitCode;
+use std::thread::JoinHandle;
 
 /// The argument by which the program knows that it is to run TypeScript.
 pub const TYPESCRIPT_ARGUMENT: &str = "__typescript";
@@ -38,7 +39,7 @@ pub fn typescript_main() -> ExitCode {
         eprintln!("hint: use `coracle exec --lang typescript`");
         return ExitCode::from(NOT_CONFINED);
     }
-    let served = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(session::serve).map(|thread| thread.join());
+    let served = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(session::serve).map(JoinHandle::join);
     match served {
         Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
         Ok(Ok(Err(error))) => {

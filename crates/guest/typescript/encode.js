@@ -128,13 +128,14 @@
       } };
     }
     if (value instanceof p.Error) return { __proto__: null, text: quote(cap(shared.errorText(value), TEXT_CHARS)) };
-    if (is(p.regexSource, value) && value instanceof RegExp) return { __proto__: null, text: quote(p.regexSource(value)) };
+    if (is(p.regexSource, value) && value instanceof p.RegExp) return { __proto__: null, text: quote(p.regexSource(value)) };
     if (is(p.numberValue, value)) return expand(p.numberValue(value));
     if (is(p.stringValue, value)) return expand(p.stringValue(value));
     if (is(p.booleanValue, value)) return expand(p.booleanValue(value));
     if (value instanceof p.Promise) return { __proto__: null, text: quote("<a promise: await it>") };
     const convert = value.toJSON;
-    if (typeof convert === "function") {
+    // What every object has is not meant for this one.
+    if (typeof convert === "function" && convert !== p.objectPrototype.toJSON) {
       const converted = p.apply(convert, value, [""]);
       if (converted !== value && (typeof converted !== "object" || converted === null)) return expand(converted);
       if (converted !== value) return expandObject(converted);

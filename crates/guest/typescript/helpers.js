@@ -205,7 +205,7 @@
       return copy;
     };
     if (shared.is(p.getTime, value)) return keep(new p.Date(p.getTime(value)));
-    if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
+    if (value instanceof p.RegExp) return keep(new p.RegExp(value.source, value.flags));
     if (shared.is(p.byteLength, value)) return keep(value.slice(0));
     if (p.isView(value) && shared.is(p.viewLength, value)) return keep(value.slice());
     if (shared.is(p.mapSize, value)) {

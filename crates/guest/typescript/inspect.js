@@ -112,7 +112,7 @@
       more(pieces, p.setSize(value));
       return wrap(`Set(${p.setSize(value)}) {`, pieces, "}", indent);
     }
-    if (value instanceof RegExp) return p.regexSource(value);
+    if (value instanceof p.RegExp) return p.regexSource(value);
     if (value instanceof p.Promise) return "Promise {}";
     if (is(p.byteLength, value)) return `ArrayBuffer { byteLength: ${p.byteLength(value)} }`;
     const name = nameOf(value);

@@ -102,7 +102,8 @@ async fn examine_booted(
     let bash = tried.engine.execute(tried.request(Language::Bash, "echo \"$BASH_VERSION\"")).await;
     let typescript = tried.engine.execute(tried.request(Language::TypeScript, "const n: number = 6; n * 7")).await;
 
-    let mut checks = vec![checks::python(report, &probe), checks::bash(&bash, machine), checks::typescript(&typescript)];
+    let mut checks =
+        vec![checks::python(report, &probe), checks::bash(&bash, machine), checks::typescript(&typescript)];
     checks.extend(checks::isolation(&probe, outside.as_ref(), report, machine));
     let hit = memory.failure.as_ref().map(|failure| failure.error_code) == Some(ErrorCode::Memory);
     checks.push(checks::memory(hit && control.success, enforced.as_ref(), report, machine));

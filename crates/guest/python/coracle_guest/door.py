@@ -64,11 +64,6 @@ class Door:
         self._folder = folder
         self._poll.register(self._bell, select.POLLIN)
 
-    def connect(self, connection: Connection) -> None:
-        """Let the process at the other end of a socket in."""
-        self._child = connection
-        self._watch_child()
-
     def wait(self, pid: int) -> int:
         """Serve until this child ends: its exit status, or minus the signal."""
         ended = os.pidfd_open(pid)
@@ -81,10 +76,10 @@ class Door:
             self._poll.unregister(ended)
             os.close(ended)
 
-    def converse(self, finished: Callable[[dict[str, Any]], bool]) -> bool:
-        """Serve until the connected child says what makes `finished` true; false if it hangs up before."""
-        child = self._child
-        assert child is not None
+    def converse(self, child: Connection, finished: Callable[[dict[str, Any]], bool]) -> bool:
+        """Serve until this child says what makes `finished` true; false if it hangs up before."""
+        self._child = child
+        self._watch_child()
         while True:
             for frame in child.frames():
                 if frame.get("type") == "call":

@@ -43,9 +43,8 @@ class TypeScript:
         opened = door.Door(self._link)
         answer: dict[str, Any] = {}
         try:
-            opened.connect(connection)
             connection.send(request)
-            if opened.converse(lambda frame: _is_done(frame, answer)):
+            if opened.converse(connection, lambda frame: _is_done(frame, answer)):
                 return answer
             return self._buried()
         except ValueError as error:

@@ -124,7 +124,7 @@ pub(super) fn parse(server: &Server, tool: &Tool, words: &[String]) -> Result<As
             _ => {
                 let Some(flag) = word.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
                     return Err(reader.wrong(
-                        format!("unexpected argument {word:?}"),
+                        &format!("unexpected argument {word:?}"),
                         "arguments have names: --NAME VALUE".to_owned(),
                     ));
                 };
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
         self.tool.input_schema.get("properties").and_then(Value::as_object)
     }
 
-    fn wrong(&self, message: String, hint: String) -> ToolError {
+    fn wrong(&self, message: &str, hint: String) -> ToolError {
         ToolError::usage(format!("{}.{}: {message}", self.server.name, self.tool.name), Some(hint))
     }
 
@@ -177,7 +177,7 @@ impl<'a> Reader<'a> {
             return match text {
                 Some("-") => self.merge(&input()?),
                 Some(text) => self.merge(text),
-                None => Err(self.wrong("--json needs an object".to_owned(), self.help())),
+                None => Err(self.wrong("--json needs an object", self.help())),
             };
         }
         let (key, schema, negated) = self.parameter(name)?;
@@ -191,9 +191,9 @@ impl<'a> Reader<'a> {
             Some(text) => text,
             // `--flag` alone means yes, and so does `--flag --other`.
             None if kinds.boolean && !words.peek().is_some_and(|next| matches!(*next, "true" | "false")) => "true",
-            None => words
-                .next()
-                .ok_or_else(|| self.wrong(format!("--{name} needs a value"), format!("it takes: {}", kinds.names())))?,
+            None => words.next().ok_or_else(|| {
+                self.wrong(&format!("--{name} needs a value"), format!("it takes: {}", kinds.names()))
+            })?,
         };
         let value = self.value(name, text, root, schema, kinds)?;
         match (self.arguments.get_mut(key), value) {
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
     /// The parameter that a flag means, and whether `--no-` stood before it.
     fn parameter(&self, name: &str) -> Result<(&'a str, &'a Value, bool), ToolError> {
         let Some(properties) = self.properties() else {
-            return Err(self.wrong(format!("there is no parameter --{name}"), "it takes no arguments".to_owned()));
+            return Err(self.wrong(&format!("there is no parameter --{name}"), "it takes no arguments".to_owned()));
         };
         let find = |name: &str| {
             let exact = properties.get_key_value(name);
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
             Some(close) => format!("did you mean --{close}?"),
             None => self.help(),
         };
-        Err(self.wrong(format!("there is no parameter --{name}"), hint))
+        Err(self.wrong(&format!("there is no parameter --{name}"), hint))
     }
 
     fn value(&self, name: &str, text: &str, root: &Value, schema: &Value, taken: Kinds) -> Result<Value, ToolError> {
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
             _ if taken.text || taken.is_any() => Ok(Value::String(text.to_owned())),
             _ => {
                 let shown: String = text.chars().take(100).collect();
-                Err(self.wrong(format!("--{name} takes {}, not {shown:?}", taken.names()), self.help()))
+                Err(self.wrong(&format!("--{name} takes {}, not {shown:?}", taken.names()), self.help()))
             }
         }
     }
@@ -255,8 +255,8 @@ impl<'a> Reader<'a> {
                 self.whole.extend(object);
                 Ok(())
             }
-            Ok(_) => Err(self.wrong("the arguments must be a JSON object".to_owned(), self.help())),
-            Err(error) => Err(self.wrong(format!("the arguments are no JSON: {error}"), self.help())),
+            Ok(_) => Err(self.wrong("the arguments must be a JSON object", self.help())),
+            Err(error) => Err(self.wrong(&format!("the arguments are no JSON: {error}"), self.help())),
         }
     }
 
@@ -272,7 +272,7 @@ impl<'a> Reader<'a> {
         if missing.is_empty() {
             return Ok(arguments);
         }
-        Err(self.wrong(format!("missing: {}", missing.join(", ")), self.help()))
+        Err(self.wrong(&format!("missing: {}", missing.join(", ")), self.help()))
     }
 }
 

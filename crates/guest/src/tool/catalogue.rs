@@ -76,7 +76,9 @@ impl Catalogue {
         };
         let path = self.folder.join(found).join("tools.json");
         if fs::metadata(&path)?.len() > MAX_LIST_BYTES {
-            return Err(std::io::Error::other(format!("{} is longer than {MAX_LIST_BYTES} bytes", path.display())).into());
+            return Err(
+                std::io::Error::other(format!("{} is longer than {MAX_LIST_BYTES} bytes", path.display())).into()
+            );
         }
         serde_json::from_slice(&fs::read(&path)?)
             .map_err(|error| std::io::Error::other(format!("{}: {error}", path.display())).into())

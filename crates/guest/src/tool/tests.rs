@@ -61,7 +61,10 @@ fn flags_become_what_the_schema_says() {
         (&["--dry_run", "--owner", "x"], json!({"owner": "x", "dryRun": true})),
         (&["--no-dry-run", "--owner", "x"], json!({"owner": "x", "dryRun": false})),
         (&["--dryRun", "false", "--owner", "x"], json!({"owner": "x", "dryRun": false})),
-        (&["--owner", "x", "--filter", "{\"a\": 1}", "--since", "null"], json!({"owner": "x", "filter": {"a": 1}, "since": null})),
+        (
+            &["--owner", "x", "--filter", "{\"a\": 1}", "--since", "null"],
+            json!({"owner": "x", "filter": {"a": 1}, "since": null}),
+        ),
         (&["--json", "{\"owner\": \"y\", \"limit\": 1}", "--limit", "2"], json!({"owner": "y", "limit": 2})),
         (
             &["--owner", "x", "--id", "7", "--anything", "{\"a\":1}", "--state", "open"],
@@ -80,9 +83,18 @@ fn what_is_wrong_is_said_before_anything_is_called() {
         (&["--ownr", "x"], "github.list-issues: there is no parameter --ownr | did you mean --owner?"),
         (&["--owner"], "github.list-issues: --owner needs a value | it takes: string"),
         (&["x"], "github.list-issues: unexpected argument \"x\" | arguments have names: --NAME VALUE"),
-        (&["--limit", "many"], "github.list-issues: --limit takes integer, not \"many\" | `tool github list-issues --help` shows the parameters"),
-        (&["--limit", "1.5"], "github.list-issues: --limit takes integer, not \"1.5\" | `tool github list-issues --help` shows the parameters"),
-        (&["--json", "[1]"], "github.list-issues: the arguments must be a JSON object | `tool github list-issues --help` shows the parameters"),
+        (
+            &["--limit", "many"],
+            "github.list-issues: --limit takes integer, not \"many\" | `tool github list-issues --help` shows the parameters",
+        ),
+        (
+            &["--limit", "1.5"],
+            "github.list-issues: --limit takes integer, not \"1.5\" | `tool github list-issues --help` shows the parameters",
+        ),
+        (
+            &["--json", "[1]"],
+            "github.list-issues: the arguments must be a JSON object | `tool github list-issues --help` shows the parameters",
+        ),
         (&["--owner", "x", "--help"], "help"),
     ];
     for (words, expected) in cases {

@@ -14,7 +14,7 @@ use oxc_ast::builder::AstBuilder;
 use oxc_codegen::{Codegen, CodegenOptions, CommentOptions};
 use oxc_diagnostics::{OxcDiagnostic, Severity};
 use oxc_parser::Parser;
-use oxc_semantic::{Scoping, Semantic, SemanticBuilder};
+use oxc_semantic::{Reference, Scoping, Semantic, SemanticBuilder};
 use oxc_span::{GetSpan, SourceType, Span};
 use oxc_transformer::{TransformOptions, Transformer};
 use std::collections::HashMap;
@@ -137,7 +137,7 @@ fn uses(semantic: &Semantic<'_>) -> HashMap<String, Use> {
         .map(|symbol| {
             let used = if scoping.symbol_is_unused(symbol) {
                 Use::Nothing
-            } else if scoping.get_resolved_references(symbol).all(|reference| reference.is_type()) {
+            } else if scoping.get_resolved_references(symbol).all(Reference::is_type) {
                 Use::TypeOnly
             } else {
                 Use::Value
@@ -278,11 +278,7 @@ fn loosen<'a>(variables: &mut VariableDeclaration<'a>, builder: &AstBuilder<'a>)
     }
 }
 
-fn default_export<'a>(
-    span: Span,
-    export: ExportDefaultDeclarationKind<'a>,
-    builder: &AstBuilder<'a>,
-) -> Statement<'a> {
+fn default_export<'a>(span: Span, export: ExportDefaultDeclarationKind<'a>, builder: &AstBuilder<'a>) -> Statement<'a> {
     match export {
         ExportDefaultDeclarationKind::FunctionDeclaration(function) if function.id.is_some() => {
             Statement::FunctionDeclaration(function)
@@ -293,7 +289,7 @@ fn default_export<'a>(
         other => match Expression::try_from(other) {
             Ok(value) => Statement::new_expression_statement(span, value, builder),
             // Without a name nobody could use it.
-            Err(_) => Statement::new_empty_statement(span, builder),
+            Err(()) => Statement::new_empty_statement(span, builder),
         },
     }
 }

@@ -63,7 +63,8 @@ impl Thrown {
             return String::new();
         }
         let mut lines = Vec::new();
-        if let Some((first, shown)) = frames.first().and_then(|first| Some((first, sources.excerpt(&first.file, first.place)?)))
+        if let Some((first, shown)) =
+            frames.first().and_then(|first| Some((first, sources.excerpt(&first.file, first.place)?)))
         {
             lines.push(format!("{}:{}:{}", first.file, first.place.line, first.place.column));
             lines.push(shown);

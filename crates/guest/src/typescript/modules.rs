@@ -26,7 +26,8 @@ const MAX_NAME: usize = 1024;
 const NAMED: [(&str, &str); 2] = [("servers", "/coracle/servers"), ("skills", "/coracle/skills")];
 
 /// Below these, modules may be loaded by a path.
-const ROOTS: [&str; 7] = ["/workspace", "/coracle/servers", "/coracle/skills", "/skills", "/tools", "/tmp", "/artifacts"];
+const ROOTS: [&str; 7] =
+    ["/workspace", "/coracle/servers", "/coracle/skills", "/skills", "/tools", "/tmp", "/artifacts"];
 
 /// What is tried, in this order, for a name as it is written.
 const ENDINGS: [&str; 9] = ["", ".ts", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js", "/index.mjs"];
@@ -81,11 +82,7 @@ fn locate(base: &str, name: &str) -> Result<PathBuf, String> {
     let wanted = wanted(base, name)?;
     let file = candidates(&wanted).find(|path| path.is_file()).ok_or("there is no such file")?;
     let real = file.canonicalize().map_err(|error| error.to_string())?;
-    if ROOTS.iter().any(|root| real.starts_with(root)) {
-        Ok(real)
-    } else {
-        Err(OUTSIDE.to_owned())
-    }
+    if ROOTS.iter().any(|root| real.starts_with(root)) { Ok(real) } else { Err(OUTSIDE.to_owned()) }
 }
 
 const OUTSIDE: &str = "modules are loaded from the workspace, \"servers/…\" and \"skills/…\" only";
@@ -105,9 +102,7 @@ fn wanted(base: &str, name: &str) -> Result<PathBuf, String> {
     let first = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
     let Some((_, folder)) = NAMED.iter().find(|(known, _)| *known == first) else {
         let first = name.strip_prefix("node:").unwrap_or(name);
-        return Err(format!(
-            "there are no packages here: {OUTSIDE}; a file beside this one is \"./{first}\""
-        ));
+        return Err(format!("there are no packages here: {OUTSIDE}; a file beside this one is \"./{first}\""));
     };
     let rest = parts.as_path();
     if rest.components().any(|part| !matches!(part, Component::Normal(_))) {

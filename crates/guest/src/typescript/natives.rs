@@ -1,5 +1,7 @@
 //! What the scripts of the runtime ask of this process: output, timers, calls, files, bytes.
 
+#![expect(clippy::needless_pass_by_value, reason = "the engine hands its arguments over by value")]
+
 use super::session::Shared;
 use super::wire::Outgoing;
 use crate::media;
@@ -45,7 +47,10 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<
     put("mapStack", Function::new(ctx.clone(), move |stack: String| map_stack(&state, &stack)))?;
 
     put("utf8Length", Function::new(ctx.clone(), |text: String| text.len()))?;
-    put("encodeText", Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::new(ctx, text.into_bytes())))?;
+    put(
+        "encodeText",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, text: String| TypedArray::new(ctx, text.into_bytes())),
+    )?;
     put("decodeText", Function::new(ctx.clone(), decode_text))?;
     put("fromBase64", Function::new(ctx.clone(), from_base64))?;
     put("randomBytes", Function::new(ctx.clone(), random_bytes))?;
@@ -53,12 +58,18 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<
 
     put("readText", Function::new(ctx.clone(), read_text))?;
     put("readBytes", Function::new(ctx.clone(), read_bytes))?;
-    put("writeText", Function::new(ctx.clone(), |ctx: Ctx<'js>, path: String, text: String| {
-        write_file(&ctx, &path, text.as_bytes())
-    }))?;
-    put("writeBytes", Function::new(ctx.clone(), |ctx: Ctx<'js>, path: String, data: String| {
-        write_file(&ctx, &path, &decoded(&ctx, &data)?)
-    }))?;
+    put(
+        "writeText",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, path: String, text: String| {
+            write_file(&ctx, &path, text.as_bytes())
+        }),
+    )?;
+    put(
+        "writeBytes",
+        Function::new(ctx.clone(), |ctx: Ctx<'js>, path: String, data: String| {
+            write_file(&ctx, &path, &decoded(&ctx, &data)?)
+        }),
+    )?;
     put("listFiles", Function::new(ctx.clone(), list_files))?;
     put("deleteFile", Function::new(ctx.clone(), delete_file))?;
     put("saveMedia", Function::new(ctx.clone(), save_media))?;
@@ -171,7 +182,11 @@ fn list_files(ctx: Ctx<'_>, folder: String, pattern: String) -> Result<Vec<Strin
     if !Path::new(&folder).is_dir() {
         return fail(&ctx, "not a folder", folder);
     }
-    let options = glob::MatchOptions { require_literal_separator: true, require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+    let options = glob::MatchOptions {
+        require_literal_separator: true,
+        require_literal_leading_dot: true,
+        ..glob::MatchOptions::new()
+    };
     let whole = format!("{}/{pattern}", glob::Pattern::escape(&folder));
     let found = match glob::glob_with(&whole, options) {
         Ok(found) => found,

@@ -9,7 +9,9 @@ use super::{compile, natives};
 use coracle_protocol::RunFailure;
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
-use rquickjs::{CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime, Value};
+use rquickjs::{
+    CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime, Value,
+};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
@@ -129,7 +131,7 @@ impl<'js> Session<'js> {
             let frame = self.shared.wire.borrow_mut().next()?;
             match frame {
                 Some(request) if request.r#type == "run" => {
-                    let answer = self.run(request)?;
+                    let answer = self.run(&request)?;
                     let mut wire = self.shared.wire.borrow_mut();
                     wire.send(&answer)?;
                     wire.flush()?;
@@ -141,9 +143,9 @@ impl<'js> Session<'js> {
         }
     }
 
-    fn run(&mut self, request: Incoming) -> io::Result<Outgoing> {
+    fn run(&mut self, request: &Incoming) -> io::Result<Outgoing> {
         self.runs += 1;
-        let outcome = self.execute(&request);
+        let outcome = self.execute(request);
         let answer = match outcome {
             Ok(value) => self.encode(value, request.result_bytes),
             Err(stop) => Err(stop),
@@ -154,7 +156,13 @@ impl<'js> Session<'js> {
             Err(Stop::Wire(error)) => Err(error),
             Err(stop) => {
                 let error = Some(self.told(stop));
-                Ok(Outgoing::Done { ok: false, exit_code: 1, result: serde_json::Value::Null, result_truncated: false, error })
+                Ok(Outgoing::Done {
+                    ok: false,
+                    exit_code: 1,
+                    result: serde_json::Value::Null,
+                    result_truncated: false,
+                    error,
+                })
             }
         }
     }
@@ -186,8 +194,9 @@ impl<'js> Session<'js> {
             Err(stop) => return Err(stop),
         };
         let completion = self.finish(&promise)?;
-        let last: Value<'js> =
-            completion.as_object().map_or_else(|| Ok(Value::new_undefined(self.ctx.clone())), |it| self.caught(it.get("value")))?;
+        let last: Value<'js> = completion
+            .as_object()
+            .map_or_else(|| Ok(Value::new_undefined(self.ctx.clone())), |it| self.caught(it.get("value")))?;
         let chosen: Object<'js> = self.hook("takeResult", (last, compiled.has_value))?;
         let mut value: Value<'js> = self.caught(chosen.get("value"))?;
         while let Some(promise) = value.as_promise().cloned() {
@@ -360,13 +369,59 @@ const HANDOVER: &str = "__coracle_exports";
 /// Whether code can use a variable of this name.
 fn is_name(name: &str) -> bool {
     const RESERVED: [&str; 46] = [
-        "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
-        "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "if", "implements",
-        "import", "in", "instanceof", "interface", "let", "new", "null", "package", "private", "protected", "public",
-        "return", "static", "super", "switch", "this", "throw", "true", "try", "typeof", "var", "void", "while",
+        "arguments",
+        "await",
+        "break",
+        "case",
+        "catch",
+        "class",
+        "const",
+        "continue",
+        "debugger",
+        "default",
+        "delete",
+        "do",
+        "else",
+        "enum",
+        "eval",
+        "export",
+        "extends",
+        "false",
+        "finally",
+        "for",
+        "function",
+        "if",
+        "implements",
+        "import",
+        "in",
+        "instanceof",
+        "interface",
+        "let",
+        "new",
+        "null",
+        "package",
+        "private",
+        "protected",
+        "public",
+        "return",
+        "static",
+        "super",
+        "switch",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typeof",
+        "var",
+        "void",
+        "while",
     ];
     let mut letters = name.chars();
     let starts = letters.next().is_some_and(|first| first.is_alphabetic() || first == '_' || first == '$');
     let goes_on = letters.all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '$');
-    starts && goes_on && name.len() <= 100 && !RESERVED.contains(&name) && !["with", "yield", "globalThis"].contains(&name)
+    starts
+        && goes_on
+        && name.len() <= 100
+        && !RESERVED.contains(&name)
+        && !["with", "yield", "globalThis"].contains(&name)
 }

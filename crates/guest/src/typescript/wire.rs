@@ -94,8 +94,7 @@ impl Wire {
     /// Waits for something to read, at most so long; sends meanwhile what has not gone yet.
     pub(super) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
         let socket = io::stdin();
-        let wanted =
-            if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        let wanted = if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
         let mut polled = [PollFd::from_borrowed_fd(socket.as_fd(), wanted)];
         let timeout = most.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
         match poll(&mut polled, timeout.as_ref()) {

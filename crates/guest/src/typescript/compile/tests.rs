@@ -19,7 +19,8 @@ fn imports_become_a_module_of_their_own_on_their_own_lines() {
 
 #[test]
 fn a_place_in_the_script_is_one_in_the_source() {
-    let compiled = program("interface A { b: number }\n\n\nfunction f(): void {\n  throw new Error('x');\n}\n").unwrap();
+    let compiled =
+        program("interface A { b: number }\n\n\nfunction f(): void {\n  throw new Error('x');\n}\n").unwrap();
     let line = compiled.code.lines().position(|line| line.contains("throw")).unwrap() as u32 + 1;
     let place = compiled.positions.source(Place { line, column: 2 });
     assert_eq!(place, Place { line: 5, column: 3 });
@@ -47,7 +48,20 @@ fn a_module_stays_one() {
 /// Whatever people write, an answer comes.
 #[test]
 fn odd_programs_are_compiled_or_rejected() {
-    for source in ["", ";", "'use strict'", "#!/usr/bin/env node\n1", "await 0", "\u{feff}1", "export default 5", "return 1", "<b>x</b>", "@d class A {}", "\0", "a\u{2028}b"] {
+    for source in [
+        "",
+        ";",
+        "'use strict'",
+        "#!/usr/bin/env node\n1",
+        "await 0",
+        "\u{feff}1",
+        "export default 5",
+        "return 1",
+        "<b>x</b>",
+        "@d class A {}",
+        "\0",
+        "a\u{2028}b",
+    ] {
         let _ = program(source);
     }
 }
