@@ -167,14 +167,14 @@ async fn typescript_imports_servers_and_calls_them() {
 async fn media_come_as_files() {
     let bench = Bench::new().await;
     let code = "import { more } from 'servers/demo';\nconst [text, png, odd] = await more.any('picture');\n[text, png, png.readBytes().length, odd.path, readBytes(odd.path).length]";
-    let expected = json!(["see", {"path": "/tmp/media/1.png", "mime": "image/png", "uri": "file:///a.png"}, 4, "/tmp/media/2.bin", 2]);
+    let expected = json!(["see", {"type": "media", "path": "/tmp/media/1.png", "mime": "image/png", "size": 4, "uri": "file:///a.png"}, 4, "/tmp/media/2.bin", 2]);
     assert_eq!(bench.typescript(code).await, expected);
     let printed = bench.bash("tool demo picture; stat -c %s /tmp/media/1.png").await;
     let (value, size) = printed.trim_end().split_once('\n').unwrap();
     assert_eq!(size, "4");
     assert_eq!(
         serde_json::from_str::<Value>(value).unwrap()[1],
-        json!({"path": "/tmp/media/1.png", "mime": "image/png", "uri": "file:///a.png"})
+        json!({"type": "media", "path": "/tmp/media/1.png", "mime": "image/png", "size": 4, "uri": "file:///a.png"})
     );
     bench.lab.close().await;
 }

@@ -142,7 +142,8 @@ fn unpacked(mut reply: Value) -> io::Result<Value> {
     for part in reply.get("media").and_then(Value::as_array).into_iter().flatten() {
         let text = |key: &str| part.get(key).and_then(Value::as_str);
         let mime = text("mime").unwrap_or_default();
-        let mut handle = json!({ "path": crate::media::save(mime, text("data").unwrap_or_default())?, "mime": mime });
+        let (path, size) = crate::media::save(mime, text("data").unwrap_or_default())?;
+        let mut handle = json!({ "type": "media", "path": path, "mime": mime, "size": size });
         if let Some(uri) = text("uri") {
             handle["uri"] = uri.into();
         }

@@ -10,6 +10,7 @@ mod compile;
 mod confined;
 mod failure;
 mod modules;
+mod names;
 mod natives;
 mod positions;
 mod session;

@@ -15,11 +15,13 @@
   }
 
   class MediaFile {
-    constructor(path, mime, uri) {
+    constructor(path, mime, size, uri) {
       this.path = path;
       this.mime = mime;
+      this.size = size;
       if (uri !== undefined) this.uri = uri;
     }
+    toJSON() { return { type: "media", ...this }; }
     readBytes() { return native.readBytes(this.path); }
   }
 
@@ -33,7 +35,8 @@
     if (media.length === 0) return reply.value;
     const files = media.map((part) => {
       const mime = p.String(part.mime);
-      return new MediaFile(native.saveMedia(mime, p.String(part.data)), mime, part.uri);
+      const { path, size } = native.saveMedia(mime, p.String(part.data));
+      return new MediaFile(path, mime, size, part.uri);
     });
     const fill = (value) => (isPlace(value) && files[value.$media] !== undefined ? files[value.$media] : value);
     return p.isArray(reply.value) ? reply.value.map(fill) : fill(reply.value);

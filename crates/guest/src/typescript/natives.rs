@@ -7,7 +7,7 @@ use super::wire::Outgoing;
 use crate::media;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rquickjs::{Ctx, Exception, Function, IntoJs, Object, TypedArray};
+use rquickjs::{Ctx, Exception, Function, Object, TypedArray};
 use serde_json::Value;
 use std::fmt::Display;
 use std::fs;
@@ -211,9 +211,14 @@ fn delete_file(ctx: Ctx<'_>, path: String) -> Result<()> {
     }
 }
 
-fn save_media(ctx: Ctx<'_>, mime: String, data: String) -> Result<rquickjs::Value<'_>> {
+fn save_media(ctx: Ctx<'_>, mime: String, data: String) -> Result<Object<'_>> {
     match media::save(&mime, &data) {
-        Ok(path) => path.into_js(&ctx),
+        Ok((path, size)) => {
+            let saved = Object::new(ctx)?;
+            saved.set("path", path)?;
+            saved.set("size", size)?;
+            Ok(saved)
+        }
         Err(error) => fail(&ctx, "the media of a reply cannot be kept", error),
     }
 }

@@ -5,7 +5,7 @@ use super::modules::{CORACLE, Files, Names, imports_of};
 use super::sources::{OWN, Sources};
 use super::timers::Timers;
 use super::wire::{Incoming, Outgoing, Wire};
-use super::{compile, natives};
+use super::{compile, names, natives};
 use coracle_protocol::RunFailure;
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
@@ -208,7 +208,7 @@ impl<'js> Session<'js> {
 
     fn set_variables(&self, request: &Incoming) -> Result<(), Stop<'js>> {
         for (name, json) in &request.vars {
-            if !is_name(name) {
+            if !names::is_variable(name) {
                 let name: String = name.chars().take(100).collect();
                 let message = format!("the variable name \"{name}\" is not a valid name in TypeScript");
                 return Err(Stop::Syntax(failure::plain(message, None)));
@@ -365,63 +365,3 @@ impl<'js> Session<'js> {
 
 /// A global for the moment in which the module `coracle` takes what it exports.
 const HANDOVER: &str = "__coracle_exports";
-
-/// Whether code can use a variable of this name.
-fn is_name(name: &str) -> bool {
-    const RESERVED: [&str; 46] = [
-        "arguments",
-        "await",
-        "break",
-        "case",
-        "catch",
-        "class",
-        "const",
-        "continue",
-        "debugger",
-        "default",
-        "delete",
-        "do",
-        "else",
-        "enum",
-        "eval",
-        "export",
-        "extends",
-        "false",
-        "finally",
-        "for",
-        "function",
-        "if",
-        "implements",
-        "import",
-        "in",
-        "instanceof",
-        "interface",
-        "let",
-        "new",
-        "null",
-        "package",
-        "private",
-        "protected",
-        "public",
-        "return",
-        "static",
-        "super",
-        "switch",
-        "this",
-        "throw",
-        "true",
-        "try",
-        "typeof",
-        "var",
-        "void",
-        "while",
-    ];
-    let mut letters = name.chars();
-    let starts = letters.next().is_some_and(|first| first.is_alphabetic() || first == '_' || first == '$');
-    let goes_on = letters.all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '$');
-    starts
-        && goes_on
-        && name.len() <= 100
-        && !RESERVED.contains(&name)
-        && !["with", "yield", "globalThis"].contains(&name)
-}

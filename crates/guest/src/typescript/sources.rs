@@ -6,6 +6,9 @@ use std::collections::HashMap;
 /// Names that begin so are ours, and no concern of the user's.
 pub(super) const OWN: &str = "coracle:";
 
+/// Generated modules, which only pass calls on.
+const GENERATED: &str = "/coracle/servers/";
+
 /// No stack that is shown is longer.
 const MAX_FRAMES: usize = 20;
 
@@ -41,7 +44,7 @@ impl Sources {
         };
         let (rest, column) = location.rsplit_once(':')?;
         let (file, row) = rest.rsplit_once(':')?;
-        if file.starts_with(OWN) {
+        if file.starts_with(OWN) || file.starts_with(GENERATED) {
             return None;
         }
         let generated = Place { line: row.parse().ok()?, column: column.parse().ok()? };
@@ -96,7 +99,7 @@ mod tests {
     fn stacks_show_the_users_frames_in_their_own_lines() {
         let mut sources = Sources::default();
         sources.add("<code>", Positions::new(vec![((0, 0), (4, 2)), ((1, 0), (7, 0))]), "");
-        let stack = "    at f (<code>:1:3)\n    at call (coracle:tools:9:1)\n    at <eval> (<code>:2:1)\n    at g (native)\n    at h (/workspace/a.ts#2:3:4)\n";
+        let stack = "    at f (<code>:1:3)\n    at call (coracle:tools:9:1)\n    at t (/coracle/servers/x/t.ts:1:1)\n    at <eval> (<code>:2:1)\n    at g (native)\n    at h (/workspace/a.ts#2:3:4)\n";
         let shown: Vec<String> = sources.frames(stack).iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["    at f (<code>:5:3)", "    at <code>:8:1", "    at h (/workspace/a.ts:3:4)"]);
     }
