@@ -66,7 +66,11 @@ class Door:
 
     def wait(self, pid: int) -> int:
         """Serve until this child ends: its exit status, or minus the signal."""
-        ended = os.pidfd_open(pid)
+        try:
+            ended = os.pidfd_open(pid)
+        except OSError:
+            # No descriptor is left: then nobody is served, but the child is waited for all the same.
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         self._poll.register(ended, select.POLLIN)
         try:
             while not self._turn(ended):

@@ -73,7 +73,11 @@ def _arguments(code: str, state: shell_state.State) -> list[str]:
 
 def _serve(bash: str, arguments: list[str], environment: dict[str, str], state: shell_state.State, link: Link) -> int:
     """Run to the end, with a door for `tool`: the exit status, or minus the signal."""
-    opened = door.Door(link)
+    try:
+        opened = door.Door(link)
+    except OSError:
+        # No descriptor is left: bash without `tool` is better than none.
+        return os.waitstatus_to_exitcode(os.waitpid(children.spawn(bash, arguments, environment), 0)[1])
     try:
         try:
             opened.open_folder(state.door())

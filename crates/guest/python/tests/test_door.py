@@ -87,6 +87,12 @@ class Door(GuestCase):
         self.assertTrue(done["ok"], done)
         self.assertEqual(self.guest.stdout(), "none\n")
 
+    def test_without_descriptors_bash_runs_all_the_same(self) -> None:
+        self.result("import resource, os\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nheld = []\ntry:\n    while True: held.append(os.dup(2))\nexcept OSError: pass\nfor _ in range(2): os.close(held.pop())")
+        done = self.guest.bash("echo still")
+        self.assertTrue(done["ok"], done)
+        self.assertEqual(self.guest.stdout(), "still\n")
+
 
 if __name__ == "__main__":
     unittest.main()
