@@ -31,7 +31,7 @@ pub(crate) struct ExecArguments {
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// What the code is written in: python or bash. Without it, by the file's ending, else python.
+    /// What the code is written in: python, bash or typescript. Without it, by the file's ending, else python.
     #[arg(long, short = 'l', value_name = "LANGUAGE", value_parser = Language::from_str)]
     lang: Option<Language>,
 
@@ -164,6 +164,7 @@ async fn execute(
 fn language(arguments: &ExecArguments) -> Language {
     let by_ending = || match arguments.file.as_deref()?.extension()?.to_str()? {
         "sh" | "bash" => Some(Language::Bash),
+        "ts" | "mts" | "js" | "mjs" => Some(Language::TypeScript),
         _ => None,
     };
     arguments.lang.or_else(by_ending).unwrap_or_default()
@@ -239,6 +240,11 @@ fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
 const NOT_HERE: &str =
     "the code sees its own workspace and not this folder: --workspace . makes this folder the workspace";
 
+/// As Python says it, or TypeScript.
+fn is_missing_file(error: &str) -> bool {
+    error.starts_with("FileNotFoundError") || error.ends_with("(os error 2)")
+}
+
 /// What streaming did not show: the value, the failure, where the rest is.
 fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
     if let Some(result) = &execution.result {
@@ -258,7 +264,7 @@ fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
         }
         if let Some(hint) = &failure.hint {
             eprintln!("hint: {hint}");
-        } else if own_workspace && failure.error.starts_with("FileNotFoundError") {
+        } else if own_workspace && is_missing_file(&failure.error) {
             eprintln!("hint: {NOT_HERE}");
         }
     }

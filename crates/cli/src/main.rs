@@ -57,6 +57,10 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_sandbox::LAUNCHER_ARGUMENT) {
         return coracle_sandbox::launcher_main();
     }
+    // Inside a sandbox this program is something else, and has none of what follows.
+    if let Some(guest) = coracle_guest::guest_main() {
+        return guest;
+    }
     environment::start_log();
     raise_open_files();
     let arguments = Arguments::parse();

@@ -10,7 +10,7 @@ pub enum ToGuest {
     Run {
         /// Chosen by the host, rising.
         id: u64,
-        /// `python` or `bash`.
+        /// `python`, `bash` or `typescript`.
         language: String,
         /// The source.
         code: String,

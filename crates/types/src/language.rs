@@ -11,22 +11,25 @@ pub enum Language {
     Python,
     /// GNU bash.
     Bash,
+    /// TypeScript or JavaScript, on QuickJS.
+    TypeScript,
 }
 
 /// The name is no language that Coracle runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown language {0:?}: use one of python, bash")]
+#[error("unknown language {0:?}: use one of python, bash, typescript")]
 pub struct UnknownLanguage(pub String);
 
 impl Language {
     /// All languages.
-    pub const ALL: [Self; 2] = [Self::Python, Self::Bash];
+    pub const ALL: [Self; 3] = [Self::Python, Self::Bash, Self::TypeScript];
 
     /// The name used on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",
             Self::Bash => "bash",
+            Self::TypeScript => "typescript",
         }
     }
 }
@@ -44,6 +47,7 @@ impl FromStr for Language {
         match name {
             "python" | "python3" | "py" => Ok(Self::Python),
             "bash" | "sh" | "shell" => Ok(Self::Bash),
+            "typescript" | "ts" | "javascript" | "js" => Ok(Self::TypeScript),
             _ => Err(UnknownLanguage(name.chars().take(64).collect())),
         }
     }

@@ -100,6 +100,17 @@ pub(super) fn python(report: &NativeReport, probe: &Probe) -> Check {
     Check::new("python", Outcome::must(same), detail)
 }
 
+/// The engine is part of this program, so that only reaching the program can fail.
+pub(super) fn typescript(execution: &Execution) -> Check {
+    match &execution.failure {
+        None => Check::new("typescript", Outcome::Ok, "QuickJS, built in"),
+        Some(failure) => {
+            let mend = "make the program itself readable and executable for everybody, where it was started from";
+            Check::new("typescript", Outcome::Weak, failure.error.clone()).with_mend(vec![mend.to_owned()])
+        }
+    }
+}
+
 pub(super) fn bash(execution: &Execution, machine: &Machine) -> Check {
     match &execution.failure {
         None => Check::new("bash", Outcome::Ok, execution.stdout.trim()),

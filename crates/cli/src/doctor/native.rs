@@ -101,8 +101,10 @@ async fn examine_booted(
     let control = tried.limited(TAKE_MEMORY, Limits::default()).await;
     let processes = tried.limited(TAKE_PROCESSES, Limits { processes: FEW_PROCESSES, ..Limits::default() }).await;
     let bash = tried.engine.execute(tried.request(Language::Bash, "echo \"$BASH_VERSION\"")).await;
+    let typescript = tried.engine.execute(tried.request(Language::TypeScript, "const n: number = 6; n * 7")).await;
 
-    let mut checks = vec![checks::python(report, &probe), checks::bash(&bash, machine)];
+    let mut checks =
+        vec![checks::python(report, &probe), checks::bash(&bash, machine), checks::typescript(&typescript)];
     checks.extend(checks::isolation(&probe, outside.as_ref(), report, machine));
     let hit = memory.failure.as_ref().map(|failure| failure.error_code) == Some(ErrorCode::Memory);
     checks.push(checks::memory(hit && control.success, enforced.as_ref(), report, machine));

@@ -65,7 +65,7 @@ refused 'kill a host process' kill -0 "$HOST_PID"
 works 'kill an own process' bash -c 'sleep 100 & kill $!'
 [ "$(ls /proc/self/fd | tr '\n' ' ')" = '0 1 2 3 ' ] || echo "descriptors: $(ls -l /proc/self/fd)"
 known='PATH HOME USER LOGNAME SHELL LANG TMPDIR TERM MPLBACKEND OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS'
-known="$known PWD OLDPWD SHLVL _ BASH_ENV"
+known="$known PWD OLDPWD SHLVL _ BASH_ENV CORACLE_DOOR"
 for variable in $(compgen -e); do
   case " $known " in *" $variable "*) ;; *) echo "environment: $variable" ;; esac
 done

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+    from coracle_guest import typescript
+
 _NO_MEMORY = {
     "code": "memory",
     "message": "MemoryError",
@@ -81,6 +83,7 @@ class Agent:
         self._reserve = reserve.Reserve()
         self._python = interpreter.Interpreter(self._streams, self._reserve)
         self._python.install()
+        self._typescript: typescript.TypeScript | None = None
         self._streams.install()
 
     def adopt(self) -> None:
@@ -119,8 +122,14 @@ class Agent:
             if request["language"] == "bash":
                 from coracle_guest import shell
 
-                return shell.run(code, variables)
+                return shell.run(code, variables, self._link)
             limit = min(request["result_bytes"], channel.MAX_FRAME - _FRAME_ROOM)
+            if request["language"] == "typescript":
+                if self._typescript is None:
+                    from coracle_guest import typescript
+
+                    self._typescript = typescript.TypeScript(self._link)
+                return self._typescript.run(code, variables, limit)
             return self._python.run(code, variables, limit)
         except MemoryError:
             # What earlier runs of the session hold leaves no room even for us.
@@ -144,7 +153,7 @@ def _is_run(request: dict[str, Any]) -> bool:
     return (
         request["type"] == "run"
         and type(request.get("id")) is int
-        and request.get("language") in ("python", "bash")
+        and request.get("language") in ("python", "bash", "typescript")
         and isinstance(request.get("code"), str)
         and isinstance(request.get("vars") or {}, dict)
         and type(request.get("result_bytes")) is int

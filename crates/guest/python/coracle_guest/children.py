@@ -1,10 +1,40 @@
-"""Collecting dead processes: in its pid namespace this process is the init that orphans fall to."""
+"""Starting processes, and collecting dead ones: in its pid namespace this process is the init that orphans fall to."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
+from _signal import SIGPIPE, SIGXFSZ
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Sequence
+
+
+def spawn(program: str, arguments: list[str], environment: dict[str, str], actions: Sequence[Any] = ()) -> int:
+    """Start a program as its author would expect; its pid."""
+    return os.posix_spawn(
+        program,
+        arguments,
+        environment,
+        file_actions=actions,
+        # A group of its own: `kill 0` is meant for the program, not for us.
+        setpgroup=0,
+        # Python ignores these two, and we block signals between runs; a program expects neither.
+        setsigdef=(SIGPIPE, SIGXFSZ),
+        setsigmask=(),
+    )
+
+
+def signal_name(number: int) -> str:
+    """What people call a signal."""
+    from signal import Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return str(number)
 
 
 def reap() -> None:

@@ -58,6 +58,7 @@ MODULES: tuple[str, ...] = (
     "zlib",
     # Parts of our own packages that are loaded when first needed.
     "coracle_guest.children",
+    "coracle_guest.door",
     "coracle_guest.failure",
     "coracle_guest.figures",
     "coracle_guest.frames",
@@ -68,9 +69,10 @@ MODULES: tuple[str, ...] = (
     "coracle_guest.shell",
     "coracle_guest.special",
     "coracle_guest.threads",
+    "coracle_guest.typescript",
     "coracle",
     "coracle.media",
     "coracle.plain",
 )
-"""Modules of the standard library that small programs use most: each costs every sandbox a little, used or not. Absent on purpose: `multiprocessing`, which registers
-handlers that must not survive the fork, and what only serves a network; `asyncio` brings `ssl` along nevertheless."""
+"""Modules of the standard library that small programs use most: each costs every sandbox a little, used or not. Absent
+on purpose: `multiprocessing`, which registers handlers that must not survive the fork, and what only serves a network; `asyncio` brings `ssl` along nevertheless."""

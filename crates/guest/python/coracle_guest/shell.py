@@ -7,13 +7,14 @@ writes when it exits; see `shell_state`.
 from __future__ import annotations
 
 import os
-from _signal import SIGPIPE, SIGXFSZ
 
-from coracle_guest import channel, failure, shell_state
+from coracle_guest import channel, children, door, failure, shell_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from coracle_guest.calls import Link
 
 SHELLS = ("/bin/bash", "/usr/bin/bash")
 
@@ -23,7 +24,7 @@ ARGUMENT_BYTES = 100 * 1024
 _SYNTAX_STATUS = (1, 2)
 
 
-def run(code: str, variables: dict[str, Any]) -> dict[str, Any]:
+def run(code: str, variables: dict[str, Any], link: Link) -> dict[str, Any]:
     """Run one script; the answer is what a `done` frame says, without its `type` and `id`."""
     reason = _refusal(code, variables)
     if reason is not None:
@@ -41,7 +42,7 @@ def run(code: str, variables: dict[str, Any]) -> dict[str, Any]:
         environment.update(texts)
     try:
         arguments = ["bash", "-c", *_arguments(code, state)]
-        status = _spawn(bash, arguments, environment, quiet=False)
+        status = _serve(bash, arguments, environment, state, link)
         state.adopt()
         if status == 0:
             return {"ok": True, "exit_code": 0}
@@ -70,27 +71,35 @@ def _arguments(code: str, state: shell_state.State) -> list[str]:
     return [f'eval "$(<{shell_state.quote(state.write_code(code))})"', "bash"]
 
 
-def _spawn(bash: str, arguments: list[str], environment: dict[str, str], quiet: bool) -> int:
-    """Run to the end; the exit status, or minus the signal. Jobs left in the background are not waited for."""
-    actions = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)] if quiet else []
-    pid = os.posix_spawn(
-        bash,
-        arguments,
-        environment,
-        file_actions=actions,
-        # A group of its own: `kill 0` is meant for the script, not for us.
-        setpgroup=0,
-        # Python ignores these two, and we block signals between runs; a shell expects neither.
-        setsigdef=(SIGPIPE, SIGXFSZ),
-        setsigmask=(),
-    )
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+def _serve(bash: str, arguments: list[str], environment: dict[str, str], state: shell_state.State, link: Link) -> int:
+    """Run to the end, with a door for `tool`: the exit status, or minus the signal."""
+    try:
+        opened = door.Door(link)
+    except OSError:
+        # No descriptor is left: bash without `tool` is better than none.
+        return os.waitstatus_to_exitcode(os.waitpid(children.spawn(bash, arguments, environment), 0)[1])
+    try:
+        try:
+            opened.open_folder(state.door())
+            environment[door.VARIABLE] = state.door()
+        except OSError:
+            # A full /tmp again: `tool` says that there is no way to the host.
+            pass
+        return opened.wait(children.spawn(bash, arguments, environment))
+    finally:
+        opened.close()
+
+
+def _is_wrong(bash: str, arguments: list[str]) -> bool:
+    """Whether bash cannot even read it."""
+    silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+    return os.waitpid(children.spawn(bash, ["bash", "-n", *arguments], dict(os.environ), silent), 0)[1] != 0
 
 
 def _explain(bash: str, code: str, state: shell_state.State, status: int) -> dict[str, Any]:
     if status < 0:
-        return failure.plain("exception", f"bash was ended by signal {_signal_name(-status)}")
-    if status in _SYNTAX_STATUS and _spawn(bash, ["bash", "-n", *_check(code, state)], dict(os.environ), quiet=True):
+        return failure.plain("exception", f"bash was ended by signal {children.signal_name(-status)}")
+    if status in _SYNTAX_STATUS and _is_wrong(bash, _check(code, state)):
         return failure.plain("syntax", f"bash exited with status {status}: syntax error, see stderr")
     return failure.plain("exception", f"bash exited with status {status}")
 
@@ -99,15 +108,6 @@ def _check(code: str, state: shell_state.State) -> list[str]:
     if len(code.encode("utf-8", "surrogateescape")) <= ARGUMENT_BYTES:
         return ["-c", code]
     return [state.write_code(code)]
-
-
-def _signal_name(number: int) -> str:
-    from signal import Signals
-
-    try:
-        return Signals(number).name
-    except ValueError:
-        return str(number)
 
 
 def _failed(error: dict[str, Any], status: int) -> dict[str, Any]:

@@ -69,6 +69,10 @@ class State:
     def __init__(self) -> None:
         self._folder = os.path.join(ROOT, f".coracle-bash-{os.getpid()}")
 
+    def door(self) -> str:
+        """The folder through which `tool` comes in."""
+        return self._path("door")
+
     def write_prelude(self, variables: dict[str, str]) -> str:
         """Write what the next shell reads first, and return its path."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)

@@ -3,7 +3,7 @@
 use std::fs::{self, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,6 +34,10 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
         fs::create_dir_all(file.parent().unwrap_or(&aside))?;
         fs::write(file, content)?;
     }
+    // Where the tree of a sandbox has this program, and what it is called for.
+    fs::create_dir(aside.join(coracle_guest::PROGRAM_FOLDER))?;
+    fs::write(aside.join(coracle_guest::PROGRAM), "")?;
+    symlink(coracle_guest::PROGRAM_NAME, aside.join(coracle_guest::TOOL))?;
     fs::write(aside.join("confine.so"), coracle_guest::CONFINE)?;
     let compiled = Command::new(python)
         .args(["-I", "-S", "-c", COMPILE])
@@ -63,7 +67,7 @@ fn open_to_sandboxes(folder: &Path) -> io::Result<()> {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
             open_to_sandboxes(&entry.path())?;
-        } else {
+        } else if !entry.file_type()?.is_symlink() {
             fs::set_permissions(entry.path(), Permissions::from_mode(0o644))?;
         }
     }

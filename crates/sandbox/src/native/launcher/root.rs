@@ -30,6 +30,8 @@ pub(super) struct Shared {
 enum SharedKind {
     Folder,
     Device,
+    /// On top of a file that is there.
+    Program,
 }
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
@@ -46,6 +48,7 @@ pub(super) const MOUNT_PROC: &str = "mount /proc";
 /// Takes detached mounts of all that is shared.
 pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec<Shared>, LaunchError> {
     let mut all = vec![Shared::folder(Path::new("/usr"), "usr")?, Shared::folder(guest_dir, "coracle")?];
+    all.extend(program());
     for name in PROGRAM_FOLDERS {
         let path = Path::new("/").join(name);
         if path.is_dir() && !path.is_symlink() {
@@ -71,6 +74,15 @@ pub(super) fn readable(python_folders: &[PathBuf]) -> Vec<String> {
     let old_layout =
         PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
     old_layout.chain(python_folders.iter().cloned()).map(|path| path.display().to_string()).collect()
+}
+
+/// This program, which inside a sandbox runs TypeScript and is the command `tool`. Where it cannot be reached by its
+/// path, as after an upgrade, sandboxes do without, and say so when they are asked for one of these.
+fn program() -> Option<Shared> {
+    let path = std::env::current_exe().ok()?;
+    let tree = detached(&path).ok()?;
+    restrict_mount(tree.as_fd(), READ_ONLY | NO_SUID | NO_DEVICES).ok()?;
+    Some(Shared { tree, target: Path::new("coracle").join(coracle_guest::PROGRAM), kind: SharedKind::Program })
 }
 
 impl Shared {
@@ -117,6 +129,7 @@ pub(super) fn enter(shared: Vec<Shared>, proc: Option<ProcMount>) -> Result<(), 
         match kind {
             SharedKind::Folder => fs::create_dir_all(&target),
             SharedKind::Device => fs::write(&target, ""),
+            SharedKind::Program => Ok(()),
         }
         .map_err(|error| LaunchError::io(format!("make /{}", target.display()), &error))?;
         move_mount(tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)

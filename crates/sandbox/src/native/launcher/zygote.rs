@@ -50,7 +50,7 @@ const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest 
 /// The whole environment of code in a sandbox. One thread for the numeric libraries: a process with threads cannot enter
 /// a user namespace, and a sandbox has few processors.
 pub(super) const ENVIRONMENT: [(&str, &str); 12] = [
-    ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+    ("PATH", "/usr/local/bin:/usr/bin:/bin:/coracle/bin"),
     ("HOME", "/tmp"),
     ("USER", "coderunner"),
     ("LOGNAME", "coderunner"),

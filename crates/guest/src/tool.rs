@@ -1,0 +1,166 @@
+//! The command `tool` of bash: other people's tools, with arguments as flags and answers as JSON.
+//!
+//! `catalogue.rs` knows which tools there are, `arguments.rs` makes JSON of flags, `help.rs` explains, and `door.rs` is
+//! the way to the agent. Standard output is the answer; everything else goes to standard error.
+
+mod arguments;
+mod catalogue;
+mod door;
+mod help;
+
+use arguments::Asked;
+use catalogue::Catalogue;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// The call was made and failed.
+const FAILED: u8 = 1;
+/// The command was wrong; nothing was called.
+const USAGE: u8 = 2;
+/// The call failed, and may succeed later (EX_TEMPFAIL).
+const TRY_AGAIN: u8 = 75;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolError {
+    /// The command makes no sense.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What would be right.
+        hint: Option<String>,
+    },
+    /// The host could not be asked.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The host or the tool says no.
+    #[error("{server}.{tool}: {message} ({code})")]
+    Refused {
+        /// Whose tool.
+        server: String,
+        /// Which.
+        tool: String,
+        /// For programs.
+        code: String,
+        /// For people and models.
+        message: String,
+        /// Whether the same call may succeed later.
+        retryable: bool,
+    },
+}
+
+impl ToolError {
+    fn usage(message: impl Into<String>, hint: Option<String>) -> Self {
+        Self::Usage { message: message.into(), hint }
+    }
+
+    fn status(&self) -> u8 {
+        match self {
+            Self::Usage { .. } => USAGE,
+            Self::Refused { retryable: true, .. } => TRY_AGAIN,
+            Self::Io(_) | Self::Refused { .. } => FAILED,
+        }
+    }
+}
+
+/// Runs the command with what follows its name.
+pub(crate) fn tool_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let words: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
+    let outcome = match words {
+        Ok(words) => run(&words, &Catalogue::installed()),
+        Err(word) => Err(ToolError::usage(format!("{} is not UTF-8", word.display()), None)),
+    };
+    match outcome.and_then(|text| print(&text).map_err(ToolError::from)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has had enough.
+        Err(ToolError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tool: {error}");
+            if let ToolError::Usage { hint: Some(hint), .. } = &error {
+                eprintln!("hint: {hint}");
+            }
+            ExitCode::from(error.status())
+        }
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        stdout.write_all(b"\n")?;
+    }
+    stdout.flush()
+}
+
+fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
+    let (server, tool, rest) = match words {
+        [] => return Ok(help::servers(&catalogue.servers())),
+        [word, ..] if word == "--help" || word == "-h" || word == "help" => return Ok(help::USAGE.to_owned()),
+        [server] => return catalogue.server(server).map(|server| help::tools(&server)),
+        [server, word] if word == "--help" || word == "-h" => {
+            return catalogue.server(server).map(|server| help::tools(&server));
+        }
+        [server, tool, rest @ ..] => (catalogue.server(server)?, tool, rest),
+    };
+    let tool = server.tool(tool)?;
+    match arguments::parse(&server, tool, rest)? {
+        Asked::Help => Ok(help::tool(&server, tool)),
+        Asked::Call(arguments) => {
+            let answer = door::call(&json!({
+                "method": "tool",
+                "params": { "server": server.name, "tool": tool.name, "arguments": arguments },
+            }))?;
+            shown(&server.name, &tool.name, answer)
+        }
+    }
+}
+
+/// An answer as text: text as it is, the rest as JSON.
+fn shown(server: &str, tool: &str, answer: door::Answer) -> Result<String, ToolError> {
+    let value = answer.into_value().map_err(|failure| ToolError::Refused {
+        server: server.to_owned(),
+        tool: tool.to_owned(),
+        code: failure.code,
+        message: failure.message,
+        retryable: failure.retryable,
+    })?;
+    Ok(match unpacked(value)? {
+        Value::String(text) => text,
+        value if io::stdout().is_terminal() => format!("{value:#}"),
+        value => value.to_string(),
+    })
+}
+
+/// Puts the media that came beside a value into files, and their handles into its place.
+fn unpacked(mut reply: Value) -> io::Result<Value> {
+    let value = reply.get_mut("value").map(Value::take).unwrap_or_default();
+    let mut files = Vec::new();
+    for part in reply.get("media").and_then(Value::as_array).into_iter().flatten() {
+        let text = |key: &str| part.get(key).and_then(Value::as_str);
+        let mime = text("mime").unwrap_or_default();
+        let (path, size) = crate::media::save(mime, text("data").unwrap_or_default())?;
+        let mut handle = json!({ "type": "media", "path": path, "mime": mime, "size": size });
+        if let Some(uri) = text("uri") {
+            handle["uri"] = uri.into();
+        }
+        files.push(handle);
+    }
+    let fill = |value: Value| {
+        let place = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("$media"));
+        match place.and_then(Value::as_u64).and_then(|index| files.get(index as usize)) {
+            Some(handle) => handle.clone(),
+            None => value,
+        }
+    };
+    Ok(match value {
+        Value::Array(elements) => elements.into_iter().map(fill).collect(),
+        value => fill(value),
+    })
+}
+
+#[cfg(test)]
+mod tests;

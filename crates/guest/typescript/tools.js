@@ -1,0 +1,61 @@
+// The module `coracle`: what generated modules of `servers/…` call.
+(function (native, shared) {
+  "use strict";
+  const { p } = shared;
+
+  class ToolError extends p.Error {
+    constructor(server, tool, code, message, retryable = false) {
+      super(message);
+      this.name = "ToolError";
+      this.server = server;
+      this.tool = tool;
+      this.code = code;
+      this.retryable = retryable;
+    }
+  }
+
+  class MediaFile {
+    constructor(path, mime, size, uri) {
+      this.path = path;
+      this.mime = mime;
+      this.size = size;
+      if (uri !== undefined) this.uri = uri;
+    }
+    toJSON() { return { type: "media", ...this }; }
+    readBytes() { return native.readBytes(this.path); }
+  }
+
+  const isPlace = (value) =>
+    value !== null && typeof value === "object" && p.isInteger(value.$media) && p.ownKeys(value).length === 1;
+
+  // Images, audio and the like come beside the value; in it are their places.
+  const unpack = (reply) => {
+    if (reply === null || typeof reply !== "object") return reply;
+    const media = p.isArray(reply.media) ? reply.media : [];
+    if (media.length === 0) return reply.value;
+    const files = media.map((part) => {
+      const mime = p.String(part.mime);
+      const { path, size } = native.saveMedia(mime, p.String(part.data));
+      return new MediaFile(path, mime, size, part.uri);
+    });
+    const fill = (value) => (isPlace(value) && files[value.$media] !== undefined ? files[value.$media] : value);
+    return p.isArray(reply.value) ? reply.value.map(fill) : fill(reply.value);
+  };
+
+  const call = async (server, tool, args = {}) => {
+    // Taken now: after an await, the engine does not know any more who has called.
+    const { stack } = new p.Error();
+    let reply;
+    try {
+      reply = await shared.ask("tool", { server, tool, arguments: args });
+    } catch (error) {
+      if (error instanceof p.Error) throw error;
+      const told = new ToolError(server, tool, p.String(error.code), p.String(error.message), error.retryable === true);
+      p.defineProperty(told, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
+      throw told;
+    }
+    return unpack(reply);
+  };
+
+  shared.exports = { call, ToolError, MediaFile };
+})
