@@ -17,6 +17,7 @@ declare module "coracle" {
   export class MediaFile {
     readonly path: string;
     readonly mime: string;
+    readonly size: number;
     /** Where it is from, if it is a resource. */
     readonly uri?: string;
     readBytes(): Uint8Array;

@@ -75,4 +75,5 @@ MODULES: tuple[str, ...] = (
     "coracle.plain",
 )
 """Modules of the standard library that small programs use most: each costs every sandbox a little, used or not. Absent
-on purpose: `multiprocessing`, which registers handlers that must not survive the fork, and what only serves a network; `asyncio` brings `ssl` along nevertheless."""
+on purpose: `multiprocessing`, which registers handlers that must not survive the fork, and what only serves a network;
+`asyncio` brings `ssl` along nevertheless."""
