@@ -238,7 +238,8 @@ impl Object {
     fn merge(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Map(known), Self::Map(new)) => known.merge(new),
-            (Self::Map(known), Self::Record(new)) => new.fields.values().for_each(|entry| known.merge(&entry.value)),
+            // As one, so that it does not matter which of the two came first.
+            (Self::Map(known), Self::Record(new)) => known.merge(&new.joined()),
             (Self::Record(known), Self::Map(new)) => {
                 let mut joined = known.joined();
                 joined.merge(new);

@@ -203,14 +203,14 @@ pub(crate) fn server_name(text: &str) -> String {
     const MOST: usize = 48;
     let mut name = String::new();
     for c in text.trim().chars().take(4 * MOST) {
-        if c.is_ascii_alphanumeric() || matches!(c, '_' | '.') {
+        if c.is_ascii_alphanumeric() || c == '_' {
             name.push(c);
         } else if !name.is_empty() && !name.ends_with('-') {
             name.push('-');
         }
     }
-    let name: String = name.trim_start_matches(['-', '.']).chars().take(MOST).collect();
-    let name = name.trim_end_matches(['-', '.']).to_owned();
+    let name: String = name.chars().take(MOST).collect();
+    let name = name.trim_end_matches('-').to_owned();
     if ServerName::new(&name).is_ok() { name } else { "server".to_owned() }
 }
 
@@ -255,7 +255,7 @@ mod tests {
             ("@scope/server", "scope-server"),
             ("../../x", "x"),
             ("日本", "server"),
-            ("io.github.x/y", "io.github.x-y"),
+            ("io.github.x/y", "io-github-x-y"),
         ] {
             assert_eq!(server_name(text), name);
         }

@@ -44,6 +44,8 @@ const EXIT_BROKEN: i32 = 70;
 const IDS_ARE_SET: u8 = 1;
 const KERNEL_COUNTS: u8 = 2;
 const WE_COUNT: u8 = 3;
+/// The step that fails when the launcher says nothing.
+const HEAR: &str = "hear the launcher";
 
 pub(super) struct Alone<'a> {
     server: BorrowedFd<'a>,
@@ -241,16 +243,15 @@ impl<'a> Alone<'a> {
             exit_now(EXIT_BROKEN)
         };
         drop(making);
-        let outcome = self.see_to(pid, bind, &our_word).and_then(|group| {
-            let mut reason = Vec::new();
-            let read = File::from(report).take(4096).read_to_end(&mut reason);
-            read.map_err(|error| LaunchError::io("hear of the sandbox", &error))?;
-            match serde_json::from_slice::<(String, String)>(&reason) {
-                Ok((step, cause)) => Err(LaunchError { step, cause }),
-                Err(_) if reason.is_empty() => Ok(group),
-                Err(_) => Err(LaunchError::other("make a sandbox", String::from_utf8_lossy(&reason))),
-            }
-        });
+        let seen_to = self.see_to(pid, bind, &our_word);
+        // Who waits for a word that does not come any more says so.
+        drop(our_word);
+        let outcome = match (seen_to, reported(report)) {
+            // Whoever has failed does not hear us: what it says tells more.
+            (Err(ours), Err(theirs)) if theirs.step == HEAR => Err(ours),
+            (_, Err(theirs)) => Err(theirs),
+            (seen_to, Ok(())) => seen_to,
+        };
         match outcome {
             Ok(group) => Ok((Sandbox { pidfd, group }, Ends { channel, stdout, stderr })),
             Err(error) => {
@@ -310,11 +311,11 @@ impl<'a> Alone<'a> {
             let mut byte = [0];
             match rustix::io::read(&making.word, &mut byte) {
                 Ok(1) => Ok(byte[0]),
-                _ => Err(LaunchError::other("hear the launcher", "it is gone")),
+                _ => Err(LaunchError::other(HEAR, "it is gone")),
             }
         };
         if hear()? != IDS_ARE_SET {
-            return Err(LaunchError::other("hear the launcher", "not the first word"));
+            return Err(LaunchError::other(HEAR, "not the first word"));
         }
         if self.privilege == Privilege::Root {
             privilege::become_inside(INSIDE_ID)?;
@@ -378,6 +379,18 @@ impl<'a> Alone<'a> {
             (Some(Ok(cgroups)), Some(group)) => cgroups.counters(group),
             _ => Counters::default(),
         }
+    }
+}
+
+/// Waits until a new process has become Python; the reason if it has not.
+fn reported(report: OwnedFd) -> Result<(), LaunchError> {
+    let mut reason = Vec::new();
+    let read = File::from(report).take(4096).read_to_end(&mut reason);
+    read.map_err(|error| LaunchError::io("hear of the sandbox", &error))?;
+    match serde_json::from_slice::<(String, String)>(&reason) {
+        Ok((step, cause)) => Err(LaunchError { step, cause }),
+        Err(_) if reason.is_empty() => Ok(()),
+        Err(_) => Err(LaunchError::other("make a sandbox", String::from_utf8_lossy(&reason))),
     }
 }
 
