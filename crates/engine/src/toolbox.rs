@@ -52,7 +52,12 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Starts no server. Must be called within a tokio runtime.
-    pub fn new(config: ToolboxConfig, upstream: impl Servers + 'static, store: Arc<dyn Store>, rules: Rules) -> Arc<Self> {
+    pub fn new(
+        config: ToolboxConfig,
+        upstream: impl Servers + 'static,
+        store: Arc<dyn Store>,
+        rules: Rules,
+    ) -> Arc<Self> {
         let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
         let mut changes = upstream.changes();
         let toolbox = Arc::new(Self {

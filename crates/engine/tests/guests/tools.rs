@@ -143,7 +143,10 @@ async fn a_call_is_answered_and_written_down() {
     let call = &outcome.execution.calls[0];
     assert_eq!((call.server.as_str(), call.tool.as_str(), call.ok, &call.code), ("demo", "echo", true, &None));
     let arguments = r#"{"text":"hello"}"#;
-    assert_eq!((call.bytes_in, call.bytes_out), (arguments.len() as u64, r#"{"media":[],"value":"hello"}"#.len() as u64));
+    assert_eq!(
+        (call.bytes_in, call.bytes_out),
+        (arguments.len() as u64, r#"{"media":[],"value":"hello"}"#.len() as u64)
+    );
     assert_eq!((outcome.execution.calls.len(), outcome.reached), (1, 1));
 }
 
@@ -164,7 +167,8 @@ async fn what_is_wrong_never_reaches_the_server() {
     )
     .await;
     let codes: Vec<&str> = (0..6).map(|place| outcome.code(place)).collect();
-    let expected = ["unknown_server", "unknown_server", "tool_not_found", "invalid_arguments", "invalid_request", "denied"];
+    let expected =
+        ["unknown_server", "unknown_server", "tool_not_found", "invalid_arguments", "invalid_request", "denied"];
     assert_eq!(codes, expected);
     assert!(outcome.replies[6].ok, "{:?}", outcome.replies);
     assert_eq!(outcome.reached, 1);

@@ -43,7 +43,9 @@ impl Sdk {
         let python = servers.join("venv/bin/python");
         anyhow::ensure!(python.is_file(), "there is no {}: {hint}", python.display());
         let sdk = Self { python, server: folder.join("server.py"), direct: folder.join("direct.py") };
-        std::fs::write(&sdk.server, SERVER).and_then(|()| std::fs::write(&sdk.direct, DIRECT)).context("write scripts")?;
+        std::fs::write(&sdk.server, SERVER)
+            .and_then(|()| std::fs::write(&sdk.direct, DIRECT))
+            .context("write scripts")?;
         let import = ["-c", "import mcp.server.mcpserver"].map(Into::into);
         let probe = Program::new(std::iter::once(sdk.python.clone().into_os_string()).chain(import));
         probe.output().await.context("the package mcp 2")?;
@@ -138,13 +140,7 @@ impl Callers {
         Ok(times)
     }
 
-    async fn execute(
-        &self,
-        engine: &Engine,
-        language: Language,
-        code: &str,
-        orders: &Orders,
-    ) -> anyhow::Result<Times> {
+    async fn execute(&self, engine: &Engine, language: Language, code: &str, orders: &Orders) -> anyhow::Result<Times> {
         let mut request = Request::new(UserId::local(), language, code);
         request.workspace = Some(self.workspace.clone());
         request.limits = limits();

@@ -95,13 +95,17 @@ impl Report {
             let ratio = self.figures.of_direct.get(row.name).map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
             let per_call = shown(Some(row.per_call_us));
             let (at_once, calls) = (row.at_once.to_string(), row.calls.to_string());
-            let cells = [row.name, &at_once, &shown(row.p50_us), &shown(row.p99_us), &per_call, &ratio, &calls, row.how];
+            let cells =
+                [row.name, &at_once, &shown(row.p50_us), &shown(row.p99_us), &per_call, &ratio, &calls, row.how];
             table.add_row(cells);
         }
         align(&mut table, 1..=6);
         let mut text = format!("{table}\n\n");
         if let (Some(all), Some(part)) = (self.figures.round_trip_us, self.figures.in_broker_us) {
-            let _ = writeln!(text, "broker: {all:.0} µs from the code to a no-op tool and back, {part:.0} µs of it in the broker");
+            let _ = writeln!(
+                text,
+                "broker: {all:.0} µs from the code to a no-op tool and back, {part:.0} µs of it in the broker"
+            );
         }
         if let Some(times) = self.figures.at_once_faster {
             let _ = writeln!(text, "naps: {AT_ONCE} at once are {times:.1} × faster than one after the other");
