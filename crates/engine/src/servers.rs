@@ -1,6 +1,6 @@
 use async_trait::async_trait;
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
-use coracle_upstream::{CallContext, Change, ToolList, Upstream, UpstreamError};
+use coracle_upstream::{CallContext, Change, ServerStatus, ToolList, Upstream, UpstreamError};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,11 @@ pub trait Servers: Send + Sync + fmt::Debug {
 
     /// Tells when the tools of a server have changed.
     fn changes(&self) -> broadcast::Receiver<Change>;
+
+    /// How they are doing for this user, as far as there is anything to tell. Starts nothing.
+    fn status(&self, _user: &UserId) -> Vec<ServerStatus> {
+        Vec::new()
+    }
 
     /// The tools of a server as it lists them now.
     async fn tools(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError>;
@@ -44,6 +49,10 @@ impl Servers for Upstream {
 
     fn changes(&self) -> broadcast::Receiver<Change> {
         self.changes()
+    }
+
+    fn status(&self, user: &UserId) -> Vec<ServerStatus> {
+        self.status(user)
     }
 
     async fn tools(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
