@@ -1,5 +1,7 @@
 //! `coracle bench`: the shape of what it prints. Times are for people to read, never for a test to judge.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 #[cfg(test)]
 #[expect(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
 #[path = "support/harness.rs"]

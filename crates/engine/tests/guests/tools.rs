@@ -132,13 +132,13 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
     Outcome { replies, execution, reached: reached.load(Ordering::SeqCst) }
 }
 
-fn to(server: &str, tool: &str, arguments: Value) -> Value {
+fn to(server: &str, tool: &str, arguments: &Value) -> Value {
     json!({ "server": server, "tool": tool, "arguments": arguments })
 }
 
 #[tokio::test]
 async fn a_call_is_answered_and_written_down() {
-    let outcome = calls(vec![], vec![to("demo", "echo", json!({ "text": "hello" }))]).await;
+    let outcome = calls(vec![], vec![to("demo", "echo", &json!({ "text": "hello" }))]).await;
     assert_eq!(outcome.replies[0].value, json!({ "value": "hello", "media": [] }));
     let call = &outcome.execution.calls[0];
     assert_eq!((call.server.as_str(), call.tool.as_str(), call.ok, &call.code), ("demo", "echo", true, &None));
@@ -156,19 +156,25 @@ async fn what_is_wrong_never_reaches_the_server() {
     let outcome = calls(
         vec![],
         vec![
-            to("nobody", "echo", text.clone()),
-            to("../x", "echo", text.clone()),
-            to("demo", "ecko", text.clone()),
-            to("demo", "echo", json!({ "text": 1 })),
-            to("demo", "echo", json!([])),
-            to("demo", "erase", text.clone()),
-            to("demo", "echo", text),
+            to("nobody", "echo", &text),
+            to("../x", "echo", &text),
+            to("demo", "ecko", &text),
+            to("demo", "echo", &json!({ "text": 1 })),
+            to("demo", "echo", &json!([])),
+            to("demo", "erase", &text),
+            to("demo", "echo", &text),
         ],
     )
     .await;
     let codes: Vec<&str> = (0..6).map(|place| outcome.code(place)).collect();
-    let expected =
-        ["unknown_server", "unknown_server", "tool_not_found", "invalid_arguments", "invalid_request", "denied"];
+    let expected = [
+        "unknown_server",
+        "unknown_server",
+        "tool_not_found",
+        "invalid_arguments",
+        "invalid_request",
+        "denied_unasked",
+    ];
     assert_eq!(codes, expected);
     assert!(outcome.replies[6].ok, "{:?}", outcome.replies);
     assert_eq!(outcome.reached, 1);
@@ -179,7 +185,7 @@ async fn what_is_wrong_never_reaches_the_server() {
 async fn a_tool_that_fails_says_why_and_a_rule_opens_the_way() {
     let rule = Rule { pattern: "demo.erase".to_owned(), decision: Decision::Allow, origin: "a test".to_owned() };
     let text = json!({ "text": "it rains" });
-    let outcome = calls(vec![rule], vec![to("demo", "grumble", text.clone()), to("demo", "erase", text)]).await;
+    let outcome = calls(vec![rule], vec![to("demo", "grumble", &text), to("demo", "erase", &text)]).await;
     let error = outcome.replies[0].error.as_ref().unwrap();
     assert_eq!((error.code.as_str(), error.message.as_str()), ("tool_error", "it rains"));
     assert!(outcome.replies[1].ok, "{:?}", outcome.replies);
