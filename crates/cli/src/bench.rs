@@ -1,6 +1,6 @@
-//! `coracle bench sandbox`: Coracle, its peers and the floor in one table, from one run.
+//! `coracle bench`: Coracle, its peers and the floor in one table, from one run.
 //!
-//! `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
+//! `tools.rs` is `bench tools`. The rest is `bench sandbox`: `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
 //! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
 
 mod floor;
@@ -11,6 +11,7 @@ mod program;
 mod rate;
 mod report;
 mod starts;
+mod tools;
 
 use crate::status::Status;
 use anyhow::Context;
@@ -31,6 +32,8 @@ pub(crate) struct BenchArguments {
 enum What {
     /// How long an isolated `pass` takes, how many run in a second, and how much memory a sandbox holds.
     Sandbox(SandboxArguments),
+    /// What a call of a tool costs, from code in a sandbox and from the Python client.
+    Tools(tools::ToolsArguments),
 }
 
 /// The parts of the benchmark besides the rows of the table of starts.
@@ -124,12 +127,13 @@ impl Wanted {
 }
 
 pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
-    let What::Sandbox(arguments) = arguments.what;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    let (scale, wanted) = (Scale::of(&arguments), Wanted(arguments.only.iter().cloned().collect()));
     let report = runtime.block_on(async {
         // As a task, as a server would run it; the thread that waits here only waits.
-        let mut work = tokio::spawn(measure(scale, wanted));
+        let mut work = match arguments.what {
+            What::Sandbox(arguments) => tokio::spawn(sandbox(arguments)),
+            What::Tools(arguments) => tokio::spawn(tools::run(arguments)),
+        };
         tokio::select! {
             report = &mut work => report.context("the benchmark")?.map(Some),
             _ = tokio::signal::ctrl_c() => {
@@ -141,13 +145,18 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
         }
     })?;
     let Some(report) = report else { return Ok(Status::Cancelled) };
-    let text = if arguments.json {
-        serde_json::to_string(&report).context("write the report")? + "\n"
-    } else {
-        report.render()
-    };
-    std::io::stdout().write_all(text.as_bytes())?;
+    std::io::stdout().write_all(report.as_bytes())?;
     Ok(Status::Success)
+}
+
+/// Gives the report as it is to be printed.
+async fn sandbox(arguments: SandboxArguments) -> anyhow::Result<String> {
+    let (scale, wanted) = (Scale::of(&arguments), Wanted(arguments.only.iter().cloned().collect()));
+    let report = measure(scale, wanted).await?;
+    if arguments.json {
+        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+    }
+    Ok(report.render())
 }
 
 async fn measure(scale: Scale, wanted: Wanted) -> anyhow::Result<Report> {

@@ -10,6 +10,8 @@ pub(crate) const HOME: &str = "CORACLE_HOME";
 pub(crate) const PYTHON: &str = "CORACLE_PYTHON";
 /// What is logged to standard error, as `tracing` filters are written: `warn`, `coracle_sandbox=debug`.
 pub(crate) const LOG: &str = "CORACLE_LOG";
+/// The MCP servers that `bench tools` and the tests call; without it `test-servers` in the build folder.
+pub(crate) const TEST_SERVERS: &str = "CORACLE_TEST_SERVERS";
 
 /// The data folder.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {
@@ -24,6 +26,15 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
 /// The interpreter that was asked for.
 pub(crate) fn python() -> Option<PathBuf> {
     std::env::var_os(PYTHON).filter(|python| !python.is_empty()).map(PathBuf::from)
+}
+
+/// The folder of the test servers: named, or two levels above the program, where a build has it.
+pub(crate) fn test_servers() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os(TEST_SERVERS).filter(|folder| !folder.is_empty()) {
+        return Some(folder.into());
+    }
+    let folder = std::env::current_exe().ok()?.parent()?.parent()?.join("test-servers");
+    folder.is_dir().then_some(folder)
 }
 
 /// Logs go to standard error.

@@ -1,4 +1,6 @@
-//! `coracle bench sandbox`: the shape of what it prints. Times are for people to read, never for a test to judge.
+//! `coracle bench`: the shape of what it prints. Times are for people to read, never for a test to judge.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 #[cfg(test)]
 #[expect(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
@@ -7,6 +9,7 @@ mod harness;
 
 use harness::{Coracle, everybody};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 const OWN_ROWS: [&str; 5] = ["fresh", "on_demand", "session", "cold", "floor"];
 
@@ -72,4 +75,83 @@ fn without_a_sandbox_it_says_so() {
         let words = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(125) && words.contains("/nonexistent"), "as {who:?}: {output:?}");
     }
+}
+
+const CALLS_WITHOUT_SERVERS: [&str; 4] = ["host", "in_process", "in_process_32", "in_process_typescript"];
+const CALLS_OF_SERVERS: [&str; 9] = [
+    "stdio",
+    "stdio_typescript",
+    "direct",
+    "stdio_32",
+    "stdio_typescript_32",
+    "direct_32",
+    "nap",
+    "nap_32",
+    "nap_typescript_32",
+];
+
+/// The folder of the test servers, as `cargo xtask test-servers` makes it.
+fn servers() -> PathBuf {
+    let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("test-servers"),
+    };
+    assert!(folder.join("venv/bin/python").exists(), "`cargo xtask test-servers` makes the servers of this test");
+    folder
+}
+
+fn calls_of_tools(coracle: &Coracle, servers: &Path) -> Value {
+    let output =
+        coracle.command().args(["bench", "tools", "--quick", "--json", "--servers"]).arg(servers).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "as {:?}: {output:?}", coracle.who);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn names(report: &Value) -> Vec<&str> {
+    report["rows"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn calls_of_tools_are_measured_in_every_way() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let report = calls_of_tools(&coracle, &servers());
+        assert_eq!(names(&report), [&CALLS_WITHOUT_SERVERS[..], &CALLS_OF_SERVERS].concat(), "as {who:?}: {report:#}");
+        assert_eq!(report["skipped"], serde_json::json!({}));
+        for row in report["rows"].as_array().unwrap() {
+            assert!(row["per_call_us"].as_f64().unwrap() > 0.0 && row["calls"] == 10, "{row:#}");
+            let has_clock = !row["name"].as_str().unwrap().contains("typescript");
+            assert_eq!((row["p50_us"].is_f64(), row["p99_us"].is_f64()), (has_clock, has_clock), "{row:#}");
+        }
+        let figures = &report["figures"];
+        assert!(figures["round_trip_us"].is_f64() && figures["in_broker_us"].is_f64(), "{figures:#}");
+        assert!(figures["of_direct"]["stdio_32"].is_f64() && figures["at_once_faster"].is_f64(), "{figures:#}");
+        let left: Vec<_> =
+            std::fs::read_dir(coracle.home().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, [".lock"], "as {who:?}");
+    }
+}
+
+#[test]
+fn without_servers_their_rows_say_why_they_are_missing() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let report = calls_of_tools(&coracle, &coracle.workspace());
+        assert_eq!(names(&report), CALLS_WITHOUT_SERVERS, "as {who:?}: {report:#}");
+        for row in CALLS_OF_SERVERS {
+            assert!(report["skipped"][row].as_str().unwrap().contains("venv/bin/python"), "{row}: {report:#}");
+        }
+        let output = coracle.command().args(["bench", "tools", "--quick", "--servers", "/nowhere"]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("in_process_32") && text.contains("skipped nap_32: there is no /nowhere"), "{text}");
+    }
+}
+
+#[test]
+fn the_help_says_what_can_be_measured() {
+    let coracle = Coracle::new(everybody()[0]);
+    let help = |arguments: &[&str]| {
+        String::from_utf8(coracle.command().args(arguments).arg("--help").output().unwrap().stdout).unwrap()
+    };
+    insta::assert_snapshot!("help", help(&["bench"]) + "\n" + &help(&["bench", "tools"]));
 }

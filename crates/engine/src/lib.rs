@@ -2,7 +2,7 @@
 //!
 //! Start at [`Engine::execute`]. A Rust program can embed it: make a [`Backend`](coracle_sandbox::Backend), hand it to
 //! [`Engine::new`], and execute [`Request`]s. A [`Toolbox`] gives the code other people's tools: `broker.rs` is what every
-//! call of one passes.
+//! call of one passes, and [`Servers`] what it passes them on to.
 //!
 //! Invariants: every request ends in exactly one [`Execution`](coracle_types::Execution), whatever the code does; a
 //! sandbox that has run one user's code is never given to another; every call that code makes to the host goes through
@@ -18,6 +18,7 @@ mod engine;
 mod ledger;
 mod request;
 mod run;
+mod servers;
 mod session;
 mod toolbox;
 mod verdict;
@@ -26,4 +27,5 @@ mod workspace;
 pub use broker::CallCaps;
 pub use engine::{Engine, EngineConfig};
 pub use request::{HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
+pub use servers::Servers;
 pub use toolbox::{Inventory, Listing, Toolbox, ToolboxConfig};

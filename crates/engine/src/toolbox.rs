@@ -9,11 +9,12 @@ mod known;
 use crate::answer::Answer;
 use crate::broker::{CallCaps, refused, shown, upstream_failed};
 use crate::request::HostCallError;
+use crate::servers::Servers;
 use coracle_catalog::{Shape, Validator};
 use coracle_policy::{Approvals, Policy, Rules};
 use coracle_store::{ExecutionRecord, ListedTools, Owner, Store, StoreError};
 use coracle_types::{ServerName, ServerSpec, Tool, UserId};
-use coracle_upstream::{Change, ToolList, Upstream, UpstreamError};
+use coracle_upstream::{Change, ToolList, UpstreamError};
 pub use inventory::{Inventory, Listing};
 use known::Known;
 use sha2::{Digest, Sha256};
@@ -40,7 +41,7 @@ pub struct ToolboxConfig {
 #[derive(Debug)]
 pub struct Toolbox {
     config: ToolboxConfig,
-    upstream: Upstream,
+    upstream: Arc<dyn Servers>,
     store: Arc<dyn Store>,
     approvals: Approvals,
     known: Mutex<HashMap<(Owner, ServerName), Known>>,
@@ -51,12 +52,17 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// Starts no server. Must be called within a tokio runtime.
-    pub fn new(config: ToolboxConfig, upstream: Upstream, store: Arc<dyn Store>, rules: Rules) -> Arc<Self> {
+    pub fn new(
+        config: ToolboxConfig,
+        upstream: impl Servers + 'static,
+        store: Arc<dyn Store>,
+        rules: Rules,
+    ) -> Arc<Self> {
         let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
         let mut changes = upstream.changes();
         let toolbox = Arc::new(Self {
             config,
-            upstream,
+            upstream: Arc::new(upstream),
             store,
             approvals,
             known: Mutex::default(),
@@ -78,8 +84,8 @@ impl Toolbox {
     }
 
     /// The connections to the servers.
-    pub fn upstream(&self) -> &Upstream {
-        &self.upstream
+    pub fn upstream(&self) -> &dyn Servers {
+        self.upstream.as_ref()
     }
 
     pub(crate) fn approvals(&self) -> &Approvals {

@@ -47,6 +47,20 @@ impl ToolList {
     }
 }
 
+impl FromIterator<Tool> for ToolList {
+    /// Of definitions that need no screening, since they come from this program. Of two with one name the first counts.
+    fn from_iter<T: IntoIterator<Item = Tool>>(tools: T) -> Self {
+        let mut list = Self::default();
+        for tool in tools {
+            if !list.index.contains_key(&tool.name) {
+                list.index.insert(tool.name.clone(), list.tools.len());
+                list.tools.push(Arc::new(tool));
+            }
+        }
+        list
+    }
+}
+
 /// Takes definitions one by one and keeps what can be kept.
 pub(crate) struct Intake<'a> {
     server: &'a ServerName,

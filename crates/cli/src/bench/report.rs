@@ -43,7 +43,7 @@ fn thousandths(value: f64) -> f64 {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(thousandths(*value))
 }
 
@@ -120,13 +120,13 @@ const HOW_MEMORY: &str = "\
 Memory: PSS of the launcher, the zygote and all processes below, divided by the number; without the server's own process\n\
 and what the kernel keeps for namespaces and mounts. Each session has run a small program.\n";
 
-fn plain<const N: usize>(header: [&str; N]) -> Table {
+pub(super) fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_header(header);
     table
 }
 
-fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
+pub(super) fn align(table: &mut Table, columns: std::ops::RangeInclusive<usize>) {
     for index in columns {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -1,0 +1,85 @@
+//! `coracle bench tools`: what a call of a tool costs, beside the client of the Python SDK, in one table from one run.
+//!
+//! `plan.rs` has the rows, `callers.rs` who makes the calls. The floor is a call that the host answers at once.
+
+mod callers;
+mod in_process;
+mod plan;
+mod report;
+
+use super::bar;
+use anyhow::Context;
+use callers::Callers;
+use clap::Args;
+use indicatif::ProgressBar;
+use plan::{ROWS, Times};
+use report::{Report, Row};
+use std::path::PathBuf;
+
+/// A full run has so many, a quick one has one.
+const ROUNDS: usize = 3;
+
+/// Of a quick run.
+const QUICK_CALLS: usize = 10;
+
+#[derive(Debug, Args)]
+pub(super) struct ToolsArguments {
+    /// Calls of each row in each of three rounds; of those that take 20 ms fewer.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+
+    /// The folder of the test servers; else CORACLE_TEST_SERVERS, else beside the folder of this program.
+    #[arg(long, value_name = "DIR")]
+    servers: Option<PathBuf>,
+
+    /// One round with few calls: to see that it works, not to learn a number.
+    #[arg(long)]
+    quick: bool,
+
+    /// Print one line of JSON instead of a table.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Gives the report as it is to be printed.
+pub(super) async fn run(arguments: ToolsArguments) -> anyhow::Result<String> {
+    let calls = arguments.runs as usize;
+    let (calls, rounds) = if arguments.quick { (calls.min(QUICK_CALLS), 1) } else { (calls, ROUNDS) };
+    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let callers = Callers::start(folder.path(), arguments.servers).await?;
+    let progress = bar();
+    let report = measure(&callers, calls, rounds, &progress).await;
+    progress.finish_and_clear();
+    callers.shutdown().await;
+    if arguments.json {
+        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+    }
+    Ok(report.render())
+}
+
+async fn measure(callers: &Callers, calls: usize, rounds: usize, progress: &ProgressBar) -> Report {
+    let mut report = Report::default();
+    let mut measured: Vec<Vec<Times>> = vec![Vec::new(); ROWS.len()];
+    progress.set_length((rounds * ROWS.len()) as u64);
+    for _ in 0..rounds {
+        for (plan, times) in ROWS.iter().zip(&mut measured) {
+            progress.set_message(plan.name);
+            if !report.skipped.contains_key(plan.name) {
+                match callers.run(plan, calls).await {
+                    Ok(one) => times.push(one),
+                    Err(reason) => {
+                        report.skipped.insert(plan.name.to_owned(), format!("{reason:#}"));
+                    }
+                }
+            }
+            progress.inc(1);
+        }
+    }
+    for (plan, times) in ROWS.iter().zip(&measured) {
+        if !report.skipped.contains_key(plan.name) {
+            report.rows.push(Row::new(plan, plan.orders(calls).calls, times));
+        }
+    }
+    report.conclude();
+    report
+}

@@ -1,0 +1,176 @@
+//! Who makes the calls: code in sandboxes, and the Python client.
+
+use super::in_process::{InProcess, Straight};
+use super::plan::{By, From, NAP_SECONDS, Orders, Plan, Times};
+use crate::bench::program::Program;
+use crate::environment;
+use crate::wiring::{Sandboxes, native};
+use anyhow::Context;
+use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
+use coracle_policy::Rules;
+use coracle_store::{Home, KeySource, SqliteStore};
+use coracle_types::{Language, Limits, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
+use coracle_upstream::{Options, Upstream};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SERVER: &str = include_str!("server.py");
+const DIRECT: &str = include_str!("direct.py");
+const PYTHON: &str = include_str!("guest.py");
+const TYPESCRIPT: &str = include_str!("guest.ts");
+
+/// What code calls the server.
+const NAME: &str = "bench";
+
+/// No row takes longer.
+const WITHIN: Duration = Duration::from_mins(5);
+
+/// A Python that has the package `mcp` in its second generation.
+#[derive(Clone, Debug)]
+struct Sdk {
+    python: PathBuf,
+    server: PathBuf,
+    direct: PathBuf,
+}
+
+impl Sdk {
+    async fn find(servers: Option<PathBuf>, folder: &Path) -> anyhow::Result<Self> {
+        let servers = servers.or_else(environment::test_servers);
+        let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
+        let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
+        let python = servers.join("venv/bin/python");
+        anyhow::ensure!(python.is_file(), "there is no {}: {hint}", python.display());
+        let sdk = Self { python, server: folder.join("server.py"), direct: folder.join("direct.py") };
+        std::fs::write(&sdk.server, SERVER)
+            .and_then(|()| std::fs::write(&sdk.direct, DIRECT))
+            .context("write scripts")?;
+        let import = ["-c", "import mcp.server.mcpserver"].map(Into::into);
+        let probe = Program::new(std::iter::once(sdk.python.clone().into_os_string()).chain(import));
+        probe.output().await.context("the package mcp 2")?;
+        Ok(sdk)
+    }
+
+    fn server_arguments(&self) -> [String; 2] {
+        [self.server.display().to_string(), NAP_SECONDS.to_string()]
+    }
+
+    fn spec(&self, name: ServerName) -> ServerSpec {
+        ServerSpec {
+            name,
+            transport: Transport::Stdio {
+                command: self.python.display().to_string(),
+                args: self.server_arguments().map(Secret::new).into(),
+                env: BTreeMap::new(),
+                cwd: None,
+            },
+            scope: Scope::User,
+            description: None,
+            category: None,
+            start_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(1),
+        }
+    }
+
+    async fn call(&self, orders: &Orders) -> anyhow::Result<Times> {
+        let python = self.python.as_os_str();
+        let line = [python, self.direct.as_os_str(), python].map(ToOwned::to_owned);
+        let orders = serde_json::to_string(orders).context("write the orders")?;
+        let arguments = self.server_arguments().into_iter().chain([orders]).map(Into::into);
+        let output = Program::new(line.into_iter().chain(arguments)).output().await?;
+        serde_json::from_slice(&output.stdout).context("read what the Python client measured")
+    }
+}
+
+/// Everything that makes calls.
+#[derive(Debug)]
+pub(super) struct Callers {
+    in_process: Engine,
+    /// The rows that need it are left out without it, for this reason.
+    stdio: Result<(Engine, Sdk, Arc<Toolbox>), String>,
+    workspace: PathBuf,
+}
+
+impl Callers {
+    pub(super) async fn start(folder: &Path, servers: Option<PathBuf>) -> anyhow::Result<Self> {
+        let sandboxes = Sandboxes {
+            pool: 2,
+            preload: true,
+            require_full_isolation: false,
+            limits: limits(),
+            python: environment::python(),
+        };
+        let backend = native(&sandboxes)?;
+        backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
+        let workspace = folder.join("workspace");
+        std::fs::create_dir_all(&workspace).context("make a workspace")?;
+        let name = ServerName::new(NAME).context("the name of the server")?;
+        let engine = |home: PathBuf, toolbox: &Arc<Toolbox>| {
+            let config = EngineConfig { home, session_idle: WITHIN };
+            Engine::with_tools(config, Arc::clone(&backend) as _, Arc::clone(toolbox))
+        };
+        let home = folder.join("in-process");
+        let in_process = engine(home.clone(), &toolbox(&home, InProcess::new(name.clone())).await?);
+        let stdio = match Sdk::find(servers, folder).await {
+            Ok(sdk) => {
+                let home = folder.join("stdio");
+                let toolbox = toolbox(&home, Upstream::new(vec![sdk.spec(name)], Options::default())).await?;
+                Ok((engine(home, &toolbox), sdk, toolbox))
+            }
+            Err(reason) => Err(format!("{reason:#}")),
+        };
+        Ok(Self { in_process, stdio, workspace })
+    }
+
+    /// One run of one row.
+    pub(super) async fn run(&self, plan: &Plan, calls: usize) -> anyhow::Result<Times> {
+        let orders = plan.orders(calls);
+        let stdio = || self.stdio.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"));
+        let engine = match plan.from {
+            From::Host | From::Process => &self.in_process,
+            From::Stdio | From::Nap => &stdio()?.0,
+        };
+        let times = match plan.by {
+            By::Direct => stdio()?.1.call(&orders).await?,
+            By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
+            By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,
+        };
+        anyhow::ensure!(times.each.is_empty() || times.each.len() == orders.calls, "not all calls were made");
+        Ok(times)
+    }
+
+    async fn execute(&self, engine: &Engine, language: Language, code: &str, orders: &Orders) -> anyhow::Result<Times> {
+        let mut request = Request::new(UserId::local(), language, code);
+        request.workspace = Some(self.workspace.clone());
+        request.limits = limits();
+        request.calls = Arc::new(Straight);
+        request.vars.insert("plan".to_owned(), serde_json::to_value(orders).context("write the orders")?);
+        let execution = engine.execute(request).await;
+        if let Some(failure) = &execution.failure {
+            anyhow::bail!("{}", failure.error);
+        }
+        serde_json::from_value(execution.result.unwrap_or_default()).context("read what the code measured")
+    }
+
+    pub(super) async fn shutdown(&self) {
+        self.in_process.shutdown().await;
+        if let Ok((engine, _, toolbox)) = &self.stdio {
+            engine.shutdown().await;
+            toolbox.upstream().shutdown().await;
+        }
+    }
+}
+
+/// Those of everybody, but for the number of calls and the time for them.
+fn limits() -> Limits {
+    Limits { calls: 1_000_000, wall_ms: WITHIN.as_millis() as u64, ..Limits::default() }
+}
+
+/// As a server would have it: a real store, and the rules of somebody who has made none.
+async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<Arc<Toolbox>> {
+    let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
+    let rules = Rules::new(Vec::new()).context("make no rules")?;
+    let config = ToolboxConfig { cache: home.join("cache"), caps: CallCaps::default() };
+    Ok(Toolbox::new(config, servers, Arc::new(store), rules))
+}

@@ -1,0 +1,45 @@
+"""The same calls by the client of the Python SDK. Arguments: the server's command line, then the plan as JSON."""
+
+import asyncio
+import json
+import sys
+import time
+
+from mcp import Client, StdioServerParameters
+
+
+async def main() -> None:
+    plan = json.loads(sys.argv[-1])
+    command, *args = sys.argv[1:-1]
+    async with Client(StdioServerParameters(command=command, args=args)) as client:
+        each = []
+
+        async def call() -> None:
+            begun = time.perf_counter_ns()
+            answer = await client.call_tool(plan["tool"], {"text": plan["text"]})
+            each.append((time.perf_counter_ns() - begun) / 1e3)
+            if answer.structured_content != {"result": plan["text"]}:
+                raise SystemExit(f"an answer that makes no sense: {answer}")
+
+        async def calls(count: int) -> None:
+            if plan["at_once"] == 1:
+                for _ in range(count):
+                    await call()
+                return
+            room = asyncio.Semaphore(plan["at_once"])
+
+            async def one() -> None:
+                async with room:
+                    await call()
+
+            await asyncio.gather(*(one() for _ in range(count)))
+
+        await calls(plan["warm_up"])
+        each.clear()
+        begun = time.perf_counter_ns()
+        await calls(plan["calls"])
+        total = (time.perf_counter_ns() - begun) / 1e3
+    print(json.dumps({"each": each, "total": total}))
+
+
+asyncio.run(main())

@@ -1,0 +1,110 @@
+//! What is measured: the rows, and what one run of a row tells.
+
+use serde::{Deserialize, Serialize};
+
+/// Calls at once, in the rows that make several.
+pub(super) const AT_ONCE: usize = 32;
+
+/// How long the tool `nap` takes.
+pub(super) const NAP_SECONDS: f64 = 0.020;
+
+/// Naps are long: in one round no more of them are taken.
+const MOST_NAPS: usize = 256;
+
+/// Calls that come before those that count.
+const WARM_UP: usize = 50;
+
+/// What is sent and comes back.
+const TEXT: &str = "The quick brown fox jumps over the lazy dog";
+
+/// Who makes the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// Python in a sandbox.
+    Python,
+    /// TypeScript in a sandbox.
+    TypeScript,
+    /// The client of the Python SDK, in a process of its own.
+    Direct,
+}
+
+/// Who answers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum From {
+    /// The host, without the broker: what a call costs that does nothing.
+    Host,
+    /// A tool in the process of the host, through the broker.
+    Process,
+    /// A server of its own, over standard input and output.
+    Stdio,
+    /// The same server, whose tool takes a while.
+    Nap,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) name: &'static str,
+    pub(super) by: By,
+    pub(super) from: From,
+    pub(super) at_once: usize,
+    pub(super) how: &'static str,
+}
+
+const fn plan(name: &'static str, by: By, from: From, at_once: usize, how: &'static str) -> Plan {
+    Plan { name, by, from, at_once, how }
+}
+
+pub(super) const HOST: &str = "host";
+pub(super) const IN_PROCESS: &str = "in_process";
+pub(super) const DIRECT: &str = "direct";
+pub(super) const DIRECT_32: &str = "direct_32";
+pub(super) const NAP: &str = "nap";
+pub(super) const NAP_32: &str = "nap_32";
+
+/// In the order of the table.
+pub(super) const ROWS: [Plan; 13] = [
+    plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
+    plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
+    plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
+    plan("in_process_typescript", By::TypeScript, From::Process, 1, "the same, from TypeScript"),
+    plan("stdio", By::Python, From::Stdio, 1, "a stdio server, from Python in a sandbox"),
+    plan("stdio_typescript", By::TypeScript, From::Stdio, 1, "the same, from TypeScript in a sandbox"),
+    plan(DIRECT, By::Direct, From::Stdio, 1, "the same by the Python client, without Coracle"),
+    plan("stdio_32", By::Python, From::Stdio, AT_ONCE, "a stdio server, from Python in a sandbox"),
+    plan("stdio_typescript_32", By::TypeScript, From::Stdio, AT_ONCE, "the same, from TypeScript in a sandbox"),
+    plan(DIRECT_32, By::Direct, From::Stdio, AT_ONCE, "the same by the Python client, without Coracle"),
+    plan(NAP, By::Python, From::Nap, 1, "a stdio server that takes 20 ms, from Python in a sandbox"),
+    plan(NAP_32, By::Python, From::Nap, AT_ONCE, "the same, with asyncio"),
+    plan("nap_typescript_32", By::TypeScript, From::Nap, AT_ONCE, "the same, from TypeScript"),
+];
+
+/// What the program that makes the calls is told.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Orders {
+    tool: &'static str,
+    text: &'static str,
+    at_once: usize,
+    warm_up: usize,
+    pub(super) calls: usize,
+}
+
+impl Plan {
+    pub(super) fn orders(&self, calls: usize) -> Orders {
+        let (tool, calls) = match self.from {
+            From::Host => ("straight", calls),
+            From::Process | From::Stdio => ("echo", calls),
+            From::Nap => ("nap", calls.min(MOST_NAPS)),
+        };
+        Orders { tool, text: TEXT, at_once: self.at_once, warm_up: WARM_UP.min(calls), calls }
+    }
+}
+
+/// What it answers, in microseconds.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Times {
+    /// Of each call; empty where there is no clock for that.
+    pub(super) each: Vec<f64>,
+    /// Of all together.
+    pub(super) total: f64,
+}

@@ -1,0 +1,193 @@
+//! Calls of tools through the broker, to servers in the same process: what is looked up, checked, written down.
+
+use crate::fake::{FakeBackend, script};
+use async_trait::async_trait;
+use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
+use coracle_policy::{Rule, Rules};
+use coracle_protocol::{Reply, ToGuest};
+use coracle_store::MemoryStore;
+use coracle_types::{
+    Content, Decision, Execution, Language, Scope, ServerName, ServerSpec, Tool, ToolHints, ToolResult, Transport,
+    UserId,
+};
+use coracle_upstream::{CallContext, Change, ToolList, UpstreamError};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::broadcast;
+
+/// A server in this process. `echo` gives its text back, `grumble` says that it failed, `erase` is destructive.
+#[derive(Debug)]
+struct InProcess {
+    spec: ServerSpec,
+    tools: Arc<ToolList>,
+    changes: broadcast::Sender<Change>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl InProcess {
+    fn new(calls: Arc<AtomicUsize>) -> Self {
+        let name = ServerName::new("demo").unwrap();
+        let tool = |tool: &str, destructive| Tool {
+            server: name.clone(),
+            name: tool.to_owned(),
+            title: None,
+            description: String::new(),
+            input_schema: serde_json::from_value(json!({
+                "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"],
+            }))
+            .unwrap(),
+            output_schema: None,
+            hints: ToolHints { destructive, ..ToolHints::default() },
+        };
+        let tools = [tool("echo", None), tool("grumble", None), tool("erase", Some(true)), tool("echo", Some(true))];
+        let spec = ServerSpec {
+            name: name.clone(),
+            transport: Transport::Stdio { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None },
+            scope: Scope::User,
+            description: None,
+            category: None,
+            start_timeout: Duration::from_secs(1),
+            call_timeout: Duration::from_secs(1),
+        };
+        Self { spec, tools: Arc::new(tools.into_iter().collect()), changes: broadcast::channel(1).0, calls }
+    }
+}
+
+#[async_trait]
+impl Servers for InProcess {
+    fn servers(&self) -> Vec<&ServerSpec> {
+        vec![&self.spec]
+    }
+
+    fn changes(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    async fn tools(&self, _user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
+        if *server != self.spec.name {
+            return Err(UpstreamError::UnknownServer { server: server.clone() });
+        }
+        Ok(Arc::clone(&self.tools))
+    }
+
+    async fn call(
+        &self,
+        _user: &UserId,
+        _server: &ServerName,
+        tool: &str,
+        arguments: Map<String, Value>,
+        _context: CallContext,
+    ) -> Result<ToolResult, UpstreamError> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        let text = arguments["text"].as_str().unwrap().to_owned();
+        Ok(ToolResult { content: vec![Content::Text { text }], is_error: tool == "grumble", structured: None })
+    }
+
+    async fn shutdown(&self) {}
+}
+
+/// What came of the calls, what was written down, and how many reached the server.
+struct Outcome {
+    replies: Vec<Reply>,
+    execution: Execution,
+    reached: usize,
+}
+
+impl Outcome {
+    /// Why a call failed.
+    fn code(&self, place: usize) -> &str {
+        &self.replies[place].error.as_ref().unwrap().code
+    }
+}
+
+/// A guest that makes these calls one after the other.
+async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
+    let folder = TempDir::new().unwrap();
+    let replies = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&replies);
+    let backend = FakeBackend::new(vec![script(move |mut guest| async move {
+        let run = guest.run().await;
+        for (id, params) in params.into_iter().enumerate() {
+            guest.say(json!({ "type": "call", "id": id, "method": "tool", "params": params })).await;
+            let ToGuest::Reply(reply) = guest.hear().await else { panic!("no reply") };
+            heard.lock().unwrap().push(reply);
+        }
+        guest.say(crate::fake::done(run)).await;
+        guest.live_on().await
+    })]);
+    let reached = Arc::new(AtomicUsize::new(0));
+    let config = ToolboxConfig { cache: folder.path().join("cache"), caps: CallCaps::default() };
+    let servers = InProcess::new(Arc::clone(&reached));
+    let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(rules).unwrap());
+    let config = EngineConfig { home: folder.path().to_owned(), session_idle: Duration::from_mins(1) };
+    let engine = Engine::with_tools(config, backend, toolbox);
+    let request = Request::new(UserId::local(), Language::Python, "servers.demo");
+    let execution = engine.execute(request).await;
+    assert!(execution.success, "{execution:?}");
+    let replies = std::mem::take(&mut *replies.lock().unwrap());
+    Outcome { replies, execution, reached: reached.load(Ordering::SeqCst) }
+}
+
+fn to(server: &str, tool: &str, arguments: &Value) -> Value {
+    json!({ "server": server, "tool": tool, "arguments": arguments })
+}
+
+#[tokio::test]
+async fn a_call_is_answered_and_written_down() {
+    let outcome = calls(vec![], vec![to("demo", "echo", &json!({ "text": "hello" }))]).await;
+    assert_eq!(outcome.replies[0].value, json!({ "value": "hello", "media": [] }));
+    let call = &outcome.execution.calls[0];
+    assert_eq!((call.server.as_str(), call.tool.as_str(), call.ok, &call.code), ("demo", "echo", true, &None));
+    let arguments = r#"{"text":"hello"}"#;
+    assert_eq!(
+        (call.bytes_in, call.bytes_out),
+        (arguments.len() as u64, r#"{"media":[],"value":"hello"}"#.len() as u64)
+    );
+    assert_eq!((outcome.execution.calls.len(), outcome.reached), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_wrong_never_reaches_the_server() {
+    let text = json!({ "text": "x" });
+    let outcome = calls(
+        vec![],
+        vec![
+            to("nobody", "echo", &text),
+            to("../x", "echo", &text),
+            to("demo", "ecko", &text),
+            to("demo", "echo", &json!({ "text": 1 })),
+            to("demo", "echo", &json!([])),
+            to("demo", "erase", &text),
+            to("demo", "echo", &text),
+        ],
+    )
+    .await;
+    let codes: Vec<&str> = (0..6).map(|place| outcome.code(place)).collect();
+    let expected = [
+        "unknown_server",
+        "unknown_server",
+        "tool_not_found",
+        "invalid_arguments",
+        "invalid_request",
+        "denied_unasked",
+    ];
+    assert_eq!(codes, expected);
+    assert!(outcome.replies[6].ok, "{:?}", outcome.replies);
+    assert_eq!(outcome.reached, 1);
+    assert_eq!(outcome.execution.calls.iter().filter(|call| call.ok).count(), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_says_why_and_a_rule_opens_the_way() {
+    let rule = Rule { pattern: "demo.erase".to_owned(), decision: Decision::Allow, origin: "a test".to_owned() };
+    let text = json!({ "text": "it rains" });
+    let outcome = calls(vec![rule], vec![to("demo", "grumble", &text), to("demo", "erase", &text)]).await;
+    let error = outcome.replies[0].error.as_ref().unwrap();
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("tool_error", "it rains"));
+    assert!(outcome.replies[1].ok, "{:?}", outcome.replies);
+    assert_eq!(outcome.reached, 2);
+}
