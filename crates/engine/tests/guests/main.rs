@@ -9,3 +9,4 @@ mod fake;
 mod lies;
 #[path = "../../../protocol/tests/support/mutation.rs"]
 mod mutation;
+mod replies;
