@@ -16,7 +16,6 @@ mod caps;
 mod faults;
 mod lab;
 mod many;
-mod memory;
 mod programs;
 mod refusals;
 mod terminal;
