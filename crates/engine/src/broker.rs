@@ -89,8 +89,6 @@ impl Broker {
             Some(Value::Object(arguments)) => arguments,
             Some(_) => return Err(refused("invalid_request", "the arguments of a tool are an object")),
         };
-        // Fails only if it is closed, which nobody does.
-        let _permit = self.under_way.acquire().await;
         let bytes = json_length(&arguments);
         let line = self.ledger.begin(&server, &tool, bytes);
         match self.call(&server, &tool, arguments, bytes).await {
@@ -138,6 +136,9 @@ impl Broker {
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
         let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
+        // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
+        // nobody does.
+        let _permit = self.under_way.acquire().await;
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
         // Whoever stops waiting tells the server.
         let _told = context.cancel.clone().drop_guard();

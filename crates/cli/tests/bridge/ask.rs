@@ -79,6 +79,8 @@ fn what_was_typed_before_the_question_does_not_count() {
 #[test]
 fn two_calls_wait_each_for_its_own_answer_and_others_go_on() {
     let bridge = bridge(everybody()[0]);
+    // A question takes no place from a call.
+    bridge.settings(&json!({ "mcpServers": { "plain": bridge.plain("plain") }, "calls": { "concurrency": 1 } }));
     let code = format!("{TRY}\nawait asyncio.gather(attempt('good'), attempt('bad'), note.aio(text='went on'))");
     let window = Window::exec(&bridge, &code, &[]);
     for number in 1..=2 {
