@@ -262,7 +262,8 @@ fn explain_missing(failure: &mut Failure, code: &str, inventory: &Inventory) {
         .missing_in(code)
         .map(|(server, reason)| format!("the tools of {server} are not known: {reason}"))
         .collect();
-    if !reasons.is_empty() && failure.hint.is_none() && failure.error_code == ErrorCode::Exception {
+    // Stronger than what the guest guesses, which knows only that they are not there.
+    if !reasons.is_empty() && failure.error_code == ErrorCode::Exception {
         failure.hint = Some(reasons.join("; "));
     }
 }

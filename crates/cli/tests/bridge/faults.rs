@@ -62,21 +62,21 @@ fn each_fault_is_a_clear_error_and_harms_nobody_else() {
 fn strange_definitions_become_harmless_modules() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
-        bridge.servers(&json!({ "tools": bridge.rogue("tools"), "plain": bridge.plain("plain") }));
+        bridge.servers(&json!({ "odd": bridge.rogue("tools"), "plain": bridge.plain("plain") }));
         let code = r#"
 import importlib, os
-from servers import tools
+from servers import odd as tools
 from servers.plain import echo
 files = sorted(os.path.relpath(os.path.join(folder, name), "/coracle/servers")
-               for folder, _, names in os.walk("/coracle/servers/tools") for name in names)
-modules = {name: importlib.import_module(f"servers.tools.{name}") for name in dir(tools) if not name.startswith("_")}
+               for folder, _, names in os.walk("/coracle/servers/odd") for name in names)
+modules = {name: importlib.import_module(f"servers.odd.{name}") for name in dir(tools) if not name.startswith("_")}
 answers = {}
 for name in sorted(modules):
     try:
         answers[name] = getattr(tools, name)()
     except Exception as error:
         answers[name] = str(error)
-source = open("/coracle/servers/tools/x.py").read()
+source = open("/coracle/servers/odd/x.py").read()
 import ast
 tree = ast.parse(source)
 outside_text = [type(node).__name__ for node in ast.walk(tree) if isinstance(node, ast.Name) and "gnore" in node.id]
@@ -88,7 +88,7 @@ outside_text = [type(node).__name__ for node in ast.walk(tree) if isinstance(nod
         let answers: String = result["answers"].as_object().unwrap().iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
         insta::assert_snapshot!("strange_definitions", format!("{}---\n{answers}", list(&result["files"])));
         let same = r#"
-import * as tools from "servers/tools";
+import * as tools from "servers/odd";
 const answers: Record<string, unknown> = {};
 for (const name of Object.keys(tools).sort()) {
     const tool = (tools as Record<string, unknown>)[name];
@@ -99,8 +99,8 @@ Object.keys(answers)"#;
         let names: Vec<Value> = result["answers"].as_object().unwrap().keys().map(|name| json!(name)).collect();
         assert_eq!(bridge.result("typescript", same), json!(names));
         // People are told what is left out.
-        bridge.settings(&json!({ "mcpServers": { "tools": { "command": "/usr/bin/python3", "args": ["-I", bridge.text("rogue.py"), "tools"] } } }));
-        let output = bridge.exec("import servers.tools");
+        bridge.settings(&json!({ "mcpServers": { "odd": { "command": "/usr/bin/python3", "args": ["-I", bridge.text("rogue.py"), "tools"] } } }));
+        let output = bridge.exec("import servers.odd");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && said.contains("invalid") && said.contains("WARN"), "{said}");
     }

@@ -182,7 +182,11 @@ tool plain large --bytes none; echo $?";
     // Nothing wrong has reached the server.
     assert_eq!(bridge.lines("plain.log").iter().filter(|line| *line == "echo").count(), 0);
     let missing = bridge.run("python", "from servers.plain import ecko", &[]);
-    assert!(missing["error"].as_str().unwrap().contains("did you mean echo"), "{missing:#}");
+    assert_eq!(missing["hint"], "there is no tool 'ecko' in servers.plain; did you mean echo?", "{missing:#}");
+    for code in ["from servers.plian import echo", "from servers import plian", "import servers.plian"] {
+        let missing = bridge.run("python", code, &[]);
+        assert_eq!(missing["hint"], "there is no server 'plian'; did you mean plain?", "{code}: {missing:#}");
+    }
 }
 
 fn lines(list: &Value) -> String {
@@ -249,7 +253,7 @@ fn types_are_learned_from_results_and_hold_no_values() {
     let stub = "open('/coracle/servers/plain/people.py').read()";
     let code = format!("from servers.plain import people\nbefore = {stub}\npeople()\nbefore");
     let before = bridge.result("python", &code);
-    assert!(!before.as_str().unwrap().contains("born"), "{before}");
+    assert!(!before.as_str().unwrap().contains("age:"), "{before}");
     let code = format!("[{stub}, open('/coracle/servers/plain/people.ts').read()]");
     let after = bridge.result("python", &code);
     insta::assert_snapshot!("learned", format!("{}\n---\n{}", after[0].as_str().unwrap(), after[1].as_str().unwrap()));
@@ -261,5 +265,5 @@ fn types_are_learned_from_results_and_hold_no_values() {
     for value in ["Lovelace", "1815", "u-111"] {
         assert!(!kept.contains(value), "{value} is kept");
     }
-    assert!(kept.contains("born"));
+    assert!(kept.contains("age"));
 }

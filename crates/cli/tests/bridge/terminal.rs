@@ -23,8 +23,9 @@ impl<'a> Window<'a> {
         command.arg(bridge.path("program.py"));
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        // The shell outlives a Ctrl-C, to tell the status.
         let line = format!(
-            "CORACLE_HOME='{}' {} >'{}'; echo $? >'{}'",
+            "trap : INT; CORACLE_HOME='{}' {} >'{}'; echo $? >'{}'",
             bridge.coracle.home().display(),
             words.join(" "),
             bridge.text("data/result.json"),

@@ -66,7 +66,7 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
 
     // Only ada has seen what it gives.
     run(&engine, "ada", "from servers import own, common\nown.people()\ncommon.people()\nNone").await;
-    let learned = "['born' in open(f'/coracle/servers/{server}/people.py').read() for server in ('own', 'common')]";
+    let learned = "['age:' in open(f'/coracle/servers/{server}/people.py').read() for server in ('own', 'common')]";
     assert_eq!(run(&engine, "ada", learned).await, serde_json::json!([true, true]));
     assert_eq!(run(&engine, "bob", learned).await, serde_json::json!([false, true]));
     engine.shutdown().await;
