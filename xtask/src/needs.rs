@@ -46,6 +46,7 @@ const NEEDS: &[Need] = &[
         is_good: |_| true,
     },
     Need { program: "git", package: "git", without: "calls to the MCP server for git", is_good: |_| true },
+    Need { program: "tmux", package: "tmux", without: "questions to a person at a terminal", is_good: |_| true },
     Need { program: "bwrap", package: "bubblewrap", without: "the comparison with bubblewrap", is_good: |_| true },
 ];
 

@@ -1,6 +1,7 @@
 //! The environment variables that Coracle reads, each named once.
 
 use anyhow::Context;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
@@ -40,5 +41,7 @@ pub(crate) fn test_servers() -> Option<PathBuf> {
 /// Logs go to standard error.
 pub(crate) fn start_log() {
     let filter = EnvFilter::try_from_env(LOG).unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // Colours are for people, and not for files.
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours).init();
 }

@@ -147,18 +147,29 @@ async fn execute(
         engine.shutdown().await;
     }
     // Else the sandbox is gone, and the launcher clears its place away when it finds this process gone.
+    let told = async {
+        match streaming {
+            Some(streaming) => {
+                streaming.await.context("write the output")??;
+                report(&execution, own_workspace)
+            }
+            None => report_as_json(&execution),
+        }
+    };
+    // Nobody waits for the result until a slow server has ended, and none is left because nobody reads the result.
+    let told = told.await;
     if let Some(toolbox) = toolbox {
         toolbox.upstream().shutdown().await;
     }
-    if let Some(streaming) = streaming {
-        streaming.await.context("write the output")??;
-        report(&execution, own_workspace)?;
-    } else {
-        let mut line = serde_json::to_string(&execution).context("write the result")?;
-        line.push('\n');
-        std::io::stdout().write_all(line.as_bytes())?;
-    }
-    Ok(Status::of(&execution))
+    told.map(|()| Status::of(&execution))
+}
+
+fn report_as_json(execution: &Execution) -> anyhow::Result<()> {
+    let mut line = serde_json::to_string(execution).context("write the result")?;
+    line.push('\n');
+    let mut stdout = std::io::stdout();
+    stdout.write_all(line.as_bytes())?;
+    Ok(stdout.flush()?)
 }
 
 fn language(arguments: &ExecArguments) -> Language {

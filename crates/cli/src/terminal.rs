@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{QueueSelector, tcflush};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Read, Write};
@@ -44,6 +45,8 @@ async fn put(question: &Question) -> std::io::Result<Answer> {
     let (waiting, asker) = UnixStream::pair()?;
     let answered = tokio::task::spawn_blocking(move || {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
+        // What was typed before the question was seen is no answer to it.
+        tcflush(&terminal, QueueSelector::IFlush)?;
         terminal.write_all(text.as_bytes())?;
         loop {
             terminal.write_all(CHOICES.as_bytes())?;

@@ -8,6 +8,7 @@ use crate::ledger::Ledger;
 use crate::request::{HostCallError, HostCalls};
 use crate::toolbox::Toolbox;
 use async_trait::async_trait;
+use coracle_protocol::MAX_FRAME;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
 use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
 use coracle_upstream::{CallContext, UpstreamError};
@@ -22,6 +23,9 @@ const TOOL: &str = "tool";
 
 /// Of names that hostile code gave, messages show so much.
 const MAX_SHOWN_CHARS: usize = 100;
+
+/// No larger answer fits into a frame, whatever the caps say; the rest of the frame are an id and a few words.
+const MAX_ANSWER_BYTES: u64 = (MAX_FRAME - 1024) as u64;
 
 /// Caps on the calls of one execution, besides their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +89,6 @@ impl Broker {
             Some(Value::Object(arguments)) => arguments,
             Some(_) => return Err(refused("invalid_request", "the arguments of a tool are an object")),
         };
-        // Fails only if it is closed, which nobody does.
-        let _permit = self.under_way.acquire().await;
         let bytes = json_length(&arguments);
         let line = self.ledger.begin(&server, &tool, bytes);
         match self.call(&server, &tool, arguments, bytes).await {
@@ -134,6 +136,9 @@ impl Broker {
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
         let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
+        // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
+        // nobody does.
+        let _permit = self.under_way.acquire().await;
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
         // Whoever stops waiting tells the server.
         let _told = context.cancel.clone().drop_guard();
@@ -144,8 +149,8 @@ impl Broker {
         self.toolbox.observe(user, &tool, &answer);
         let wire = answer.into_wire();
         let length = json_length(&wire);
-        if length > caps.answer_bytes {
-            let most = caps.answer_bytes;
+        let most = caps.answer_bytes.min(MAX_ANSWER_BYTES);
+        if length > most {
             return Err(refused(
                 "too_large",
                 &format!("the answer is {length} bytes long: at most {most} are passed on"),

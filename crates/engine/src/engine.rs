@@ -256,18 +256,14 @@ async fn wrap_up(toolbox: &Toolbox, request: &Request, execution: &Execution, st
     toolbox.record(&record).await;
 }
 
-/// Code that imports the tools of a server which is not there does not know why.
-fn explain_missing(failure: &mut Failure, inventory: &Inventory) {
-    let about = |server: &str| failure.error.contains("servers") && failure.error.contains(server);
-    let package =
-        |server: &str| server.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
+/// Code that uses a server whose tools are not known does not know why.
+fn explain_missing(failure: &mut Failure, code: &str, inventory: &Inventory) {
     let reasons: Vec<String> = inventory
-        .missing
-        .iter()
-        .filter(|(server, _)| about(server.as_str()) || about(&package(server.as_str())))
+        .missing_in(code)
         .map(|(server, reason)| format!("the tools of {server} are not known: {reason}"))
         .collect();
-    if !reasons.is_empty() && failure.hint.is_none() {
+    // Stronger than what the guest guesses, which knows only that they are not there.
+    if !reasons.is_empty() && failure.error_code == ErrorCode::Exception {
         failure.hint = Some(reasons.join("; "));
     }
 }
@@ -327,7 +323,7 @@ fn assemble(
 ) -> Execution {
     let (exit_code, mut failure) = judged;
     if let (Some(failure), Some(inventory)) = (&mut failure, &facts.inventory) {
-        explain_missing(failure, inventory);
+        explain_missing(failure, &request.code, inventory);
     }
     Execution {
         execution_id: facts.id,

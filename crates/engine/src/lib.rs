@@ -16,6 +16,7 @@ mod clock;
 mod complaint;
 mod engine;
 mod ledger;
+mod outbox;
 mod request;
 mod run;
 mod servers;

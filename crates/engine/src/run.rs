@@ -2,9 +2,10 @@
 
 use crate::capture::{Capture, TooMuchOutput};
 use crate::clock::Clock;
+use crate::outbox::Outbox;
 use crate::request::{HostCallError, HostCalls, Request};
 use crate::verdict::{Ending, Known};
-use coracle_protocol::{CallFailure, FrameError, FromGuest, MAX_FRAME, Reply, ToGuest, read_frame, write_frame};
+use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
 use coracle_sandbox::Sandbox;
 use coracle_types::{Limits, OutputStream};
 use serde_json::{Map, Value};
@@ -81,6 +82,8 @@ pub(crate) async fn run(
         made: 0,
         answers: JoinSet::new(),
         under_way: 0,
+        outbox: Outbox::default(),
+        lives_on: request.session.is_some(),
         result: None,
         truncated: false,
     };
@@ -126,6 +129,10 @@ struct Run<'a> {
     answers: JoinSet<(usize, Reply)>,
     /// The length of all calls under way.
     under_way: usize,
+    /// Answers that are being written.
+    outbox: Outbox,
+    /// Another run may follow on the same channel, which must then be between two frames.
+    lives_on: bool,
     result: Option<Value>,
     truncated: bool,
 }
@@ -145,7 +152,12 @@ impl Run<'_> {
         }
         let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
         let (mut out_open, mut err_open) = (true, true);
+        let mut last_word = None;
         loop {
+            if let Some(ending) = last_word.take_if(|_| self.outbox.is_empty()) {
+                drain_ready(sandbox, capture).await.map_err(|TooMuchOutput| self.too_much())?;
+                return Ok(ending);
+            }
             tokio::select! {
                 biased;
                 read = sandbox.stdout.read(&mut out), if out_open => {
@@ -154,18 +166,25 @@ impl Run<'_> {
                 read = sandbox.stderr.read(&mut err), if err_open => {
                     err_open = self.output(capture, OutputStream::Stderr, read, &err).await?;
                 }
-                Some(answer) = self.answers.join_next(), if !self.answers.is_empty() => {
+                () = self.outbox.write_some(&mut *sandbox.to_guest), if !self.outbox.is_empty() => {}
+                Some(answer) = self.answers.join_next(), if self.may_answer() && last_word.is_none() => {
                     if let Ok((length, reply)) = answer {
                         self.under_way -= length;
-                        reply_to(sandbox, reply).await;
+                        self.outbox.push(reply);
                     }
                 }
-                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer), if self.may_hear() => {
+                frame = read_frame(&mut sandbox.from_guest, &mut sandbox.buffer),
+                    if self.may_hear() && last_word.is_none() =>
+                {
                     match frame {
-                        Ok(Some(frame)) => if let Some(ending) = self.hear(frame, sandbox.buffer.last_length())? {
-                            drain_ready(sandbox, capture).await.map_err(|TooMuchOutput| self.too_much())?;
-                            return Ok(ending);
-                        },
+                        Ok(Some(frame)) => {
+                            last_word = self.hear(frame, sandbox.buffer.last_length())?;
+                            if last_word.is_some() && self.lives_on {
+                                self.outbox.forget_unbegun();
+                            } else if last_word.is_some() {
+                                self.outbox = Outbox::default();
+                            }
+                        }
                         Ok(None) | Err(FrameError::Io(_) | FrameError::Cut) => {
                             drain(sandbox, capture).await;
                             return Ok(died());
@@ -200,7 +219,14 @@ impl Run<'_> {
 
     /// Whether there is room for one more call.
     fn may_hear(&self) -> bool {
-        self.answers.len() < CALLS_AT_ONCE && self.under_way <= CALL_BYTES_AT_ONCE
+        self.answers.len() + self.outbox.len() < CALLS_AT_ONCE
+            && self.under_way <= CALL_BYTES_AT_ONCE
+            && !self.outbox.is_full()
+    }
+
+    /// Whether there is an answer to wait for, and room for it.
+    fn may_answer(&self) -> bool {
+        !self.answers.is_empty() && !self.outbox.is_full()
     }
 
     fn too_much(&self) -> Ending {
@@ -261,21 +287,6 @@ impl Run<'_> {
             }
             FromGuest::Ready { .. } => Err(Ending::Protocol("ready, for the second time".to_owned())),
         }
-    }
-}
-
-/// Answers a call. What does not fit into a frame is an error that the code can read. If the guest is gone, the end of
-/// its stream will say so.
-async fn reply_to(sandbox: &mut Sandbox, reply: Reply) {
-    let id = reply.id;
-    if let Err(FrameError::Length(length)) = write_frame(&mut sandbox.to_guest, &ToGuest::Reply(reply)).await {
-        let message = format!("the answer is {length} bytes long: at most {MAX_FRAME} can be passed on");
-        let error = CallFailure { code: "too_large".to_owned(), message, retryable: false };
-        let _ = write_frame(
-            &mut sandbox.to_guest,
-            &ToGuest::Reply(Reply { id, ok: false, value: Value::Null, error: Some(error) }),
-        )
-        .await;
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod inventory;
 mod known;
+mod mentions;
 
 use crate::answer::Answer;
 use crate::broker::{CallCaps, refused, shown, upstream_failed};

@@ -13,7 +13,7 @@ mod schema;
 mod stream;
 
 pub use frame::{CallFailure, FromGuest, Reply, RunFailure, ToGuest};
-pub use stream::{FrameBuffer, FrameError, read_frame, write_frame};
+pub use stream::{FrameBuffer, FrameError, frame_bytes, read_frame, write_frame};
 
 /// The version of the frames, said by the guest in `ready`.
 pub const VERSION: u32 = 1;

@@ -127,6 +127,12 @@ where
     T: Serialize,
     W: AsyncWrite + Unpin + ?Sized,
 {
+    stream.write_all(&frame_bytes(frame)?).await?;
+    Ok(())
+}
+
+/// A frame as it is on the stream, for whoever writes it in pieces.
+pub fn frame_bytes<T: Serialize>(frame: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; HEADER];
     serde_json::to_writer(&mut bytes, frame).map_err(FrameError::Unwritable)?;
     let length = bytes.len() - HEADER;
@@ -135,8 +141,7 @@ where
     }
     let header = u32::try_from(length).map_err(|_| FrameError::Length(length))?.to_be_bytes();
     bytes[..HEADER].copy_from_slice(&header);
-    stream.write_all(&bytes).await?;
-    Ok(())
+    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -112,7 +112,8 @@ impl Attempt<'_> {
                     .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
                 let pid = process.pid();
                 *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.stderr.clone());
-                let stdio = Stdio::new(process, Arc::clone(&desk), Arc::clone(self.scrubber))
+                let server = self.spec.name.clone();
+                let stdio = Stdio::new(server, process, Arc::clone(&desk), Arc::clone(self.scrubber))
                     .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
                 self.serve(Screen::new(stdio, Arc::clone(&desk), Silence::GivesUp), desk, pid, lifecycle).await
             }

@@ -8,6 +8,7 @@ pub(crate) use tail::Tail;
 
 use crate::screen::{Desk, Fault};
 use crate::scrub::{Scrubber, shortened};
+use coracle_types::ServerName;
 use rmcp::RoleClient;
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -53,6 +54,7 @@ pub(crate) struct Stdio {
     line: Vec<u8>,
     waiting: VecDeque<RxJsonRpcMessage<RoleClient>>,
     write: Arc<Mutex<Option<ChildStdin>>>,
+    server: ServerName,
     process: Process,
     desk: Arc<Desk>,
     scrubber: Arc<Scrubber>,
@@ -65,13 +67,19 @@ enum Line {
 }
 
 impl Stdio {
-    pub(crate) fn new(mut process: Process, desk: Arc<Desk>, scrubber: Arc<Scrubber>) -> io::Result<Self> {
+    pub(crate) fn new(
+        server: ServerName,
+        mut process: Process,
+        desk: Arc<Desk>,
+        scrubber: Arc<Scrubber>,
+    ) -> io::Result<Self> {
         let (stdin, stdout) = process.pipes().ok_or_else(|| io::Error::other("the pipes of the child are gone"))?;
         Ok(Self {
             read: BufReader::with_capacity(READ_BUFFER, stdout),
             line: Vec::new(),
             waiting: VecDeque::new(),
             write: Arc::new(Mutex::new(Some(stdin))),
+            server,
             process,
             desk,
             scrubber,
@@ -117,7 +125,13 @@ impl Stdio {
         if !understood {
             let seen = self.desk.garbage.fetch_add(1, Ordering::Relaxed) + 1;
             let shown = shortened(&self.scrubber.without_secrets(&String::from_utf8_lossy(line)), SHOWN_GARBAGE);
-            tracing::warn!(line = shown, "a server printed a line that is no message");
+            // One tells a person enough; a server that goes on must not fill the log.
+            if seen == 1 {
+                let server = &self.server;
+                tracing::warn!(%server, line = shown, "a server printed a line that is no message; no more of its are told");
+            } else {
+                tracing::debug!(server = %self.server, line = shown, "another line that is no message");
+            }
             if seen > MAX_GARBAGE_LINES {
                 let reason = format!("it printed more than {MAX_GARBAGE_LINES} lines that are no messages: {shown:?}");
                 self.desk.fail(Fault::Protocol(reason));

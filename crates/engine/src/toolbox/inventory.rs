@@ -1,4 +1,5 @@
 use super::known::Known;
+use super::mentions::{Mention, Mentions};
 use super::{Toolbox, fingerprint};
 use coracle_catalog::{Catalog, ServerTools, Shape, WriteError, remove_trees, write_tree};
 use coracle_store::Owner;
@@ -18,7 +19,7 @@ const KEPT_FOR: Duration = Duration::from_hours(24);
 /// For which servers to wait that have never listed their tools. Those that have are never waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Listing<'a> {
-    /// For those that the code names; a little for all, if it speaks of servers or tools.
+    /// For those that the code names; if it speaks of servers or tools and names none, a little for all.
     For(&'a str),
     /// For all, each within its own time.
     All,
@@ -33,6 +34,14 @@ pub struct Inventory {
     pub modules: Option<PathBuf>,
     /// Servers that have not listed any, and why.
     pub missing: Vec<(ServerName, String)>,
+}
+
+impl Inventory {
+    /// Servers without tools that this code means to use.
+    pub(crate) fn missing_in(&self, code: &str) -> impl Iterator<Item = &(ServerName, String)> {
+        let mentions = Mentions::new(code);
+        self.missing.iter().filter(move |(server, _)| mentions.of(server.as_str()) == Mention::Clear)
+    }
 }
 
 impl Toolbox {
@@ -94,7 +103,18 @@ impl Toolbox {
             };
             self.upstream.servers().into_iter().filter(|spec| !is_known(spec)).collect()
         };
-        let asked = unknown.into_iter().map(|spec| (spec.name.clone(), patience(&spec.name, listing)));
+        if unknown.is_empty() {
+            return Vec::new();
+        }
+        let mentions = Mentions::new(match listing {
+            Listing::For(code) => code,
+            Listing::All => "",
+        });
+        let mut all = self.upstream.servers().into_iter();
+        let is_one_clear = all.any(|spec| mentions.of(spec.name.as_str()) == Mention::Clear);
+        let asked = unknown
+            .into_iter()
+            .map(|spec| (spec.name.clone(), patience(&spec.name, listing, &mentions, is_one_clear)));
         // All at once, and each goes on by itself: who is too slow for this time is there the next time.
         let asked: Vec<(ServerName, Option<Duration>, Option<Asked>)> = asked
             .map(|(server, patience)| {
@@ -164,14 +184,15 @@ impl Toolbox {
 type Asked = JoinHandle<Result<(), String>>;
 
 /// How long to wait for a server; `None`: for as long as its own settings say.
-fn patience(server: &ServerName, listing: Listing<'_>) -> Option<Duration> {
-    let Listing::For(code) = listing else { return None };
-    let name = server.as_str();
-    let as_package: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if code.contains(name) || code.contains(&as_package) {
-        return None;
+fn patience(server: &ServerName, listing: Listing<'_>, mentions: &Mentions<'_>, is_one_clear: bool) -> Option<Duration> {
+    let Listing::For(_) = listing else { return None };
+    match mentions.of(server.as_str()) {
+        Mention::Clear => None,
+        Mention::Loose => Some(LOOKING_AROUND),
+        // Code that says which servers it uses waits for no others.
+        Mention::None if mentions.any() && !is_one_clear => Some(LOOKING_AROUND),
+        Mention::None => Some(Duration::ZERO),
     }
-    Some(if code.contains("servers") || code.contains("tool") { LOOKING_AROUND } else { Duration::ZERO })
 }
 
 /// Gives the folder that is to be seen at `/coracle/servers`.

@@ -9,4 +9,5 @@ mod fake;
 mod lies;
 #[path = "../../../protocol/tests/support/mutation.rs"]
 mod mutation;
+mod replies;
 mod tools;

@@ -6,6 +6,7 @@ Loaded only when something has failed.
 from __future__ import annotations
 
 import errno
+import os
 import sys
 
 from coracle_guest import text
@@ -30,6 +31,9 @@ HINTS = {
 ROUTES = ("/proc/net/route", "/proc/net/ipv6_route")
 """Where the kernel lists the ways out of this network namespace."""
 
+_SHOWN_SERVERS = 20
+"""So many names are told to code that names a server which is not there."""
+
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNREACHABLE = {errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH}
 _STARTERS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "fork_exec", "_fork_exec", "start_new_thread"}
@@ -44,10 +48,35 @@ def exception(error: BaseException) -> dict[str, Any]:
         hint = HINTS.get(code)
         if hint is None and _is_network(error):
             hint = HINTS["network"]
+        if hint is None and isinstance(error, ImportError):
+            hint = _missing(error)
     except Exception:
         # An exception class may do anything when it is asked for its attributes.
         code, hint = "exception", None
     return _error(code, message(error), frames.render(error), hint)
+
+
+def _missing(error: ImportError) -> str | None:
+    """What code probably meant that imports a server or a tool which is not there."""
+    from difflib import get_close_matches
+
+    package, _, name = (error.name or "").partition(".")
+    servers = sys.modules.get("servers")
+    if package != "servers" or servers is None:
+        return None
+    server, _, tool = name.partition(".")
+    quoted = str(error).split("'")
+    if f"servers.{server}" in sys.modules:
+        try:
+            getattr(sys.modules[f"servers.{server}"], tool or quoted[1])
+        except AttributeError as told:
+            return text.cap(str(told), MESSAGE_BYTES)
+        return None
+    name = server or quoted[1]
+    there = sorted(entry for place in servers.__path__ for entry in os.listdir(place) if "." not in entry)
+    close = get_close_matches(name, there, 3, 0.5)
+    mean = f"did you mean {', '.join(close)}?" if close else f"there are: {', '.join(there[:_SHOWN_SERVERS])}"
+    return text.cap(f"there is no server {name!r}; {mean}", MESSAGE_BYTES)
 
 
 def rejected(error: BaseException, length: int) -> dict[str, Any]:

@@ -56,6 +56,22 @@ class Calling(ToolCase):
         )
         self.assertEqual(self.value(code), [True, True, True, "echo", ["class_", "echo"]])
 
+    def test_what_is_not_there_is_told_with_what_is(self) -> None:
+        tool = "there is no tool 'ecko' in servers.demo; did you mean echo?"
+        server = "there is no server 'dem'; did you mean demo?"
+        cases = {
+            "from servers.demo import ecko": tool,
+            "import servers.demo.ecko": tool,
+            "from servers.dem import echo": server,
+            "from servers import dem": server,
+            "import servers.xyz": "there is no server 'xyz'; there are: demo",
+            "import xyz": None,
+            "from os import ecko": None,
+        }
+        for code, hint in cases.items():
+            with self.subTest(code):
+                self.assertEqual(self.failure(code).get("hint"), hint)
+
     def test_help_shows_signature_and_docstring(self) -> None:
         code = "import inspect\nfrom servers.demo import echo\n[str(inspect.signature(echo)), echo.__doc__.splitlines()[0], echo.__name__]"
         self.assertEqual(

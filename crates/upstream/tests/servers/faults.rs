@@ -163,7 +163,7 @@ async fn garbage_is_skipped_and_too_much_of_it_ends_the_connection() {
     let result = upstream.call(&user("ada"), &server("bad"), "act", arguments(json!({})), context).await;
     let (code_, text) = code(result);
     assert_eq!(code_, "timeout");
-    assert!(text.contains("1 lines that are no messages"), "{text}");
+    assert!(text.contains("one line that is no message"), "{text}");
     echo_works_again(&upstream).await;
     let (code_, text) = code(call(&upstream, "flood", "act", json!({})).await);
     assert_eq!(code_, "protocol");

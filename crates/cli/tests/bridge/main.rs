@@ -1,0 +1,22 @@
+//! Code that uses other people's MCP servers, through the real program: results, errors, faults, secrets, questions to a
+//! person, caps. Servers are real: from npm and PyPI, and scripts of our own where a server has to misbehave.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "../support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "../support/outcome.rs"]
+mod outcome;
+
+mod ask;
+mod canaries;
+mod caps;
+mod faults;
+mod lab;
+mod many;
+mod programs;
+mod refusals;
+mod terminal;
+mod users;

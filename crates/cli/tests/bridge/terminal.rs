@@ -1,0 +1,102 @@
+//! A real terminal: the program in a window of tmux, with somebody at the keys.
+
+use crate::lab::{Bridge, eventually};
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Stdio};
+
+/// One window in a server of tmux of its own.
+pub(crate) struct Window<'a> {
+    bridge: &'a Bridge,
+    socket: String,
+}
+
+impl<'a> Window<'a> {
+    /// Runs Python code with `coracle exec --json`; its result goes to a file.
+    pub(crate) fn exec(bridge: &'a Bridge, code: &str, more: &[&str]) -> Self {
+        bridge.write("program.py", code);
+        for name in ["result.json", "status"] {
+            let _ = fs::remove_file(bridge.path("data").join(name));
+        }
+        let mut command = bridge.coracle.command();
+        command.args(["exec", "--json", "--workspace"]).arg(bridge.coracle.workspace()).args(more);
+        command.arg(bridge.path("program.py"));
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        // The shell outlives a Ctrl-C, to tell the status.
+        let line = format!(
+            "trap : INT; CORACLE_HOME='{}' {} >'{}'; echo $? >'{}'",
+            bridge.coracle.home().display(),
+            words.join(" "),
+            bridge.text("data/result.json"),
+            bridge.text("data/status"),
+        );
+        let window = Self { bridge, socket: bridge.text("tmux") };
+        window.tmux(&["new-session", "-d", "-s", "t", "-x", "180", "-y", "50", "sh", "-c", &line]);
+        // What is shown stays to be looked at.
+        window.tmux(&["set-option", "-t", "t", "remain-on-exit", "on"]);
+        window
+    }
+
+    fn tmux(&self, words: &[&str]) -> String {
+        let output = Command::new("tmux")
+            .args(["-f", "/dev/null", "-S", &self.socket])
+            .args(words)
+            .env("TERM", "xterm")
+            .env_remove("TMUX")
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "tmux {words:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// What the person sees, without the breaks of long lines.
+    pub(crate) fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p", "-J", "-t", "t"])
+    }
+
+    /// Waits until so many questions have been asked; the last of them.
+    pub(crate) fn question(&self, number: usize) -> String {
+        let mut seen = String::new();
+        eventually(&format!("question {number}"), || {
+            seen = self.screen();
+            assert!(!self.has_ended(), "it ended without a question: {seen}\n{:?}", self.result());
+            seen.matches("[n] no:").count() >= number
+        });
+        seen.rsplit("coracle: may the code call").next().unwrap_or_default().to_owned()
+    }
+
+    /// Types a word and return.
+    pub(crate) fn answer(&self, word: &str) {
+        self.tmux(&["send-keys", "-t", "t", word, "Enter"]);
+    }
+
+    /// Presses one key.
+    pub(crate) fn press(&self, key: &str) {
+        self.tmux(&["send-keys", "-t", "t", key]);
+    }
+
+    fn has_ended(&self) -> bool {
+        fs::read_to_string(self.bridge.path("data/status")).is_ok_and(|status| status.ends_with('\n'))
+    }
+
+    fn result(&self) -> String {
+        fs::read_to_string(self.bridge.path("data/result.json")).unwrap_or_default()
+    }
+
+    /// Waits for the end of the program; what it said.
+    pub(crate) fn finish(self) -> Value {
+        eventually("the program ends", || self.has_ended());
+        self.bridge.assert_no_servers();
+        let text = self.result();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{}", self.screen()))
+    }
+}
+
+impl Drop for Window<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("tmux").args(["-S", &self.socket, "kill-server"]).output();
+    }
+}

@@ -1,0 +1,79 @@
+//! Answers on their way to the guest, written piece by piece beside everything else: a guest that prints before it reads
+//! must not be waited for.
+
+use coracle_protocol::{CallFailure, FrameError, MAX_FRAME, Reply, ToGuest, frame_bytes};
+use serde_json::Value;
+use std::collections::VecDeque;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// While so many bytes wait to be written, no further answer is taken.
+const FULL: usize = MAX_FRAME;
+
+/// Whole frames, of which the first may be written in part.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    frames: VecDeque<Vec<u8>>,
+    /// How much of the first is written.
+    written: usize,
+    /// The length of all of them.
+    bytes: usize,
+}
+
+impl Outbox {
+    /// Takes an answer. What does not fit into a frame becomes an error that the code can read.
+    pub(crate) fn push(&mut self, reply: Reply) {
+        let id = reply.id;
+        let frame = match frame_bytes(&ToGuest::Reply(reply)) {
+            Err(FrameError::Length(length)) => {
+                let message = format!("the answer is {length} bytes long: at most {MAX_FRAME} can be passed on");
+                let error = CallFailure { code: "too_large".to_owned(), message, retryable: false };
+                frame_bytes(&ToGuest::Reply(Reply { id, ok: false, value: Value::Null, error: Some(error) }))
+            }
+            other => other,
+        };
+        match frame {
+            Ok(frame) => {
+                self.bytes += frame.len();
+                self.frames.push_back(frame);
+            }
+            Err(error) => tracing::error!(%error, "an answer cannot be written"),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= FULL
+    }
+
+    /// Forgets answers of which the guest has seen nothing; one that was begun has to be finished.
+    pub(crate) fn forget_unbegun(&mut self) {
+        self.frames.truncate(usize::from(self.written > 0));
+        self.bytes = self.frames.iter().map(Vec::len).sum();
+    }
+
+    /// Writes as much as there is room for. May be dropped at its await without losing or repeating anything. If the
+    /// guest is gone, the end of its own stream will say so.
+    pub(crate) async fn write_some(&mut self, stream: &mut (dyn AsyncWrite + Send + Sync + Unpin)) {
+        let Some(frame) = self.frames.front() else { return };
+        let rest = frame.get(self.written..).unwrap_or_default();
+        match stream.write(rest).await {
+            Ok(length @ 1..) => self.written += length,
+            Ok(0) | Err(_) => {
+                *self = Self::default();
+                return;
+            }
+        }
+        if self.written >= frame.len() {
+            self.bytes -= frame.len();
+            self.frames.pop_front();
+            self.written = 0;
+        }
+    }
+}
