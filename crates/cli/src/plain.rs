@@ -95,7 +95,7 @@ mod tests {
     fn columns_line_up() {
         let rows = [["a", "long one", "x"], ["bcd", "e", ""]].map(|row| row.map(str::to_owned));
         assert_eq!(columns(rows), "a    long one  x\nbcd  e\n");
-        assert_eq!(columns([["".to_owned(); 2]; 0]), "");
+        assert_eq!(columns(Vec::<[String; 2]>::new()), "");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::harness::{Coracle, everybody};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What every credential of these tests has in it: it is never printed.
 pub(crate) const CANARY: &str = "canary";
@@ -64,16 +65,22 @@ impl Place {
         self.variables.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Runs the program in the current folder.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+    /// The program in the current folder, ready for arguments.
+    pub(crate) fn command(&self) -> Command {
         let mut command = self.coracle.command();
-        command.args(arguments).current_dir(self.folder()).env("HOME", self.user());
+        command.current_dir(self.folder()).env("HOME", self.user());
         for name in
             ["CORACLE_CONFIG", "CORACLE_LOG", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "DISPLAY", "WAYLAND_DISPLAY"]
         {
             command.env_remove(name);
         }
-        let output = command.envs(self.variables.clone()).output().unwrap();
+        command.envs(self.variables.clone());
+        command
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        let output = self.command().args(arguments).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let said = Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
         assert!(!said.stdout.contains(CANARY) && !said.stderr.contains(CANARY), "{arguments:?}: {said:?}");
