@@ -127,6 +127,7 @@ async fn execute(
     // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
     tokio::spawn(cancel_on_signal(Signals::listen().context("listen for signals")?, cancel.clone()));
+    crate::settings::announce(&loaded);
     let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded).await?) };
     let engine = engine(native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);

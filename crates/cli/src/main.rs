@@ -4,15 +4,19 @@
 //! backend. Standard output is data; everything else goes to standard error.
 
 mod bench;
+mod config;
 mod doctor;
 mod environment;
 mod exec;
+mod plain;
 mod process_tree;
+mod servers;
 mod settings;
 mod status;
 mod terminal;
 mod timing;
 mod tokens;
+mod tools;
 mod wiring;
 
 use clap::{Parser, Subcommand};
@@ -35,10 +39,14 @@ const AFTER_HELP: &str = "\
 Examples:
   coracle exec -c 'print(6*7)'                    Python, in a sandbox of its own
   coracle exec --lang bash --workspace data x.sh  a script, on the files of one folder
+  coracle servers import                          take over the servers that other clients have
+  coracle servers test                            do they work?
+  coracle tools list                              what code can call
   coracle doctor                                  is it safe here, and what is missing?
 
 Environment:
   CORACLE_HOME    the data folder [default: ~/.coracle]
+  CORACLE_CONFIG  the settings file, as --config names it
   CORACLE_PYTHON  the interpreter for sandboxes [default: the system's python3]
   CORACLE_LOG     what is logged to standard error [default: warn]";
 
@@ -46,6 +54,12 @@ Environment:
 enum Command {
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
+    /// Other people's MCP servers: list, add, remove, test, import, sign in.
+    Servers(servers::ServersArguments),
+    /// The tools of these servers, as code sees them.
+    Tools(tools::ToolsArguments),
+    /// The settings, and where each of them came from.
+    Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
     Doctor(doctor::DoctorArguments),
     /// Measure Coracle beside its peers and the floor, in one run.
@@ -67,15 +81,20 @@ fn main() -> ExitCode {
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
         Command::Exec(arguments) => exec::run(arguments, config),
+        Command::Servers(arguments) => servers::run(arguments, config),
+        Command::Tools(arguments) => tools::run(&arguments, config),
+        Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
     };
     match outcome {
         Ok(status) => status.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<status::Cancelled>() => status::Status::Cancelled.into(),
         Err(error) => {
             eprintln!("error: {error:#}");
-            status::Status::Unavailable.into()
+            let mistake = error.is::<status::Mistake>();
+            if mistake { status::Status::Usage } else { status::Status::Unavailable }.into()
         }
     }
 }

@@ -1,29 +1,66 @@
 //! The settings of this run: the file, the environment, the flags.
 
 use crate::environment;
+use crate::plain::plain;
+use crate::status::Mistake;
 use anyhow::Context;
-use coracle_config::{ConfigError, Flag, LoadOptions, Loaded};
+use coracle_config::{ConfigError, Flag, LoadOptions, Loaded, Origin, ServerProblem, Way};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Reads them. What is probably not meant is said on standard error.
+/// A message is no longer than this.
+const MAX_MESSAGE: usize = 1_000;
+
+/// Reads them. What is probably not meant, and which servers cannot be used, is said on standard error.
 pub(crate) fn load(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
-    let loaded = coracle_config::load(&options(file, flags)?).map_err(explained)?;
-    for warning in &loaded.warnings {
-        tracing::warn!("{warning}");
-    }
+    let loaded = load_for_servers(file, flags)?;
     for problem in &loaded.server_problems {
-        tracing::warn!("{problem}");
+        eprintln!("warning: {}", told(problem));
     }
     Ok(loaded)
+}
+
+/// The same for whoever shows by themselves which servers cannot be used.
+pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
+    let loaded = coracle_config::load(&options(file, flags)?).map_err(explained)?;
+    for warning in &loaded.warnings {
+        eprintln!("warning: {}", plain(&warning.to_string(), MAX_MESSAGE));
+    }
+    Ok(loaded)
+}
+
+/// What is the matter with a server, in two lines.
+pub(crate) fn told(problem: &ServerProblem) -> String {
+    let message = match &problem.origin {
+        Origin::Default => problem.to_string(),
+        origin => format!("{origin}: {problem}"),
+    };
+    format!("{}\n  hint: {}", plain(&message, MAX_MESSAGE), plain(&problem.fault.hint(), MAX_MESSAGE))
+}
+
+/// Settings that lie in the current folder may be somebody else's: whoever is about to use their servers says so.
+pub(crate) fn announce(loaded: &Loaded) {
+    let Some(file) = loaded.file.as_ref().filter(|file| file.way == Way::CurrentFolder) else { return };
+    let from_file = loaded.servers.iter().any(|spec| {
+        let origin = loaded.origins.get(&format!("mcpServers.{}", spec.name));
+        matches!(origin, Some(Origin::File { .. }))
+    });
+    if from_file {
+        eprintln!("coracle: using the servers of {}", file.path.display());
+    }
+}
+
+/// The environment. What is no text can be no setting.
+pub(crate) fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }
 
 fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions> {
     Ok(LoadOptions {
         file: file.map(Path::to_owned),
-        // What is no text can be no setting.
-        env: std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect(),
+        env: variables(),
         folder: Some(std::env::current_dir().context("find the current folder")?),
         home: Some(environment::home()?),
         flags,
@@ -31,10 +68,8 @@ fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions>
 }
 
 fn explained(error: ConfigError) -> anyhow::Error {
-    match error.hint() {
-        Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
-        None => error.into(),
-    }
+    let hint = error.hint();
+    Mistake::new(error, hint).into()
 }
 
 /// A flag that was given.
@@ -43,10 +78,9 @@ pub(crate) fn flag(key: &str, name: &str, value: Option<impl ToString>) -> Optio
 }
 
 /// Where a settings file would be made: the one that was read, else in the data folder.
-pub(crate) fn file_to_edit(loaded: &Loaded, named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    match (named, &loaded.file) {
-        (Some(named), _) => Ok(named.to_owned()),
-        (None, Some(file)) => Ok(file.path.clone()),
-        (None, None) => Ok(environment::home()?.join(coracle_config::FILE_NAME)),
+pub(crate) fn file_to_edit(loaded: &Loaded) -> anyhow::Result<PathBuf> {
+    match &loaded.file {
+        Some(file) => Ok(file.path.clone()),
+        None => Ok(environment::home()?.join(coracle_config::FILE_NAME)),
     }
 }

@@ -1,4 +1,5 @@
 use coracle_types::{ErrorCode, Execution};
+use std::fmt;
 use std::process::ExitCode;
 
 /// The exit statuses of the program.
@@ -61,3 +62,37 @@ impl From<Status> for ExitCode {
         Self::from(status.code())
     }
 }
+
+/// A mistake of whoever typed the command or wrote the settings; ends in [`Status::Usage`].
+#[derive(Debug)]
+pub(crate) struct Mistake(String);
+
+impl Mistake {
+    /// What is wrong, and what mends it.
+    pub(crate) fn new(message: impl fmt::Display, hint: Option<impl fmt::Display>) -> Self {
+        Self(match hint {
+            Some(hint) => format!("{message}\nhint: {hint}"),
+            None => message.to_string(),
+        })
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// Somebody at the keyboard had enough; ends in [`Status::Cancelled`], and nothing more is said.
+#[derive(Debug)]
+pub(crate) struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("cancelled")
+    }
+}
+
+impl std::error::Error for Cancelled {}

@@ -44,6 +44,11 @@ pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What commands run in that do one thing after another.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")
+}
+
 /// The store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
     let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await;

@@ -117,10 +117,20 @@ pub struct Imported {
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Looks for the files of other clients.
+/// Looks for the files of all clients.
 pub fn scan(options: &ImportOptions) -> Imported {
+    scan_places(places::all(options), options)
+}
+
+/// Looks for the files of one client.
+pub fn scan_client(client: Client, options: &ImportOptions) -> Imported {
+    let places = places::all(options).into_iter().filter(|place| place.client == client);
+    scan_places(places.collect(), options)
+}
+
+fn scan_places(places: Vec<Place>, options: &ImportOptions) -> Imported {
     let mut imported = Imported::default();
-    for place in places::all(options) {
+    for place in places {
         read_place(&place, options, &mut imported);
     }
     name_apart(&mut imported.found);
@@ -130,15 +140,21 @@ pub fn scan(options: &ImportOptions) -> Imported {
 
 /// Reads one file that a person has named, whatever client wrote it.
 pub fn scan_file(client: Client, path: &Path, options: &ImportOptions) -> Imported {
-    let mut imported = Imported::default();
-    read_place(&Place { client, path: path.to_owned(), in_folder: false }, options, &mut imported);
+    let place = Place { client, path: path.to_owned(), in_folder: false };
+    let mut imported = scan_places(vec![place], options);
     if imported == Imported::default() && !path.exists() {
         let reason = "there is no such file".to_owned();
         imported.unreadable.push(Unreadable { client, path: path.to_owned(), reason });
     }
-    name_apart(&mut imported.found);
-    credentials::name_apart(&mut imported.found);
     imported
+}
+
+/// Takes what is probably a credential out of an entry: each becomes a reference to a variable, and the variables are
+/// handed out with their values.
+pub fn keep_apart(name: &ServerName, entry: &mut McpServer) -> BTreeMap<String, Secret> {
+    let mut credentials = credentials::Credentials::new(name.as_str());
+    credentials.take(entry);
+    credentials.values
 }
 
 fn read_place(place: &Place, options: &ImportOptions, imported: &mut Imported) {

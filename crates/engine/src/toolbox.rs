@@ -89,6 +89,22 @@ impl Toolbox {
         self.upstream.as_ref()
     }
 
+    /// Connects to a server if need be, and takes in the tools that it lists now.
+    pub async fn refresh(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
+        let list = self.upstream.tools(user, server).await?;
+        if let Some(owner) = self.owner(user, server) {
+            self.take_in(&owner, server, &list).await;
+        }
+        Ok(list)
+    }
+
+    /// What a server has last listed, reached in the way that is configured now. Starts nothing.
+    pub async fn last_listed(&self, user: &UserId, server: &ServerName) -> Result<Option<ListedTools>, StoreError> {
+        let Some(spec) = self.spec(server) else { return Ok(None) };
+        let listed = self.store.tools(&Owner::of(spec.scope, user), server).await?;
+        Ok(listed.filter(|listed| listed.fingerprint == fingerprint(spec)))
+    }
+
     pub(crate) fn approvals(&self) -> &Approvals {
         &self.approvals
     }
@@ -204,22 +220,30 @@ impl Toolbox {
 
     /// A server has listed its tools.
     async fn saw(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) {
+        if self.take_in(owner, server, list).await {
+            for warning in &list.warnings {
+                tracing::warn!(%server, tool = %warning.tool, kept = warning.kept, "{}", warning.problem);
+            }
+        }
+    }
+
+    /// Whether that is anything new.
+    async fn take_in(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) -> bool {
         let tools: Vec<Tool> = {
             let mut known = self.known();
             if !known.entry((owner.clone(), server.clone())).or_default().see(list) {
-                return;
+                return false;
             }
             list.tools.iter().map(|tool| Tool::clone(tool)).collect()
         };
         self.changed();
-        for warning in &list.warnings {
-            tracing::warn!(%server, tool = %warning.tool, kept = warning.kept, "{}", warning.problem);
+        if let Some(spec) = self.spec(server) {
+            let listed = ListedTools { fingerprint: fingerprint(spec), tools, listed_at: SystemTime::now() };
+            if let Err(error) = self.store.put_tools(owner, server, &listed).await {
+                tracing::warn!(%server, %error, "its list of tools is not kept");
+            }
         }
-        let Some(spec) = self.spec(server) else { return };
-        let listed = ListedTools { fingerprint: fingerprint(spec), tools, listed_at: SystemTime::now() };
-        if let Err(error) = self.store.put_tools(owner, server, &listed).await {
-            tracing::warn!(%server, %error, "its list of tools is not kept");
-        }
+        true
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<(Owner, ServerName), Known>> {

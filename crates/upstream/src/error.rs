@@ -142,7 +142,7 @@ impl UpstreamError {
             Self::UnknownServer { .. } => "`coracle servers list` shows the servers there are".to_owned(),
             Self::Unavailable { server, .. } => format!("`coracle servers test {server}` tries it and shows more"),
             Self::Timeout { server, .. } => {
-                format!("give it more time with `call_timeout` in the settings of server {server}")
+                format!("give server {server} more time with `start_timeout` or `call_timeout` in the settings")
             }
             Self::ToolNotFound { server, .. } => {
                 format!("`coracle tools list --server {server}` shows the tools there are")

@@ -1,0 +1,112 @@
+//! `coracle config`: what is set, where it came from, and what can be set.
+
+use crate::plain::{json, plain};
+use crate::settings::{self, load};
+use crate::status::Status;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use coracle_config::{FILE_NAME, Way};
+use serde_json::{Map, Value};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+/// A value on one line is no longer than this.
+const MAX_VALUE: usize = 4_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ConfigArguments {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+const AFTER_HELP: &str = "\
+Flags win over the environment (CORACLE_EXECUTION_LIMITS_TIME=60), over .env here, over .env in the data folder, over
+the settings file, over defaults. The settings file is the one that --config or CORACLE_CONFIG names, else coracle.yaml
+here, else coracle.yaml in the data folder.
+
+Examples:
+  coracle config show --origin             every setting, and who said so
+  coracle config schema > coracle.json     for editors that check YAML against a JSON Schema";
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print every setting; credentials are hidden.
+    Show(ShowArguments),
+    /// Print the JSON Schema of coracle.yaml.
+    Schema,
+    /// Print which settings file is read, and how it was found; exit status 1 if there is none.
+    Path,
+}
+
+#[derive(Debug, Args)]
+struct ShowArguments {
+    /// Also print where each value came from.
+    #[arg(long)]
+    origin: bool,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &ConfigArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    match &arguments.command {
+        ConfigCommand::Show(arguments) => show(arguments, config),
+        ConfigCommand::Schema => {
+            std::io::stdout().write_all(coracle_config::schema().as_bytes())?;
+            Ok(Status::Success)
+        }
+        ConfigCommand::Path => path(config),
+    }
+}
+
+fn show(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    let rows = loaded.show();
+    let text = if arguments.json {
+        let mut all = Map::new();
+        for row in rows {
+            let value: Value = serde_json::from_str(&row.value).context("read a setting")?;
+            let value = if arguments.origin {
+                serde_json::json!({ "value": value, "origin": row.origin.to_string() })
+            } else {
+                value
+            };
+            all.insert(row.key, value);
+        }
+        json(&all)?
+    } else {
+        let mut text = String::new();
+        for row in rows {
+            let (key, value) = (plain(&row.key, MAX_VALUE), plain(&row.value, MAX_VALUE));
+            let _ = if arguments.origin {
+                writeln!(text, "{key}: {value}  # {}", plain(&row.origin.to_string(), MAX_VALUE))
+            } else {
+                writeln!(text, "{key}: {value}")
+            };
+        }
+        text
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}
+
+fn path(config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    let Some(file) = &loaded.file else {
+        let place = settings::file_to_edit(&loaded)?;
+        eprintln!("there is no settings file: neither {FILE_NAME} here nor {}", place.display());
+        return Ok(Status::Failed);
+    };
+    let how = match file.way {
+        Way::Flag => "named by --config",
+        Way::Variable => "named by CORACLE_CONFIG",
+        Way::CurrentFolder => "found in the current folder",
+        Way::DataFolder => "found in the data folder",
+    };
+    eprintln!("{how}:");
+    writeln!(std::io::stdout(), "{}", file.path.display())?;
+    Ok(Status::Success)
+}

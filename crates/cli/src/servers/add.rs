@@ -1,0 +1,142 @@
+use super::candidate::Candidate;
+use super::list::{transport, transport_line};
+use super::not_changed;
+use crate::settings::{file_to_edit, load_for_servers, told};
+use crate::status::{Mistake, Status};
+use clap::{Args, ValueEnum};
+use coracle_config::edit::Existing;
+use coracle_config::import::keep_apart;
+use coracle_config::{ConnectionType, McpServer};
+use coracle_types::{Scope, Secret, ServerName};
+use std::path::Path;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct AddArguments {
+    /// What to call it: `from servers.NAME import …`.
+    #[arg(value_name = "NAME", value_parser = |name: &str| ServerName::new(name))]
+    name: ServerName,
+
+    /// Its address, if it is no program.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"], required_unless_present = "command")]
+    url: Option<String>,
+
+    /// A header for each request, as NAME=VALUE; may be given more than once.
+    #[arg(long, value_name = "NAME=VALUE", requires = "url", value_parser = header)]
+    header: Vec<(String, String)>,
+
+    /// The address speaks HTTP with server-sent events, as servers did before 2025.
+    #[arg(long, requires = "url")]
+    sse: bool,
+
+    /// An environment variable for the program, as NAME=VALUE; may be given more than once.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    env: Vec<(String, String)>,
+
+    /// The program's working directory.
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+
+    /// Whether each user has their own, or all share one [default: user].
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<ScopeName>,
+
+    /// What it is for, in a few words.
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+
+    /// Take the place of a server of the same name.
+    #[arg(long)]
+    replace: bool,
+
+    /// The program and its arguments, after `--`.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+const AFTER_HELP: &str = "\
+Credentials do not go into the settings file: each becomes a variable in .env in the data folder, which only you can
+read. ${VAR} is filled in when the server is started.
+
+Examples:
+  coracle servers add git -- uvx mcp-server-git
+  coracle servers add files --cwd ~/notes -- npx -y @modelcontextprotocol/server-filesystem .
+  coracle servers add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- github-mcp-server stdio
+  coracle servers add docs --url https://example.com/mcp --header 'Authorization=Bearer ${DOCS_TOKEN}'";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScopeName {
+    User,
+    Shared,
+}
+
+/// A header as NAME=VALUE, or as it is written on the wire.
+fn header(text: &str) -> Result<(String, String), String> {
+    pair(text, &['=', ':'])
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    pair(text, &['='])
+}
+
+/// The value may be a credential, so that the message does not tell it.
+fn pair(text: &str, between: &[char]) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(between).ok_or("write NAME=VALUE")?;
+    let name = name.trim();
+    if name.is_empty() {
+        Err("the name is missing: write NAME=VALUE".to_owned())
+    } else {
+        Ok((name.to_owned(), value.trim().to_owned()))
+    }
+}
+
+pub(super) fn run(arguments: AddArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load_for_servers(config, Vec::new())?;
+    let name = arguments.name.clone();
+    let existing = if arguments.replace { Existing::Replace } else { Existing::Keep };
+    if existing == Existing::Keep && loaded.settings.mcp_servers.contains_key(name.as_str()) {
+        let origin = loaded.origins.get(&format!("mcpServers.{name}")).cloned().unwrap_or_default();
+        let hint = "take another name, or --replace it";
+        return Err(Mistake::new(format!("there is already a server {name} ({origin})"), Some(hint)).into());
+    }
+    let mut entry = entry(arguments);
+    let credentials = keep_apart(&name, &mut entry);
+    let mut candidate = Candidate::read(file_to_edit(&loaded)?)?;
+    candidate.add(&name, &entry, &credentials, existing).map_err(|error| not_changed(&error))?;
+    candidate.check(&name)?;
+    candidate.write()?;
+    eprintln!("added {name} to {}: {}", candidate.file().display(), transport_line(&transport(&entry)));
+    for variable in credentials.keys() {
+        eprintln!(
+            "a credential is kept apart: it is the variable {variable} in {}",
+            candidate.variables_file().display()
+        );
+    }
+    let now = load_for_servers(config, Vec::new())?;
+    match now.server_problems.iter().find(|problem| problem.name == name.as_str()) {
+        Some(problem) => eprintln!("warning: {}", told(problem)),
+        None => eprintln!("try it with `coracle servers test {name}`"),
+    }
+    Ok(Status::Success)
+}
+
+fn entry(arguments: AddArguments) -> McpServer {
+    let secrets =
+        |pairs: Vec<(String, String)>| pairs.into_iter().map(|(name, value)| (name, Secret::new(value))).collect();
+    let mut words = arguments.command.into_iter();
+    McpServer {
+        connection: arguments.sse.then_some(ConnectionType::Sse),
+        command: words.next(),
+        args: words.map(Secret::new).collect(),
+        env: secrets(arguments.env),
+        cwd: arguments.cwd,
+        url: arguments.url.map(Secret::new),
+        headers: secrets(arguments.header),
+        scope: arguments.scope.map(|scope| match scope {
+            ScopeName::User => Scope::User,
+            ScopeName::Shared => Scope::Shared,
+        }),
+        description: arguments.description,
+        ..McpServer::default()
+    }
+}

@@ -1,0 +1,101 @@
+//! A changed settings file and the credentials that belong to it, before and while they are written.
+
+use super::not_changed;
+use crate::environment;
+use crate::status::Mistake;
+use anyhow::Context;
+use coracle_config::edit::{self, EditError, Existing};
+use coracle_config::{LoadOptions, McpServer, ServerFault};
+use coracle_types::{Secret, ServerName};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The file of credentials in the data folder.
+const VARIABLES: &str = ".env";
+/// Only its owner may read or write.
+const PRIVATE: u32 = 0o600;
+
+/// What is going to be written: both texts, or nothing.
+pub(super) struct Candidate {
+    file: PathBuf,
+    text: String,
+    variables_file: PathBuf,
+    variables_text: String,
+    new_variables: bool,
+}
+
+impl Candidate {
+    /// The files as they are.
+    pub(super) fn read(file: PathBuf) -> anyhow::Result<Self> {
+        let variables_file = environment::home()?.join(VARIABLES);
+        let read = |path: &Path| edit::read(path).map_err(|error| not_changed(&error));
+        let (text, variables_text) = (read(&file)?, read(&variables_file)?);
+        Ok(Self { file, text, variables_file, variables_text, new_variables: false })
+    }
+
+    /// With one more server and its credentials; nothing is changed if that fails.
+    pub(super) fn add(
+        &mut self,
+        name: &ServerName,
+        entry: &McpServer,
+        credentials: &BTreeMap<String, Secret>,
+        existing: Existing,
+    ) -> Result<(), EditError> {
+        let text = edit::add_server(&self.text, name, entry, existing)?;
+        self.variables_text = edit::add_variables(&self.variables_text, credentials)?;
+        self.new_variables |= !credentials.is_empty();
+        self.text = text;
+        Ok(())
+    }
+
+    /// Whether a server could be used if all variables were set.
+    pub(super) fn check(&self, name: &ServerName) -> anyhow::Result<()> {
+        let file = tempfile::NamedTempFile::new().context("make a temporary file")?;
+        fs::write(file.path(), &self.text).context("write a temporary file")?;
+        let options = LoadOptions { file: Some(file.path().to_owned()), ..LoadOptions::default() };
+        let loaded = coracle_config::load(&options).map_err(|error| {
+            let hint = error.hint();
+            Mistake::new(error, hint)
+        })?;
+        let problem = loaded.server_problems.iter().find(|problem| problem.name == name.as_str());
+        match problem.map(|problem| &problem.fault) {
+            None | Some(ServerFault::MissingVariable { .. }) => Ok(()),
+            Some(fault) => Err(Mistake::new(fault, Some(fault.hint())).into()),
+        }
+    }
+
+    /// Credentials first: a settings file that refers to them is worth nothing without.
+    pub(super) fn write(&self) -> anyhow::Result<()> {
+        if self.new_variables {
+            make_private_folder(&environment::home()?)?;
+            if self.variables_file.exists() {
+                let made = fs::set_permissions(&self.variables_file, Permissions::from_mode(PRIVATE));
+                made.with_context(|| format!("make {} private", self.variables_file.display()))?;
+            }
+            edit::write(&self.variables_file, &self.variables_text)?;
+        }
+        if let Some(folder) = self.file.parent() {
+            make_private_folder(folder)?;
+        }
+        edit::write(&self.file, &self.text)?;
+        Ok(())
+    }
+
+    /// The settings file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Where credentials go.
+    pub(super) fn variables_file(&self) -> &Path {
+        &self.variables_file
+    }
+}
+
+/// One that is there already keeps its rights.
+fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("make the folder {}", folder.display()))
+}

@@ -1,0 +1,183 @@
+use crate::plain::{columns, counted, json, plain};
+use crate::settings::{load_for_servers, told};
+use crate::status::Status;
+use crate::wiring::{runtime, toolbox};
+use anyhow::Context;
+use clap::Args;
+use coracle_config::{Loaded, McpServer};
+use coracle_types::{Scope, ServerName, UserId};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How a server is reached takes no more characters of a line.
+const MAX_TRANSPORT: usize = 100;
+/// Nor does a name, which may be any text.
+const MAX_NAME: usize = 64;
+
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One server, without credentials.
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    transport: Value,
+    scope: Scope,
+    origin: String,
+    state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listed_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Listed,
+    NotListed,
+    SwitchedOff,
+    CannotBeUsed,
+}
+
+pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load_for_servers(config, Vec::new())?;
+    let listed = if loaded.servers.is_empty() { BTreeMap::new() } else { runtime()?.block_on(listed(&loaded))? };
+    let rows: Vec<Row> =
+        loaded.settings.mcp_servers.iter().map(|(name, entry)| row(name, entry, &loaded, &listed)).collect();
+    let text = if arguments.json {
+        json(&rows)?
+    } else if rows.is_empty() {
+        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+        String::new()
+    } else {
+        let mut text = columns(rows.iter().map(|row| {
+            [plain(&row.name, MAX_NAME), transport_line(&row.transport), scope(row.scope).to_owned(), state(row)]
+        }));
+        for problem in &loaded.server_problems {
+            text = text + "\n" + &told(problem) + "\n";
+        }
+        text
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}
+
+/// How many tools each server has last listed, and when.
+async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, SystemTime)>> {
+    let toolbox = toolbox(loaded).await?;
+    let mut listed = BTreeMap::new();
+    for spec in &loaded.servers {
+        let last = toolbox.last_listed(&UserId::local(), &spec.name).await.context("read what is known of servers")?;
+        if let Some(last) = last {
+            listed.insert(spec.name.clone(), (last.tools.len(), last.listed_at));
+        }
+    }
+    Ok(listed)
+}
+
+fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerName, (usize, SystemTime)>) -> Row {
+    let problem = loaded.server_problems.iter().find(|problem| problem.name == name);
+    let last = ServerName::new(name).ok().and_then(|name| listed.get(&name));
+    let state = match (problem, last) {
+        _ if entry.disabled => State::SwitchedOff,
+        (Some(_), _) => State::CannotBeUsed,
+        (None, Some(_)) => State::Listed,
+        (None, None) => State::NotListed,
+    };
+    let origin = loaded.origins.get(&format!("mcpServers.{name}")).cloned().unwrap_or_default();
+    let since =
+        |at: &SystemTime| at.duration_since(UNIX_EPOCH).ok().and_then(|time| u64::try_from(time.as_millis()).ok());
+    Row {
+        name: name.to_owned(),
+        transport: transport(entry),
+        scope: entry.scope.unwrap_or(Scope::User),
+        origin: origin.to_string(),
+        state,
+        tools: last.map(|(count, _)| *count),
+        listed_at_ms: last.and_then(|(_, at)| since(at)),
+        problem: problem.map(|problem| problem.fault.to_string()),
+        hint: problem.map(|problem| problem.fault.hint()),
+    }
+}
+
+/// How it is reached: what its entry says, with credentials hidden.
+pub(super) fn transport(entry: &McpServer) -> Value {
+    let mut shown: Value = serde_json::from_str(&entry.shown()).unwrap_or_default();
+    if let Value::Object(fields) = &mut shown {
+        fields.retain(|key, _| {
+            matches!(key.as_str(), "type" | "command" | "args" | "url" | "env" | "headers" | "cwd" | "envFile")
+        });
+    }
+    shown
+}
+
+/// The same in one short line: the command, or the address.
+pub(super) fn transport_line(transport: &Value) -> String {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let words = match (&transport["command"], &transport["url"]) {
+        (Value::Null, Value::Null) => "nothing".to_owned(),
+        (Value::Null, url) if transport["type"] == "sse" => format!("{} (sse)", text(url)),
+        (Value::Null, url) => text(url),
+        (command, _) => {
+            let arguments = transport["args"].as_array().into_iter().flatten();
+            std::iter::once(command).chain(arguments).map(text).collect::<Vec<_>>().join(" ")
+        }
+    };
+    plain(&words, MAX_TRANSPORT)
+}
+
+fn scope(scope: Scope) -> &'static str {
+    match scope {
+        Scope::User => "user",
+        Scope::Shared => "shared",
+    }
+}
+
+fn state(row: &Row) -> String {
+    match row.state {
+        State::SwitchedOff => "switched off".to_owned(),
+        State::CannotBeUsed => "cannot be used".to_owned(),
+        State::NotListed => "tools not listed yet".to_owned(),
+        State::Listed => {
+            let at = UNIX_EPOCH + Duration::from_millis(row.listed_at_ms.unwrap_or_default());
+            let age = at.elapsed().unwrap_or_default();
+            format!("{}, listed {}", counted(row.tools.unwrap_or_default(), "tool"), ago(age))
+        }
+    }
+}
+
+fn ago(age: Duration) -> String {
+    let (minutes, hours) = (age.as_secs() / 60, age.as_secs() / 3600);
+    let whole = |count: u64, thing| counted(usize::try_from(count).unwrap_or(usize::MAX), thing) + " ago";
+    match (minutes, hours) {
+        (0, _) => "just now".to_owned(),
+        (minutes, 0) => whole(minutes, "minute"),
+        (_, hours) if hours < 48 => whole(hours, "hour"),
+        (_, hours) => whole(hours / 24, "day"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ago;
+    use std::time::Duration;
+
+    #[test]
+    fn ages_are_told_roughly() {
+        let told = [5, 60, 7199, 3600 * 47, 3600 * 72].map(|seconds| ago(Duration::from_secs(seconds)));
+        assert_eq!(told, ["just now", "1 minute ago", "1 hour ago", "47 hours ago", "3 days ago"]);
+    }
+}

@@ -1,0 +1,90 @@
+use super::configured;
+use crate::plain::plain;
+use crate::settings::{announce, load_for_servers};
+use crate::status::{Cancelled, Status};
+use crate::wiring::{runtime, store, upstream};
+use anyhow::Context;
+use clap::Args;
+use coracle_types::UserId;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// An address is shown up to so many characters.
+const MAX_ADDRESS: usize = 8_000;
+
+#[derive(Debug, Args)]
+pub(super) struct LoginArguments {
+    /// Which server.
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LogoutArguments {
+    /// Which server.
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load_for_servers(config, Vec::new())?;
+    let name = configured(&loaded, &arguments.name)?;
+    announce(&loaded);
+    let user = UserId::local();
+    runtime()?.block_on(async {
+        let upstream = upstream(loaded.servers.clone(), &store().await?);
+        let signed_in = tokio::select! {
+            signed_in = upstream.login(&user, &name, show_address) => signed_in,
+            signal = tokio::signal::ctrl_c() => {
+                signal.context("listen for signals")?;
+                return Err(Cancelled.into());
+            }
+        };
+        match signed_in {
+            Ok(()) => {
+                eprintln!("signed in to {name}: try it with `coracle servers test {name}`");
+                Ok(Status::Success)
+            }
+            // Its hint would be this command.
+            Err(error) => {
+                eprintln!("error: {error}");
+                Ok(Status::Failed)
+            }
+        }
+    })
+}
+
+pub(super) fn logout(arguments: &LogoutArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load_for_servers(config, Vec::new())?;
+    let name = configured(&loaded, &arguments.name)?;
+    runtime()?.block_on(async {
+        let upstream = upstream(loaded.servers.clone(), &store().await?);
+        upstream.logout(&UserId::local(), &name).await?;
+        eprintln!("no sign-in to {name} is kept any more");
+        Ok(Status::Success)
+    })
+}
+
+/// The server chose the address: nothing but a web page is opened, and only where there is a screen.
+fn show_address(address: &str) {
+    eprintln!("open this address in a browser on this machine, and sign in there:");
+    if let Err(error) = writeln!(std::io::stdout(), "{}", plain(address, MAX_ADDRESS)) {
+        tracing::debug!(%error, "the address cannot be written");
+    }
+    if !address.starts_with("https://") && !address.starts_with("http://") {
+        return;
+    }
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let opener = if cfg!(target_os = "macos") {
+        Some("open")
+    } else {
+        (set("DISPLAY") || set("WAYLAND_DISPLAY")).then_some("xdg-open")
+    };
+    let Some(opener) = opener else { return };
+    let started =
+        Command::new(opener).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Err(error) = started {
+        tracing::debug!(%error, "no browser was opened");
+    }
+}

@@ -1,0 +1,217 @@
+use super::configured;
+use crate::plain::{counted, json, plain};
+use crate::settings::{announce, load_for_servers};
+use crate::status::{Cancelled, Status};
+use crate::wiring::{runtime, toolbox};
+use anyhow::Context;
+use clap::Args;
+use coracle_config::Loaded;
+use coracle_engine::Toolbox;
+use coracle_types::{ServerName, UserId};
+use coracle_upstream::{ServerInfo, ServerState, UpstreamError};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// What a server says of itself takes no more characters.
+const MAX_WORDS: usize = 80;
+/// Nor does the reason of a failure.
+const MAX_REASON: usize = 2_000;
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(120);
+
+#[derive(Debug, Args)]
+pub(super) struct TestArguments {
+    /// Which servers; without any, all.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// How it went with one server.
+#[derive(Debug, Serialize)]
+struct Outcome {
+    name: String,
+    ok: bool,
+    ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let mut loaded = load_for_servers(config, Vec::new())?;
+    let mut outcomes: BTreeMap<String, Outcome> = BTreeMap::new();
+    for problem in &loaded.server_problems {
+        let (name, fault) = (problem.name.clone(), &problem.fault);
+        if arguments.names.is_empty() || arguments.names.contains(&name) {
+            outcomes.insert(
+                name.clone(),
+                failed(name, Duration::ZERO, fault.code(), fault.to_string(), Some(fault.hint())),
+            );
+        }
+    }
+    for name in arguments.names.iter().filter(|name| !outcomes.contains_key(*name)) {
+        configured(&loaded, name)?;
+    }
+    if !arguments.names.is_empty() {
+        loaded.servers.retain(|spec| arguments.names.iter().any(|name| name == spec.name.as_str()));
+    }
+    if loaded.servers.is_empty() && outcomes.is_empty() {
+        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+    }
+    if !loaded.servers.is_empty() {
+        announce(&loaded);
+        let tested = runtime()?.block_on(test_all(&loaded))?;
+        outcomes.extend(tested.into_iter().map(|outcome| (outcome.name.clone(), outcome)));
+    }
+    let outcomes: Vec<Outcome> = outcomes.into_values().collect();
+    let text = if arguments.json { json(&outcomes)? } else { shown(&outcomes) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(if outcomes.iter().all(|outcome| outcome.ok) { Status::Success } else { Status::Failed })
+}
+
+/// All at once.
+async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
+    let toolbox = toolbox(loaded).await?;
+    let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
+    let mut tests = JoinSet::new();
+    for name in waiting.clone() {
+        let toolbox = Arc::clone(&toolbox);
+        tests.spawn(async move { test(&toolbox, &name).await });
+    }
+    let progress = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?);
+    progress.enable_steady_tick(TICK);
+    let mut outcomes = Vec::new();
+    let cancelled = loop {
+        let names: Vec<&str> = waiting.iter().map(ServerName::as_str).collect();
+        progress.set_message(format!("waiting for {}", names.join(", ")));
+        tokio::select! {
+            outcome = tests.join_next() => match outcome {
+                None => break false,
+                Some(outcome) => {
+                    let outcome = outcome.context("test a server")?;
+                    waiting.retain(|name| name.as_str() != outcome.name);
+                    outcomes.push(outcome);
+                }
+            },
+            signal = tokio::signal::ctrl_c() => {
+                signal.context("listen for signals")?;
+                break true;
+            }
+        }
+    };
+    progress.finish_and_clear();
+    toolbox.upstream().shutdown().await;
+    if cancelled { Err(Cancelled.into()) } else { Ok(outcomes) }
+}
+
+async fn test(toolbox: &Toolbox, name: &ServerName) -> Outcome {
+    let begun = Instant::now();
+    let user = UserId::local();
+    let listed = toolbox.refresh(&user, name).await;
+    let took = begun.elapsed();
+    let list = match listed {
+        Ok(list) => list,
+        Err(error) => {
+            // Those send people to this very command.
+            let hint = error.hint().filter(|_| !matches!(error, UpstreamError::Unavailable { .. }));
+            return failed(name.to_string(), took, error.code(), error.to_string(), hint);
+        }
+    };
+    let info = toolbox.upstream().status(&user).into_iter().find_map(|status| match status.state {
+        ServerState::Ready(info) if status.name == *name => Some(info),
+        _ => None,
+    });
+    let info = info.unwrap_or_default();
+    let warning = |warning: &coracle_upstream::ToolWarning| {
+        let left_out = if warning.kept { "" } else { "; it is left out" };
+        format!("tool {:?}: {}{left_out}", warning.tool, warning.problem)
+    };
+    Outcome {
+        name: name.to_string(),
+        ok: true,
+        ms: milliseconds(took),
+        tools: Some(list.tools.len()),
+        server: described(&info),
+        protocol: Some(info.protocol),
+        warnings: list.warnings.iter().map(warning).collect(),
+        code: None,
+        reason: None,
+        hint: None,
+    }
+}
+
+fn described(info: &ServerInfo) -> Option<String> {
+    let name = info.name.as_ref()?;
+    Some(match &info.version {
+        Some(version) => format!("{name} {version}"),
+        None => name.clone(),
+    })
+}
+
+fn failed(name: String, took: Duration, code: &'static str, reason: String, hint: Option<String>) -> Outcome {
+    Outcome {
+        name,
+        ok: false,
+        ms: milliseconds(took),
+        tools: None,
+        protocol: None,
+        server: None,
+        warnings: Vec::new(),
+        code: Some(code),
+        reason: Some(reason),
+        hint,
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn shown(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let (mark, name) = (if outcome.ok { "✓" } else { "✗" }, plain(&outcome.name, MAX_WORDS));
+        let seconds = Duration::from_millis(outcome.ms).as_secs_f64();
+        if outcome.ok {
+            let tools = counted(outcome.tools.unwrap_or_default(), "tool");
+            let protocol = plain(outcome.protocol.as_deref().unwrap_or_default(), MAX_WORDS);
+            let _ = write!(text, "{mark} {name}: {tools} after {seconds:.1} s, protocol {protocol}");
+            if let Some(server) = &outcome.server {
+                let _ = write!(text, ", {}", plain(server, MAX_WORDS));
+            }
+            text.push('\n');
+        } else {
+            let reason = plain(outcome.reason.as_deref().unwrap_or_default(), MAX_REASON);
+            let _ = writeln!(text, "{mark} {name}: failed after {seconds:.1} s: {reason}");
+        }
+        for warning in &outcome.warnings {
+            let _ = writeln!(text, "  warning: {}", plain(warning, MAX_REASON));
+        }
+        if let Some(hint) = &outcome.hint {
+            let _ = writeln!(text, "  hint: {}", plain(hint, MAX_REASON));
+        }
+    }
+    text
+}

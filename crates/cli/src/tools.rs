@@ -1,0 +1,126 @@
+//! `coracle tools`: what code can call, what it looks like, and what was decided about it.
+
+mod decisions;
+mod generate;
+mod list;
+mod show;
+
+use crate::plain::plain;
+use crate::settings::{announce, load};
+use crate::status::{Cancelled, Mistake, Status};
+use crate::wiring::toolbox;
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use coracle_config::Loaded;
+use coracle_engine::{Inventory, Listing};
+use coracle_types::UserId;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(120);
+/// The reason of a failure is no longer than this.
+const MAX_REASON: usize = 2_000;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ToolsArguments {
+    #[command(subcommand)]
+    command: ToolsCommand,
+}
+
+const AFTER_HELP: &str = "\
+A server is started only if its tools are not known yet; `coracle servers test` has all of them list their tools anew.
+
+Examples:
+  coracle tools list --search issue            what could help
+  coracle tools show github list_issues        what code sees
+  coracle tools generate typings               modules for an editor, mypy or tsc
+  coracle tools forget github delete_repo      ask me again before it is called";
+
+#[derive(Debug, Subcommand)]
+enum ToolsCommand {
+    /// Print the tools of all servers, one in each line.
+    List(list::ListArguments),
+    /// Print one tool.
+    Show(show::ShowArguments),
+    /// Write the modules of all tools to a folder, so that an editor, mypy or tsc can check programs.
+    Generate(generate::GenerateArguments),
+    /// Print which tools you have allowed for good.
+    Decisions(decisions::DecisionsArguments),
+    /// Take back that a tool is allowed for good.
+    Forget(decisions::ForgetArguments),
+}
+
+pub(crate) fn run(arguments: &ToolsArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    match &arguments.command {
+        ToolsCommand::List(arguments) => list::run(arguments, config),
+        ToolsCommand::Show(arguments) => show::run(arguments, config),
+        ToolsCommand::Generate(arguments) => generate::run(arguments, config),
+        ToolsCommand::Decisions(arguments) => decisions::list(arguments),
+        ToolsCommand::Forget(arguments) => decisions::forget(arguments),
+    }
+}
+
+/// The settings with all servers, or with those that a name could mean.
+fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loaded> {
+    let mut loaded = load(config, Vec::new())?;
+    if let Some(server) = server {
+        // Names that become the same package are told apart only beside each other.
+        let package = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_lowercase();
+        let meant = package(server);
+        if !loaded.servers.iter().any(|spec| package(spec.name.as_str()) == meant) {
+            return Err(unknown_server(&loaded, server));
+        }
+        loaded.servers.retain(|spec| package(spec.name.as_str()) == meant);
+    }
+    if loaded.settings.mcp_servers.is_empty() {
+        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+    }
+    Ok(loaded)
+}
+
+fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
+    let names: Vec<&str> = loaded.servers.iter().map(|spec| spec.name.as_str()).collect();
+    let hint = if names.is_empty() {
+        "there are none yet: `coracle servers add` or `coracle servers import`".to_owned()
+    } else {
+        format!("there are: {}", names.join(", "))
+    };
+    Mistake::new(format!("there is no server {name:?}"), Some(hint)).into()
+}
+
+/// All tools of these servers; those that have never listed theirs are started.
+async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
+    let toolbox = toolbox(loaded).await?;
+    let user = UserId::local();
+    let mut unknown = Vec::new();
+    for spec in &loaded.servers {
+        let listed = toolbox.last_listed(&user, &spec.name).await.context("read what is known of servers")?;
+        if listed.is_none() {
+            unknown.push(spec.name.as_str());
+        }
+    }
+    let progress = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?);
+    if !unknown.is_empty() {
+        announce(loaded);
+        progress.set_message(format!("waiting for {}", unknown.join(", ")));
+        progress.enable_steady_tick(TICK);
+    }
+    let inventory = tokio::select! {
+        inventory = toolbox.inventory(&user, Listing::All) => Some(inventory),
+        signal = tokio::signal::ctrl_c() => {
+            signal.context("listen for signals")?;
+            None
+        }
+    };
+    progress.finish_and_clear();
+    toolbox.upstream().shutdown().await;
+    let inventory = inventory.ok_or(Cancelled)?;
+    for (server, reason) in &inventory.missing {
+        eprintln!("warning: the tools of {server} are not known: {}", plain(reason, MAX_REASON));
+    }
+    Ok(inventory)
+}

@@ -1,0 +1,83 @@
+use crate::plain::{columns, json, plain};
+use crate::status::{Mistake, Status};
+use crate::wiring::{runtime, store};
+use clap::Args;
+use coracle_types::{Decision, ServerName, UserId};
+use serde::Serialize;
+use std::io::Write;
+use std::time::UNIX_EPOCH;
+
+/// The name of a tool, which is any text, takes no more characters of a line.
+const MAX_NAME: usize = 128;
+
+#[derive(Debug, Args)]
+pub(super) struct DecisionsArguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ForgetArguments {
+    /// The server.
+    #[arg(value_name = "SERVER", value_parser = |name: &str| ServerName::new(name))]
+    server: ServerName,
+
+    /// The tool, by the name that `coracle tools decisions` shows.
+    #[arg(value_name = "TOOL")]
+    tool: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    server: ServerName,
+    tool: String,
+    decision: Decision,
+    decided_at_ms: u64,
+}
+
+pub(super) fn list(arguments: &DecisionsArguments) -> anyhow::Result<Status> {
+    let decisions = runtime()?.block_on(async { anyhow::Ok(store().await?.decisions(&UserId::local()).await?) })?;
+    let rows: Vec<Row> = decisions
+        .into_iter()
+        .map(|decision| {
+            let at = decision.decided_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let decided_at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+            Row { server: decision.server, tool: decision.tool, decision: decision.decision, decided_at_ms }
+        })
+        .collect();
+    let text = if arguments.json {
+        json(&rows)?
+    } else {
+        if rows.is_empty() {
+            eprintln!("nothing is decided for good");
+        }
+        columns(
+            rows.iter().map(|row| [row.server.to_string(), plain(&row.tool, MAX_NAME), word(row.decision).to_owned()]),
+        )
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}
+
+pub(super) fn forget(arguments: &ForgetArguments) -> anyhow::Result<Status> {
+    let ForgetArguments { server, tool } = arguments;
+    let was_there =
+        runtime()?.block_on(async { anyhow::Ok(store().await?.forget(&UserId::local(), server, tool).await?) })?;
+    if !was_there {
+        let hint = "`coracle tools decisions` shows what is decided";
+        return Err(
+            Mistake::new(format!("nothing is decided about {server}.{}", plain(tool, MAX_NAME)), Some(hint)).into()
+        );
+    }
+    eprintln!("{server}.{} is decided anew the next time it is called", plain(tool, MAX_NAME));
+    Ok(Status::Success)
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask => "ask",
+        Decision::Deny => "deny",
+    }
+}

@@ -1,0 +1,98 @@
+use super::{inventory, settings};
+use crate::plain::counted;
+use crate::status::{Mistake, Status};
+use crate::wiring::runtime;
+use anyhow::{Context, bail};
+use clap::Args;
+use coracle_catalog::{ROOT, Tree};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Says that a folder is one of ours, and may be written again.
+const MARK: &str = ".coracle-tools";
+const MARK_TEXT: &str = "Written by `coracle tools generate`, which replaces servers, coracle and coracle.d.ts here.\n";
+/// The package that generated Python imports.
+const PACKAGE: &str = "coracle";
+/// The declarations of the module that generated TypeScript imports.
+const DECLARATIONS: &str = "coracle.d.ts";
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct GenerateArguments {
+    /// A folder that is new, empty, or was written by this command.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  coracle tools generate typings
+  MYPYPATH=typings mypy --strict program.py    for tsc: \"paths\": {\"servers/*\": [\"./typings/servers/*\"]}";
+
+pub(super) fn run(arguments: &GenerateArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let folder = &arguments.folder;
+    check(folder)?;
+    let loaded = settings(config, None)?;
+    if loaded.servers.is_empty() {
+        return Ok(Status::Failed);
+    }
+    let inventory = runtime()?.block_on(inventory(&loaded))?;
+    if inventory.catalog.is_empty() && !inventory.missing.is_empty() {
+        return Ok(Status::Failed);
+    }
+    write(folder, &inventory.catalog.tree())?;
+    let tools = counted(inventory.catalog.len(), "tool");
+    let servers = counted(inventory.catalog.servers().len(), "server");
+    eprintln!("wrote the modules of {tools} of {servers} to {}", folder.display());
+    Ok(if inventory.missing.is_empty() { Status::Success } else { Status::Failed })
+}
+
+/// Nothing that somebody else has put there is ever removed.
+fn check(folder: &Path) -> anyhow::Result<()> {
+    let mut entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => {
+            return Err(Mistake::new(format!("cannot use {}: {error}", folder.display()), None::<&str>).into());
+        }
+    };
+    if entries.next().is_none() || folder.join(MARK).is_file() {
+        return Ok(());
+    }
+    let hint = "name a new or empty folder";
+    Err(Mistake::new(format!("{} is not empty, and was not written by this command", folder.display()), Some(hint))
+        .into())
+}
+
+/// Everything is made aside first, so that a failure leaves what was there.
+fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(folder);
+    let aside = aside.with_context(|| format!("write in {}", folder.display()))?;
+    let of_package = |(path, _): &&(&str, &str)| path.starts_with(&format!("{PACKAGE}/"));
+    let package = coracle_guest::FILES.iter().filter(of_package).copied();
+    let declarations = (DECLARATIONS, coracle_guest::TYPESCRIPT_DECLARATIONS);
+    for (path, text) in tree.files().chain(package).chain([declarations, (MARK, MARK_TEXT)]) {
+        let file = aside.path().join(path);
+        if let Some(parent) = file.parent() {
+            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+        }
+        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+    }
+    // The mark first: what is here from now on is ours.
+    for name in [MARK, ROOT, PACKAGE, DECLARATIONS] {
+        let (made, place) = (aside.path().join(name), folder.join(name));
+        match fs::symlink_metadata(&place) {
+            Ok(old) if old.is_dir() => fs::remove_dir_all(&place),
+            Ok(_) => fs::remove_file(&place),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+        .with_context(|| format!("replace {}", place.display()))?;
+        if !made.exists() {
+            bail!("{} was not made", made.display());
+        }
+        fs::rename(&made, &place).with_context(|| format!("write {}", place.display()))?;
+    }
+    Ok(())
+}

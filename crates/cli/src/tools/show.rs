@@ -1,0 +1,51 @@
+use super::{inventory, settings};
+use crate::plain::json;
+use crate::status::{Mistake, Status};
+use crate::wiring::runtime;
+use anyhow::Context;
+use clap::Args;
+use coracle_catalog::Level;
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::str::FromStr;
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArguments {
+    /// The server, by its name or its package.
+    #[arg(value_name = "SERVER")]
+    server: String,
+
+    /// The tool, by its name or its function.
+    #[arg(value_name = "TOOL")]
+    tool: String,
+
+    /// How much to tell: name, summary, full, python or typescript.
+    #[arg(long, value_name = "LEVEL", default_value = "python", value_parser = Level::from_str)]
+    level: Level,
+}
+
+pub(super) fn run(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let ShowArguments { server, tool, level } = arguments;
+    let loaded = settings(config, Some(server))?;
+    let inventory = runtime()?.block_on(inventory(&loaded))?;
+    let Some(shown) = inventory.catalog.show(server, tool, *level) else {
+        if inventory.catalog.is_empty() && !inventory.missing.is_empty() {
+            // Why has been said.
+            return Ok(Status::Failed);
+        }
+        let near = inventory.catalog.similar(server, tool);
+        let hint = if near.is_empty() {
+            format!("`coracle tools list --server {server}` shows the tools there are")
+        } else {
+            format!("did you mean {}?", near.join(" or "))
+        };
+        return Err(Mistake::new(format!("server {server} has no tool {tool:?}"), Some(hint)).into());
+    };
+    let text = match level {
+        Level::Full => json(&serde_json::from_str::<Value>(&shown).context("read the definition")?)?,
+        _ => shown.trim_end().to_owned() + "\n",
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}

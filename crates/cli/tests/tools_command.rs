@@ -1,0 +1,192 @@
+//! `coracle tools` on a real server: what is listed and shown, and that checkers understand what is generated.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/place.rs"]
+mod place;
+
+use coracle_store::{Home, KeySource, SqliteStore, Store, ToolDecision};
+use coracle_types::{Decision, ServerName, UserId};
+use place::{Place, installed};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::SystemTime;
+
+/// A place with a server that tells the time, started through a link that can be taken away.
+fn with_time() -> Place {
+    let place = Place::new();
+    let program = place.folder().join("time-server");
+    symlink(installed("venv/bin/mcp-server-time"), &program).unwrap();
+    place.put("coracle.yaml", &format!("mcpServers: {{the-time: {{command: {}}}}}\n", program.display()));
+    place
+}
+
+#[test]
+fn the_help_is_what_it_was() {
+    let place = Place::new();
+    insta::assert_snapshot!("tools_help", place.output(&["tools", "--help"]));
+    for command in ["list", "show", "generate", "decisions", "forget"] {
+        insta::assert_snapshot!(format!("tools_{command}_help"), place.output(&["tools", command, "--help"]));
+    }
+}
+
+#[test]
+fn without_servers_there_are_no_tools() {
+    let place = Place::new();
+    let said = place.run(&["tools", "list"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.stderr.contains("`coracle servers add` or `coracle servers import`"), "{said:?}");
+    assert_eq!(place.output(&["tools", "list", "--json"]), "[]\n");
+    for arguments in [&["tools", "show", "x", "y"][..], &["tools", "list", "--server", "x"]] {
+        let said = place.run(arguments);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains("there is no server \"x\""), "{said:?}");
+    }
+    let said = place.run(&["tools", "generate", "typings"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(!place.folder().join("typings").exists());
+}
+
+#[test]
+fn tools_of_a_real_server_are_listed_and_shown() {
+    let place = with_time();
+    let said = place.run(&["tools", "list"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let lines = "the_time.convert_time      Convert time between timezones\n\
+                 the_time.get_current_time  Get current time in a specific timezone\n";
+    assert_eq!(said.stdout, lines);
+    assert!(said.stderr.contains("coracle: using the servers of "), "a server is started: {said:?}");
+
+    // From now on nothing is started: it could not be.
+    fs::remove_file(place.folder().join("time-server")).unwrap();
+    let said = place.run(&["tools", "list"]);
+    assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (Some(0), lines, ""));
+    let found = place.output(&["tools", "list", "--search", "CONVERT", "--server", "the-time"]);
+    assert_eq!(found, "the_time.convert_time  Convert time between timezones\n");
+    assert_eq!(place.output(&["tools", "list", "--search", "nothing like it"]), "");
+    let entries: Value = serde_json::from_str(&place.output(&["tools", "list", "--json"])).unwrap();
+    assert_eq!((&entries[0]["server"], &entries[0]["function"]), (&"the-time".into(), &"convert_time".into()));
+
+    let show = |level: &str| place.output(&["tools", "show", "the_time", "convert_time", "--level", level]);
+    assert_eq!(show("name"), "the_time.convert_time\n");
+    assert_eq!(show("summary"), "the_time.convert_time: Convert time between timezones\n");
+    let full: Value = serde_json::from_str(&show("full")).unwrap();
+    assert_eq!(full["input_schema"]["type"], "object");
+    assert!(show("python").contains("def convert_time("));
+    assert!(show("typescript").contains("convert_time("));
+    assert_eq!(place.output(&["tools", "show", "the-time", "convert_time"]), show("python"));
+
+    let said = place.run(&["tools", "show", "the-time", "convert_tim"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("did you mean the_time.convert_time?"), "{said:?}");
+    let said = place.run(&["tools", "show", "the-time", "convert_time", "--level", "all"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let said = place.run(&["tools", "list", "--server", "time"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("hint: there are: the-time"), "{said:?}");
+}
+
+#[test]
+fn a_server_that_cannot_be_started_is_told_with_its_reason() {
+    let place = Place::new();
+    place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}}\n");
+    for arguments in [&["tools", "list"][..], &["tools", "show", "x", "y"], &["tools", "generate", "typings"]] {
+        let said = place.run(arguments);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""), "{said:?}");
+        assert!(said.stderr.contains("warning: the tools of x are not known: "), "{said:?}");
+        assert!(said.stderr.contains("/does/not/exist"), "{said:?}");
+    }
+}
+
+fn mypy(place: &Place, program: &str) -> Result<(), String> {
+    place.put("program.py", program);
+    let output = Command::new(installed("venv/bin/mypy"))
+        .args(["--strict", "--no-incremental", "--no-error-summary", "--cache-dir=/dev/null", "program.py"])
+        .env("MYPYPATH", "typings")
+        .current_dir(place.folder())
+        .output()
+        .unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8(output.stdout).unwrap()) }
+}
+
+fn tsc(place: &Place, program: &str) -> Result<(), String> {
+    place.put("program.ts", program);
+    let settings = r#"{"compilerOptions": {"strict": true, "noEmit": true, "target": "es2022", "module": "esnext",
+        "moduleResolution": "bundler", "moduleDetection": "force", "allowImportingTsExtensions": true, "types": [],
+        "paths": {"servers/*": ["./typings/servers/*"]}}, "files": ["program.ts", "typings/coracle.d.ts"]}"#;
+    place.put("tsconfig.json", settings);
+    let output = Command::new(installed("npm/node_modules/.bin/tsc")).current_dir(place.folder()).output().unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8(output.stdout).unwrap()) }
+}
+
+#[test]
+fn checkers_understand_what_is_generated() {
+    let place = with_time();
+    let typings = place.folder().join("typings");
+    place.output(&["tools", "generate", "typings"]);
+    let python = "from servers.the_time import convert_time\n\
+                  from coracle import ToolError\n\
+                  def at(zone: str) -> str:\n    \
+                  try:\n        \
+                  return convert_time(source_timezone=\"Etc/UTC\", time=\"12:00\", target_timezone=zone)[\"time_difference\"]\n    \
+                  except ToolError as error:\n        \
+                  return error.code\n";
+    mypy(&place, python).unwrap();
+    let said = mypy(&place, &python.replace("time=\"12:00\", ", "")).unwrap_err();
+    assert!(said.contains("Missing named argument \"time\""), "{said}");
+    let typescript = "import { convert_time } from \"servers/the_time\";\n\
+                      const told = await convert_time({ source_timezone: \"Etc/UTC\", time: \"12:00\", target_timezone: \"Etc/UTC\" });\n\
+                      export const difference: string = told.time_difference;\n";
+    tsc(&place, typescript).unwrap();
+    let said = tsc(&place, &typescript.replace("time: \"12:00\", ", "")).unwrap_err();
+    assert!(said.contains("Property 'time' is missing"), "{said}");
+
+    // What lies beside it stays, what is of yesterday goes.
+    place.put("typings/mine.py", "x = 1\n");
+    place.put("typings/servers/gone/__init__.py", "");
+    place.output(&["tools", "generate", "typings"]);
+    assert!(typings.join("mine.py").exists() && !typings.join("servers/gone").exists());
+    assert!(typings.join("servers/the_time/convert_time.py").exists());
+    let left: Vec<_> = fs::read_dir(&typings).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".making")), "{left:?}");
+
+    let foreign = place.put("foreign/servers/x.py", "mine\n");
+    let said = place.run(&["tools", "generate", "foreign"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("is not empty, and was not written by this command"), "{said:?}");
+    assert_eq!(fs::read_to_string(foreign).unwrap(), "mine\n");
+    let said = place.run(&["tools", "generate", "program.py"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+}
+
+#[test]
+fn what_was_decided_is_shown_and_taken_back() {
+    let place = Place::new();
+    let said = place.run(&["tools", "decisions"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(&Home::new(place.home()), KeySource::File).await.unwrap();
+        let decision = ToolDecision {
+            server: ServerName::new("files").unwrap(),
+            tool: "delete\u{1b}[2K".to_owned(),
+            definition: "digest".to_owned(),
+            decision: Decision::Allow,
+            decided_at: SystemTime::now(),
+        };
+        store.remember(&UserId::local(), &decision).await.unwrap();
+    });
+    assert_eq!(place.output(&["tools", "decisions"]), "files  delete\\u{1b}[2K  allow\n");
+    let rows: Value = serde_json::from_str(&place.output(&["tools", "decisions", "--json"])).unwrap();
+    assert_eq!((&rows[0]["tool"], &rows[0]["decision"]), (&"delete\u{1b}[2K".into(), &"allow".into()));
+    let said = place.run(&["tools", "forget", "files", "delete"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    place.output(&["tools", "forget", "files", "delete\u{1b}[2K"]);
+    assert_eq!(place.output(&["tools", "decisions", "--json"]), "[]\n");
+}
