@@ -47,10 +47,7 @@ fn servers_whose_names_clash_have_folders_of_their_own() {
     let servers = ["a-b", "a_b", "A_B", "import", "3d"].map(|name| definitions::server(name, None, &[]));
     let tree = generate(&servers);
     let folders: Vec<&str> = tree.files().filter_map(|(path, _)| path.strip_suffix("/README.md")).collect();
-    assert_eq!(
-        folders,
-        ["servers/A_B", "servers/_3d", "servers/a_b_2", "servers/a_b_3", "servers/import_"]
-    );
+    assert_eq!(folders, ["servers/A_B", "servers/_3d", "servers/a_b_2", "servers/a_b_3", "servers/import_"]);
 }
 
 #[test]

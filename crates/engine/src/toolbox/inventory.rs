@@ -112,9 +112,8 @@ impl Toolbox {
         });
         let mut all = self.upstream.servers().into_iter();
         let is_one_clear = all.any(|spec| mentions.of(spec.name.as_str()) == Mention::Clear);
-        let asked = unknown
-            .into_iter()
-            .map(|spec| (spec.name.clone(), patience(&spec.name, listing, &mentions, is_one_clear)));
+        let asked =
+            unknown.into_iter().map(|spec| (spec.name.clone(), patience(&spec.name, listing, &mentions, is_one_clear)));
         // All at once, and each goes on by itself: who is too slow for this time is there the next time.
         let asked: Vec<(ServerName, Option<Duration>, Option<Asked>)> = asked
             .map(|(server, patience)| {
@@ -184,7 +183,12 @@ impl Toolbox {
 type Asked = JoinHandle<Result<(), String>>;
 
 /// How long to wait for a server; `None`: for as long as its own settings say.
-fn patience(server: &ServerName, listing: Listing<'_>, mentions: &Mentions<'_>, is_one_clear: bool) -> Option<Duration> {
+fn patience(
+    server: &ServerName,
+    listing: Listing<'_>,
+    mentions: &Mentions<'_>,
+    is_one_clear: bool,
+) -> Option<Duration> {
     let Listing::For(_) = listing else { return None };
     match mentions.of(server.as_str()) {
         Mention::Clear => None,
