@@ -20,7 +20,7 @@ fn name(server: &ServerName) -> String {
     format!("oauth:{server}")
 }
 
-fn failed(error: StoreError) -> TokenStoreError {
+fn failed(error: &StoreError) -> TokenStoreError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     TokenStoreError(format!("{error}{hint}"))
 }
@@ -28,14 +28,14 @@ fn failed(error: StoreError) -> TokenStoreError {
 #[async_trait]
 impl TokenStore for StoredTokens {
     async fn load(&self, whose: &Whose, server: &ServerName) -> Result<Option<Secret>, TokenStoreError> {
-        self.0.secret(&owner(whose), &name(server)).await.map_err(failed)
+        self.0.secret(&owner(whose), &name(server)).await.map_err(|error| failed(&error))
     }
 
     async fn save(&self, whose: &Whose, server: &ServerName, tokens: Secret) -> Result<(), TokenStoreError> {
-        self.0.put_secret(&owner(whose), &name(server), &tokens).await.map_err(failed)
+        self.0.put_secret(&owner(whose), &name(server), &tokens).await.map_err(|error| failed(&error))
     }
 
     async fn delete(&self, whose: &Whose, server: &ServerName) -> Result<(), TokenStoreError> {
-        self.0.delete_secret(&owner(whose), &name(server)).await.map(drop).map_err(failed)
+        self.0.delete_secret(&owner(whose), &name(server)).await.map(drop).map_err(|error| failed(&error))
     }
 }

@@ -144,7 +144,7 @@ impl Broker {
         let _told = context.cancel.clone().drop_guard();
         let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
         let answer = result
-            .map_err(upstream_failed)
+            .map_err(|error| upstream_failed(&error))
             .and_then(|result| Answer::of(result).map_err(|complaint| refused("tool_error", &complaint)))?;
         self.toolbox.observe(user, &tool, &answer);
         let wire = answer.into_wire();
@@ -191,7 +191,7 @@ pub(crate) fn refused(code: &str, message: &str) -> HostCallError {
     HostCallError { code: code.to_owned(), message: message.to_owned(), retryable: false }
 }
 
-pub(crate) fn upstream_failed(error: UpstreamError) -> HostCallError {
+pub(crate) fn upstream_failed(error: &UpstreamError) -> HostCallError {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     HostCallError { code: error.code().to_owned(), message: format!("{error}{hint}"), retryable: error.retryable() }
 }

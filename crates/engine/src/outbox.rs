@@ -63,13 +63,11 @@ impl Outbox {
     pub(crate) async fn write_some(&mut self, stream: &mut (dyn AsyncWrite + Send + Sync + Unpin)) {
         let Some(frame) = self.frames.front() else { return };
         let rest = frame.get(self.written..).unwrap_or_default();
-        match stream.write(rest).await {
-            Ok(length @ 1..) => self.written += length,
-            Ok(0) | Err(_) => {
-                *self = Self::default();
-                return;
-            }
-        }
+        let Ok(length @ 1..) = stream.write(rest).await else {
+            *self = Self::default();
+            return;
+        };
+        self.written += length;
         if self.written >= frame.len() {
             self.bytes -= frame.len();
             self.frames.pop_front();

@@ -122,7 +122,7 @@ impl Toolbox {
     ) -> Result<(Arc<Tool>, Arc<Validator>), HostCallError> {
         let list = match self.upstream.tools(user, server).await {
             Err(UpstreamError::UnknownServer { .. }) => return Err(self.no_server(server.as_str())),
-            other => other.map_err(upstream_failed)?,
+            other => other.map_err(|error| upstream_failed(&error))?,
         };
         let Some(owner) = self.owner(user, server) else { return Err(self.no_server(server.as_str())) };
         self.saw(&owner, server, &list).await;
@@ -159,8 +159,7 @@ impl Toolbox {
 
     /// Writes down what was learned, for the next runs.
     pub(crate) async fn keep(&self) {
-        let fresh: Vec<((Owner, ServerName), Vec<(String, Shape)>)> =
-            self.known().iter_mut().map(|(key, known)| (key.clone(), known.take_fresh())).collect();
+        let fresh: Vec<_> = self.known().iter_mut().map(|(key, known)| (key.clone(), known.take_fresh())).collect();
         for ((owner, server), shapes) in fresh {
             for (tool, shape) in shapes {
                 if let Err(error) = self.keep_shape(&owner, &server, &tool, shape).await {
@@ -213,7 +212,7 @@ impl Toolbox {
         match self.upstream.tools(&user, &change.server).await {
             Ok(list) => self.saw(&owner, &change.server, &list).await,
             Err(error) => {
-                tracing::warn!(server = %change.server, %error, "its tools have changed and cannot be listed")
+                tracing::warn!(server = %change.server, %error, "its tools have changed and cannot be listed");
             }
         }
     }

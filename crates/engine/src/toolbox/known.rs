@@ -68,17 +68,13 @@ impl Known {
 
     /// Whether that changed what is known.
     pub(super) fn learn(&mut self, tool: &str, shape: &Shape) -> bool {
-        match self.shapes.get_mut(tool) {
-            Some(learned) => {
-                let news = learned.shape.merge(shape);
-                learned.fresh |= news;
-                news
-            }
-            None => {
-                self.shapes.insert(tool.to_owned(), Learned { shape: shape.clone(), fresh: true });
-                true
-            }
-        }
+        let Some(learned) = self.shapes.get_mut(tool) else {
+            self.shapes.insert(tool.to_owned(), Learned { shape: shape.clone(), fresh: true });
+            return true;
+        };
+        let news = learned.shape.merge(shape);
+        learned.fresh |= news;
+        news
     }
 
     /// What is not kept yet; the caller keeps it.
