@@ -1,6 +1,7 @@
 //! The environment variables that Coracle reads, each named once.
 
 use anyhow::Context;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
@@ -26,8 +27,9 @@ pub(crate) fn python() -> Option<PathBuf> {
     std::env::var_os(PYTHON).filter(|python| !python.is_empty()).map(PathBuf::from)
 }
 
-/// Logs go to standard error.
-pub(crate) fn start_log() {
-    let filter = EnvFilter::try_from_env(LOG).unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+/// Logs go to standard error; without a word from the environment, those that `default` lets through.
+pub(crate) fn start_log(default: &str) {
+    let filter = EnvFilter::try_from_env(LOG).unwrap_or_else(|_| EnvFilter::new(default));
+    let is_terminal = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
