@@ -78,8 +78,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     environment::start_log(match arguments.command {
         // They say themselves what is the matter with a server.
-        Command::Servers(_) | Command::Tools(_) => "warn,coracle_upstream=error",
-        _ => "warn",
+        Command::Servers(_) | Command::Tools(_) => "warn,rmcp=off,coracle_upstream=error",
+        // What the library complains about comes as an error of ours too.
+        _ => "warn,rmcp=off",
     });
     raise_open_files();
     let config = arguments.config.as_deref();

@@ -159,7 +159,7 @@ fn the_schema_is_the_one_that_is_checked_in() {
 #[test]
 fn servers_of_the_current_folder_are_announced_once() {
     let place = Place::new();
-    place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}}\n");
+    place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}, y: {url: 'http://127.0.0.1:9/mcp'}}\n");
     let line = "coracle: using the servers of ROOT/workspace/coracle.yaml\n";
     let said = place.run(&["exec", "-c", "print(1)"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
