@@ -75,9 +75,14 @@ fn main() -> ExitCode {
     if let Some(guest) = coracle_guest::guest_main() {
         return guest;
     }
-    environment::start_log();
-    raise_open_files();
     let arguments = Arguments::parse();
+    environment::start_log(match arguments.command {
+        // They say themselves what is the matter with a server.
+        Command::Servers(_) | Command::Tools(_) => "warn,rmcp=off,coracle_upstream=error",
+        // What the library complains about comes as an error of ours too.
+        _ => "warn,rmcp=off",
+    });
+    raise_open_files();
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
         Command::Exec(arguments) => exec::run(arguments, config),

@@ -4,6 +4,7 @@ use anyhow::Context;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// Between two columns.
 const GAP: u16 = 2;
@@ -18,13 +19,11 @@ fn is_hidden(c: char) -> bool {
 /// One line of at most so many characters, with what is hidden in it made visible.
 pub(crate) fn plain(text: &str, most: usize) -> String {
     let mut shown = String::new();
-    let mut count = 0;
-    for c in text.trim().chars() {
-        if count >= most {
+    for (count, c) in text.trim().chars().enumerate() {
+        if count == most {
             shown.push('…');
             break;
         }
-        count += 1;
         match c {
             '\n' | '\r' | '\t' => shown.push(' '),
             c if is_hidden(c) => shown.extend(c.escape_unicode()),
@@ -41,7 +40,8 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     for c in text.chars() {
         if c != '\n' && is_hidden(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
         } else {
             escaped.push(c);

@@ -47,9 +47,9 @@ fn whoever_is_stronger_is_seen_to_win() {
         place.redacted(&line)
     };
     place.put_below(&place.home(), "coracle.yaml", "execution:\n  limits:\n    time: 5\n");
-    assert_eq!(time(&place), "execution.limits.time: 5.0  # ROOT/home/coracle.yaml:3:11");
+    assert_eq!(time(&place), "execution.limits.time: 5.0  # ROOT/home/coracle.yaml:3:5");
     place.put("coracle.yaml", "execution: {limits: {time: 10}}\n");
-    assert_eq!(time(&place), "execution.limits.time: 10.0  # ROOT/workspace/coracle.yaml:1:28");
+    assert_eq!(time(&place), "execution.limits.time: 10.0  # ROOT/workspace/coracle.yaml:1:22");
     place.put_below(&place.home(), ".env", "CORACLE_EXECUTION_LIMITS_TIME=20\n");
     let line = "execution.limits.time: 20.0  # ROOT/home/.env:1 (CORACLE_EXECUTION_LIMITS_TIME)";
     assert_eq!(time(&place), line);
@@ -159,7 +159,7 @@ fn the_schema_is_the_one_that_is_checked_in() {
 #[test]
 fn servers_of_the_current_folder_are_announced_once() {
     let place = Place::new();
-    place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}}\n");
+    place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}, y: {url: 'http://127.0.0.1:9/mcp'}}\n");
     let line = "coracle: using the servers of ROOT/workspace/coracle.yaml\n";
     let said = place.run(&["exec", "-c", "print(1)"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");

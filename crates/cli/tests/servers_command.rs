@@ -61,7 +61,7 @@ fn a_server_is_added_tested_listed_and_removed() {
     assert!(said.stderr.contains("try it with `coracle servers test time`"), "{said:?}");
     let listed = place.output(&["servers", "list"]);
     assert!(
-        listed.lines().any(|line| line.starts_with("time ") && line.ends_with("user    tools not listed yet")),
+        listed.lines().any(|line| line.starts_with("time ") && line.ends_with("user  tools not listed yet")),
         "{listed}"
     );
 
@@ -96,7 +96,7 @@ fn what_makes_no_server_is_refused_and_changes_nothing() {
         (&["x", "--url", "https://example.com", "--", "x"], "cannot be used with"),
         (&["x", "--url", "example.com/mcp"], "does not begin with http:// or https://"),
         (&["x", "--url", "https://example.com", "--env", "A=b"], "cannot be used with"),
-        (&["x", "--header", "A=b", "--", "x"], "--url <URL>"),
+        (&["x", "--header", "A=b", "--", "x"], "cannot be used with"),
         (&["x", "--url", "https://example.com", "--header", "nothing"], "write NAME=VALUE"),
         (&["x", "--url", "https://example.com", "--header", "A b=c"], "cannot be sent"),
         (&["x", "--scope", "all", "--", "x"], "invalid value 'all'"),

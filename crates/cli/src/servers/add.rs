@@ -22,11 +22,11 @@ pub(super) struct AddArguments {
     url: Option<String>,
 
     /// A header for each request, as NAME=VALUE; may be given more than once.
-    #[arg(long, value_name = "NAME=VALUE", requires = "url", value_parser = header)]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "command", value_parser = header)]
     header: Vec<(String, String)>,
 
     /// The address speaks HTTP with server-sent events, as servers did before 2025.
-    #[arg(long, requires = "url")]
+    #[arg(long, conflicts_with = "command")]
     sse: bool,
 
     /// An environment variable for the program, as NAME=VALUE; may be given more than once.
