@@ -123,7 +123,8 @@ fn an_answer_may_hold_for_the_session_or_for_good() {
     assert_eq!(bridge.result("python", &code), json!(["done", "done"]));
 
     // The definition was allowed, not the name: another tool under the same name asks again.
-    let changed = fs::read_to_string(bridge.path("plain.py")).unwrap().replace("Removes something.", "Removes everything.");
+    let changed =
+        fs::read_to_string(bridge.path("plain.py")).unwrap().replace("Removes something.", "Removes everything.");
     bridge.write("plain.py", &changed);
     assert_eq!(bridge.result("python", &code), json!(["denied_unasked", "denied_unasked"]));
 }

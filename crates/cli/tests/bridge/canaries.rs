@@ -119,7 +119,10 @@ for family, address in [(socket.AF_INET, ("127.0.0.1", {0})), (socket.AF_INET6, 
         );
         let denied = json!([["PermissionError", "PermissionError"], "through the tool"]);
         assert_eq!(bridge.result("python", &code), denied, "as {who:?}");
-        let code = format!("(exec 3<>/dev/tcp/127.0.0.1/{}) 2>/dev/null; echo \"[$?, \\\"$(tool web echo --text hi)\\\"]\"", web.port);
+        let code = format!(
+            "(exec 3<>/dev/tcp/127.0.0.1/{}) 2>/dev/null; echo \"[$?, \\\"$(tool web echo --text hi)\\\"]\"",
+            web.port
+        );
         assert_eq!(bridge.result("bash", &code), json!([1, "hi"]), "as {who:?}");
     }
 }

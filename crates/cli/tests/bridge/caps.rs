@@ -18,10 +18,15 @@ fn more_calls_than_allowed_end_the_execution() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         with(&bridge, json!({ "execution": { "limits": { "calls": 5 } } }));
-        let code = |times: u32| format!("from servers.plain import note\nfor n in range({times}):\n    note(text=str(n))");
+        let code =
+            |times: u32| format!("from servers.plain import note\nfor n in range({times}):\n    note(text=str(n))");
         assert_eq!(bridge.run("python", &code(5), &[])["success"], true);
         let execution = bridge.run("python", &code(6), &[]);
-        assert_eq!((&execution["success"], &execution["error_code"]), (&json!(false), &json!("calls")), "{execution:#}");
+        assert_eq!(
+            (&execution["success"], &execution["error_code"]),
+            (&json!(false), &json!("calls")),
+            "{execution:#}"
+        );
         assert!(execution["error"].as_str().unwrap().contains('5'), "{execution:#}");
         assert_eq!(bridge.lines("plain").len(), 10, "as {who:?}: the last one was made");
         assert_eq!(execution["calls"].as_array().unwrap().len(), 5);
@@ -108,7 +113,8 @@ fn cancelling_in_the_middle_of_a_call_ends_everything() {
             let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let made = || bridge.lines("plain.log").iter().filter(|line| *line == "wait").count();
             eventually("the call is made", || made() == calls);
-            let server = bridge.lines("plain.log").iter().rev().find_map(|line| line.strip_prefix("start ").map(str::to_owned));
+            let server =
+                bridge.lines("plain.log").iter().rev().find_map(|line| line.strip_prefix("start ").map(str::to_owned));
             assert!(is_alive(server.as_deref().unwrap()));
             kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
             let output = child.wait_with_output().unwrap();

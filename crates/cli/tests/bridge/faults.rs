@@ -85,7 +85,8 @@ outside_text = [type(node).__name__ for node in ast.walk(tree) if isinstance(nod
         let result = bridge.result("python", code);
         assert_eq!((&result["says"], &result["as_code"], &result["good"]), (&json!(true), &json!([]), &json!("fine")));
         let list = |value: &Value| value.as_array().unwrap().iter().map(|line| format!("{line}\n")).collect::<String>();
-        let answers: String = result["answers"].as_object().unwrap().iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
+        let answers: String =
+            result["answers"].as_object().unwrap().iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
         insta::assert_snapshot!("strange_definitions", format!("{}---\n{answers}", list(&result["files"])));
         let same = r#"
 import * as tools from "servers/odd";
@@ -125,7 +126,8 @@ fn a_broken_server_that_is_not_named_neither_delays_nor_breaks() {
         assert_eq!(bridge.starts("broken"), 0, "{code}");
     }
     // Who looks around sees those that are there.
-    let seen = bridge.result("python", "import os\nsorted(name for name in os.listdir('/coracle/servers') if '.' not in name)");
+    let seen = bridge
+        .result("python", "import os\nsorted(name for name in os.listdir('/coracle/servers') if '.' not in name)");
     assert_eq!(seen, json!(["plain"]));
     assert_eq!(bridge.starts("broken"), 1);
 }
@@ -136,7 +138,9 @@ fn a_server_that_cannot_be_had_says_why() {
     let bridge = Bridge::new(everybody()[0]);
     let mut dying = bridge.rogue("die-start");
     dying["env"]["CANARY"] = json!("hidden-7f3a");
-    bridge.servers(&json!({ "missing": { "command": "/no/such/program" }, "dying": dying, "plain": bridge.plain("plain") }));
+    bridge.servers(
+        &json!({ "missing": { "command": "/no/such/program" }, "dying": dying, "plain": bridge.plain("plain") }),
+    );
     let cases = [
         ("python", "from servers.missing import x", "/no/such/program"),
         ("typescript", "import { x } from 'servers/missing';\nawait x({})", "/no/such/program"),

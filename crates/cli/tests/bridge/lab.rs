@@ -165,7 +165,8 @@ pub(crate) fn repository(bridge: &Bridge) -> String {
     let folder = bridge.text("repository");
     fs::create_dir(&folder).unwrap();
     fs::write(Path::new(&folder).join("README"), "hello\n").unwrap();
-    for words in [&["init", "--quiet", "--initial-branch=trunk"][..], &["add", "."], &["commit", "--quiet", "-m", "The first"]]
+    for words in
+        [&["init", "--quiet", "--initial-branch=trunk"][..], &["add", "."], &["commit", "--quiet", "-m", "The first"]]
     {
         let git = Command::new("git")
             .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-C", &folder])

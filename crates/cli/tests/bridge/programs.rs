@@ -217,8 +217,7 @@ hex=$(head -c 8 "$path" | od -An -tx1 | tr -d ' \n')
 keys=$(tool everything get-structured-content --location "New York" | python3 -c 'import json, sys; print(json.dumps(sorted(json.load(sys.stdin))))')
 case $path in /tmp/media/*.png) place=true;; esac
 echo "[\"image/png\", \"$hex\", $place, $keys]""#;
-        let expected =
-            json!(["image/png", "89504e470d0a1a0a", true, ["conditions", "humidity", "temperature"]]);
+        let expected = json!(["image/png", "89504e470d0a1a0a", true, ["conditions", "humidity", "temperature"]]);
         for (language, code) in LANGUAGES.into_iter().zip([python, typescript, bash]) {
             assert_eq!(bridge.result(language, code), expected, "{language} as {who:?}");
         }
@@ -230,10 +229,12 @@ fn what_a_server_has_listed_is_known_without_starting_it() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "one": bridge.plain("one"), "two": bridge.plain("two") }));
     // Neither has ever been heard of: code that looks around has both started.
-    let seen = bridge.result("python", "import os\nsorted(name for name in os.listdir('/coracle/servers') if '.' not in name)");
+    let seen = bridge
+        .result("python", "import os\nsorted(name for name in os.listdir('/coracle/servers') if '.' not in name)");
     assert_eq!(seen, json!(["one", "two"]));
     assert_eq!((bridge.starts("one"), bridge.starts("two")), (1, 1));
-    let again = bridge.result("python", "import os\nfrom servers import one, two\n[one.echo.__name__, two.echo.__name__]");
+    let again =
+        bridge.result("python", "import os\nfrom servers import one, two\n[one.echo.__name__, two.echo.__name__]");
     assert_eq!(again, json!(["echo", "echo"]));
     assert_eq!((bridge.starts("one"), bridge.starts("two")), (1, 1));
     assert_eq!(bridge.result("python", "from servers.one import echo\necho(text='hi')"), json!("hi"));

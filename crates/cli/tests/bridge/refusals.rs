@@ -23,7 +23,10 @@ fn without_a_terminal_the_line_that_would_allow_it_is_told() {
         let bridge = Bridge::new(*who);
         with_policy(&bridge, &json!({}));
         let result = bridge.result("python", CODE);
-        assert_eq!((&result[0][0], &result[0][2], &result[1]), (&json!("denied_unasked"), &json!(false), &json!("done")));
+        assert_eq!(
+            (&result[0][0], &result[0][2], &result[1]),
+            (&json!("denied_unasked"), &json!(false), &json!("done"))
+        );
         let message = result[0][1].as_str().unwrap();
         let (_, line) = message.split_once("would allow it: ").unwrap();
         assert_eq!(bridge.lines("plain"), ["note y"], "as {who:?}");
