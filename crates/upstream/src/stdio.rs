@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
@@ -36,6 +37,9 @@ const SHOWN_GARBAGE: usize = 200;
 
 /// Up to this length a look at the method comes first, so that a flood of notifications costs little.
 const PEEK_BELOW: usize = 16 * 1024;
+
+/// A child that reads no more has ended by then, and its end has been seen.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 const READ_BUFFER: usize = 64 * 1024;
 
@@ -145,6 +149,13 @@ impl Stdio {
     }
 }
 
+/// A child that reads no more has ended, or is of no use.
+async fn give_up_on(desk: Arc<Desk>) {
+    if tokio::time::timeout(ENDS_WITHIN, desk.ended.cancelled()).await.is_err() {
+        desk.fail(Fault::Ended("the process closed its input".to_owned()));
+    }
+}
+
 /// A notification that nobody would look at.
 fn is_unwanted(line: &[u8]) -> bool {
     #[derive(Deserialize)]
@@ -182,14 +193,21 @@ impl Transport<RoleClient> for Stdio {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let write = Arc::clone(&self.write);
+        let (write, desk) = (Arc::clone(&self.write), Arc::clone(&self.desk));
         async move {
             let mut line = serde_json::to_vec(&item).map_err(io::Error::other)?;
             line.push(b'\n');
             let mut write = write.lock().await;
             let stdin = write.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            stdin.write_all(&line).await?;
-            stdin.flush().await
+            match stdin.write_all(&line).await {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    // The end of its output, which is read after this, tells why: a broken pipe tells nobody anything.
+                    tokio::spawn(give_up_on(desk));
+                    Ok(())
+                }
+                Err(error) => Err(error),
+                Ok(()) => stdin.flush().await,
+            }
         }
     }
 
@@ -237,9 +255,14 @@ impl Transport<RoleClient> for Stdio {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_unwanted, message};
+    use super::{Desk, Fault, Process, Scrubber, Stdio, is_unwanted, message};
+    use coracle_types::{Scope, Secret, ServerName, ServerSpec, Transport as Where};
     use rmcp::model::{JsonRpcMessage, RequestId};
+    use rmcp::transport::Transport as _;
     use serde_json::json;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
 
     #[test]
     fn only_notifications_that_mean_something_are_looked_at() {
@@ -255,5 +278,31 @@ mod tests {
         let answer = message(json!({"id": 7, "result": "no jsonrpc"})).unwrap();
         assert!(matches!(answer, JsonRpcMessage::Error(error) if error.id == Some(RequestId::Number(7))));
         assert!(message(json!({"hello": 1})).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_child_that_has_ended_before_it_is_asked_tells_why() {
+        let (command, args) = ("/bin/sh".to_owned(), ["-c", "echo no key >&2; exit 3"].map(Secret::new).to_vec());
+        let process = Process::start(&command, &args, &BTreeMap::new(), None).unwrap();
+        let stat = format!("/proc/{}/stat", process.pid().unwrap());
+        while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let name = ServerName::new("gone").unwrap();
+        let spec = ServerSpec {
+            name: name.clone(),
+            transport: Where::Stdio { command, args, env: BTreeMap::new(), cwd: None },
+            scope: Scope::User,
+            description: None,
+            category: None,
+            start_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(1),
+        };
+        let desk = Arc::new(Desk::default());
+        let mut stdio = Stdio::new(name, process, Arc::clone(&desk), Arc::new(Scrubber::new(&spec))).unwrap();
+        let ping = serde_json::from_value(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).unwrap();
+        stdio.send(ping).await.unwrap();
+        assert!(stdio.receive().await.is_none());
+        assert!(matches!(desk.fault(), Some(Fault::Ended(why)) if why.contains("no key")));
     }
 }

@@ -69,7 +69,7 @@ from servers import odd as tools
 from servers.plain import echo
 files = sorted(os.path.relpath(os.path.join(folder, name), "/coracle/servers")
                for folder, _, names in os.walk("/coracle/servers/odd") for name in names)
-modules = {name: importlib.import_module(f"servers.odd.{name}") for name in dir(tools) if not name.startswith("_")}
+modules = {name: importlib.import_module(f"servers.odd.{name}") for name in tools.__all__}
 answers = {}
 for name in sorted(modules):
     try:

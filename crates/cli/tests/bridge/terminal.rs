@@ -4,6 +4,10 @@ use crate::lab::{Bridge, eventually};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counts them.
+static WINDOWS: AtomicUsize = AtomicUsize::new(0);
 
 /// One window in a server of tmux of its own.
 pub(crate) struct Window<'a> {
@@ -31,16 +35,18 @@ impl<'a> Window<'a> {
             bridge.text("data/result.json"),
             bridge.text("data/status"),
         );
-        let window = Self { bridge, socket: bridge.text("tmux") };
-        window.tmux(&["new-session", "-d", "-s", "t", "-x", "180", "-y", "50", "sh", "-c", &line]);
         // What is shown stays to be looked at.
-        window.tmux(&["set-option", "-t", "t", "remain-on-exit", "on"]);
+        bridge.write("tmux.conf", "set-option -g remain-on-exit on\n");
+        // A server that is ending is no server for the next window.
+        let socket = bridge.text(&format!("tmux{}", WINDOWS.fetch_add(1, Ordering::Relaxed)));
+        let window = Self { bridge, socket };
+        window.tmux(&["new-session", "-d", "-s", "t", "-x", "180", "-y", "50", "sh", "-c", &line]);
         window
     }
 
     fn tmux(&self, words: &[&str]) -> String {
         let output = Command::new("tmux")
-            .args(["-f", "/dev/null", "-S", &self.socket])
+            .args(["-f", &self.bridge.text("tmux.conf"), "-S", &self.socket])
             .args(words)
             .env("TERM", "xterm")
             .env_remove("TMUX")
