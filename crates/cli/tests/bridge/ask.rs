@@ -8,7 +8,7 @@ use std::fs;
 use std::time::Duration;
 
 /// Calls what asks; the outcome is the answer or the code of the error.
-const TRY: &str = r#"
+const TRY: &str = r"
 import asyncio
 from coracle import ToolError
 from servers.plain import note, wipe
@@ -17,7 +17,7 @@ async def attempt(what):
         return await wipe.aio(what=what)
     except ToolError as error:
         return error.code
-"#;
+";
 
 fn bridge(who: crate::harness::As) -> Bridge {
     let bridge = Bridge::new(who);

@@ -1,7 +1,7 @@
 //! Servers that misbehave: a clear error each, and whoever is beside them works.
 
 use crate::harness::everybody;
-use crate::lab::Bridge;
+use crate::lab::{Bridge, lines_of};
 use serde_json::{Map, Value, json};
 
 /// How each misbehaves when `act` is called, and how long it may take for an answer.
@@ -84,10 +84,8 @@ outside_text = [type(node).__name__ for node in ast.walk(tree) if isinstance(nod
 "#;
         let result = bridge.result("python", code);
         assert_eq!((&result["says"], &result["as_code"], &result["good"]), (&json!(true), &json!([]), &json!("fine")));
-        let list = |value: &Value| value.as_array().unwrap().iter().map(|line| format!("{line}\n")).collect::<String>();
-        let answers: String =
-            result["answers"].as_object().unwrap().iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
-        insta::assert_snapshot!("strange_definitions", format!("{}---\n{answers}", list(&result["files"])));
+        let answers = lines_of(&result["answers"]);
+        insta::assert_snapshot!("strange_definitions", format!("{}---\n{answers}", lines_of(&result["files"])));
         let same = r#"
 import * as tools from "servers/odd";
 const answers: Record<string, unknown> = {};

@@ -115,7 +115,7 @@ impl Bridge {
         for entry in fs::read_dir(self.path("data")).unwrap().flatten() {
             let Ok(text) = fs::read_to_string(entry.path()) else { continue };
             for pid in text.lines().filter_map(|line| line.strip_prefix("start ")) {
-                eventually(&format!("server {pid} of {:?} has ended", entry.file_name()), || !is_alive(pid));
+                eventually(&format!("server {pid} of {} has ended", entry.file_name().display()), || !is_alive(pid));
             }
         }
     }
@@ -189,4 +189,14 @@ fn walk(top: &Path) -> Vec<PathBuf> {
         next += 1;
     }
     all
+}
+
+/// A list or an object, one element in a line.
+pub(crate) fn lines_of(value: &Value) -> String {
+    let lines: Vec<String> = match value {
+        Value::Array(list) => list.iter().map(|element| format!("{element}\n")).collect(),
+        Value::Object(object) => object.iter().map(|(key, value)| format!("{key}: {value}\n")).collect(),
+        other => vec![other.to_string()],
+    };
+    lines.concat()
 }

@@ -59,7 +59,7 @@ fn five_hundred_tools_cost_little() {
     bridge.write("data/go", "");
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    println!("memory of the program and its launcher: {:.1} MB", memory as f64 / 1e6);
+    println!("memory of the program and its launcher: {} kB", memory / 1000);
     assert!(memory > 1_000_000 && memory < MOST_MEMORY, "{memory}");
 }
 

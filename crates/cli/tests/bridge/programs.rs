@@ -1,7 +1,7 @@
 //! One program that uses three servers, in three languages; what calls are like in each.
 
 use crate::harness::everybody;
-use crate::lab::{Bridge, npm, pypi, repository};
+use crate::lab::{Bridge, lines_of, npm, pypi, repository};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -169,7 +169,7 @@ for (const [server, tool, args] of [
 }
 told"#;
     let told = bridge.result("python", python);
-    insta::assert_snapshot!("mistakes", lines(&told));
+    insta::assert_snapshot!("mistakes", lines_of(&told));
     assert_eq!(bridge.result("typescript", typescript), told);
     let bash = r"
 for words in '--text' '' '--text a --txet b'; do tool plain echo $words; echo $?; done
@@ -187,10 +187,6 @@ tool plain large --bytes none; echo $?";
         let missing = bridge.run("python", code, &[]);
         assert_eq!(missing["hint"], "there is no server 'plian'; did you mean plain?", "{code}: {missing:#}");
     }
-}
-
-fn lines(list: &Value) -> String {
-    list.as_array().unwrap().iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[test]
