@@ -7,6 +7,8 @@ use crate::suggest::nearest;
 pub const HOME_VARIABLE: &str = "CORACLE_HOME";
 /// The settings file; it wins over those that are found by looking.
 pub const CONFIG_VARIABLE: &str = "CORACLE_CONFIG";
+/// Where benchmarks and tests find servers of other people; no setting.
+const TEST_SERVERS_VARIABLE: &str = "CORACLE_TEST_SERVERS";
 /// What all of our variables begin with.
 const PREFIX: &str = "CORACLE_";
 /// The servers, as YAML or JSON.
@@ -57,7 +59,7 @@ pub(crate) fn stray(name: &str) -> Option<Stray> {
     let rest = name.strip_prefix(PREFIX)?;
     let known: Vec<String> = KEYS.iter().map(|key| variable(key.path)).chain([SERVERS_VARIABLE.to_owned()]).collect();
     let others = KEYS.iter().flat_map(|key| key.other_variables.iter().copied());
-    if [HOME_VARIABLE, CONFIG_VARIABLE].into_iter().chain(others).any(|other| other == name)
+    if [HOME_VARIABLE, CONFIG_VARIABLE, TEST_SERVERS_VARIABLE].into_iter().chain(others).any(|other| other == name)
         || known.iter().any(|variable| variable == name)
     {
         return None;
@@ -93,7 +95,15 @@ mod tests {
         let meant = |name| stray(name).and_then(|stray| stray.meant);
         assert_eq!(meant("CORACLE_EXECUTION_SANDBOX_TYP").as_deref(), Some("CORACLE_EXECUTION_SANDBOX_TYPE"));
         assert_eq!(stray("CORACLE_EXECUTION_COLOUR"), Some(Stray { meant: None }));
-        for other in ["CORACLE_HOME", "CORACLE_LOG", "CORACLE_LOG_LEVEL", "CORACLE_UPDATE", "CORACLE_X", "PATH"] {
+        for other in [
+            "CORACLE_HOME",
+            "CORACLE_TEST_SERVERS",
+            "CORACLE_LOG",
+            "CORACLE_LOG_LEVEL",
+            "CORACLE_UPDATE",
+            "CORACLE_X",
+            "PATH",
+        ] {
             assert_eq!(stray(other), None, "{other}");
         }
     }
