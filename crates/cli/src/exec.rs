@@ -103,6 +103,7 @@ fn settings(arguments: &ExecArguments, config: Option<&Path>) -> anyhow::Result<
     let flags = [flag("execution.require_full_isolation", "--require-full-isolation", full)];
     let loaded = crate::settings::load(config, flags.into_iter().flatten().collect())?;
     check(&loaded.settings)?;
+    crate::settings::warn_of_not_followed(&loaded);
     Ok(loaded)
 }
 

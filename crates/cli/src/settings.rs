@@ -29,6 +29,31 @@ pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow:
     Ok(loaded)
 }
 
+/// Keys of which this version knows the meaning and does nothing about it.
+const NOT_FOLLOWED: [&str; 6] = [
+    "execution.sandbox_image",
+    "execution.skills_dir",
+    "execution.tools_dir",
+    "execution.workspace_dir",
+    "log.file",
+    "log.level",
+];
+
+/// Says which settings change nothing. Variables that other programs may mean are passed over, and `CORACLE_LOG` counts.
+pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
+    for key in NOT_FOLLOWED {
+        let Some(origin) = loaded.origins.get(key) else { continue };
+        let is_ours = match origin {
+            Origin::Env { name } => name.starts_with("CORACLE_") && name != environment::LOG,
+            Origin::Default | Origin::Flag { .. } => false,
+            Origin::File { .. } | Origin::DotEnv { .. } => true,
+        };
+        if is_ours {
+            eprintln!("warning: {}", plain(&format!("{origin}: `{key}` changes nothing in this version"), MAX_MESSAGE));
+        }
+    }
+}
+
 /// What is the matter with a server, in two lines.
 pub(crate) fn told(problem: &ServerProblem) -> String {
     let message = match &problem.origin {
