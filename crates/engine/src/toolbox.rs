@@ -15,7 +15,7 @@ use coracle_catalog::{Shape, Validator};
 use coracle_policy::{Approvals, Policy, Rules};
 use coracle_store::{ExecutionRecord, ListedTools, Owner, Store, StoreError};
 use coracle_types::{ServerName, ServerSpec, Tool, UserId};
-use coracle_upstream::{Change, ToolList, UpstreamError};
+use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use inventory::{Inventory, Listing};
 use known::Known;
 use sha2::{Digest, Sha256};
@@ -204,6 +204,9 @@ impl Toolbox {
     }
 
     async fn list_again(&self, change: Change) {
+        if change.what != Changed::Tools {
+            return;
+        }
         let user = match &change.owner {
             coracle_upstream::Owner::User(user) => user.clone(),
             coracle_upstream::Owner::Everyone => UserId::local(),

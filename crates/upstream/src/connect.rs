@@ -1,26 +1,28 @@
 //! Starts one connection: the transport, then the revision of the protocol, then the list of tools.
 
-use crate::connection::{Connection, Origin, chain, wants_sign_in};
+use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
+use crate::desk::{Desk, Fault};
 use crate::error::UpstreamError;
 use crate::http::{self, HttpError, WebClient};
 use crate::login;
-use crate::screen::{Desk, Fault, Screen, Silence};
+use crate::reverse::{Question, QuestionKind};
+use crate::screen::{Screen, Silence};
 use crate::scrub::{Scrubber, shortened};
 use crate::slot::Shared;
 use crate::sse::{self, Sse};
-use crate::status::{Owner, ServerInfo};
+use crate::status::{Offers, Owner, ServerInfo};
 use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail};
 use ::http::HeaderMap;
 use ::http::header::AUTHORIZATION;
 use coracle_types::{Secret, ServerName, ServerSpec, Transport as Where};
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, ErrorData, Implementation, ProtocolVersion,
-    ServerNotification, ServerRequest,
+    ClientConfig, ClientResult, CustomResult, ErrorCode, ErrorData, Implementation, ProtocolVersion,
+    ServerCapabilities, ServerNotification, ServerRequest,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RequestContext,
-    RunningService, Service,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, InboundStreamOrigin, NotificationContext,
+    RequestContext, RunningService, Service,
 };
 use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig};
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
@@ -179,7 +181,7 @@ impl Attempt<'_> {
             Lifecycle::Initialize => ClientLifecycleMode::Initialize,
             Lifecycle::Discover => ClientLifecycleMode::Discover { preferred_versions: newest },
         };
-        let service = match self.handler().serve_with_lifecycle(transport, mode).await {
+        let service = match self.handler(&desk).serve_with_lifecycle(transport, mode).await {
             Ok(service) => service,
             Err(error) => return Err(self.not_initialized(&error, &desk)),
         };
@@ -192,6 +194,7 @@ impl Attempt<'_> {
             name: about.server_info.as_ref().map(|server| clean(&server.name, MAX_NAME)),
             version: about.server_info.as_ref().map(|server| clean(&server.version, MAX_NAME)),
             instructions: about.instructions.as_deref().map(|text| clean(text, MAX_INSTRUCTIONS)),
+            offers: offers(&about.capabilities),
         });
         let origin = Origin {
             spec: Arc::clone(self.spec),
@@ -201,17 +204,19 @@ impl Attempt<'_> {
             pid,
             owner: self.owner.clone(),
             changes: self.shared.changes.clone(),
+            is_modern: !has_initialize,
         };
         let connection = Arc::new(Connection::new(origin, peer));
         let lifecycle = if has_initialize { Lifecycle::Initialize } else { Lifecycle::Discover };
         Ok(Started { service, connection, lifecycle })
     }
 
-    fn handler(&self) -> Handler {
+    fn handler(&self, desk: &Arc<Desk>) -> Handler {
         let options = &self.shared.options;
         let client = Implementation::new(options.client_name.clone(), options.client_version.clone());
-        let config = ClientConfig::new(ClientCapabilities::default(), client);
-        Handler(config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE))
+        let config = ClientConfig::new(capabilities(&options.capabilities), client);
+        let config = config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
+        Handler { config, desk: Arc::clone(desk) }
     }
 
     fn not_initialized(&self, error: &ClientInitializeError, desk: &Desk) -> Failure {
@@ -288,18 +293,42 @@ fn final_failure(error: UpstreamError) -> Failure {
     Failure { error, other_way_may_help: false }
 }
 
-/// What servers get when they ask us for something: nothing of it is offered.
-pub(crate) struct Handler(ClientConfig);
+fn offers(capabilities: &ServerCapabilities) -> Offers {
+    Offers {
+        tools: capabilities.tools.is_some(),
+        resources: capabilities.resources.is_some(),
+        subscriptions: capabilities.resources.as_ref().and_then(|resources| resources.subscribe) == Some(true),
+        prompts: capabilities.prompts.is_some(),
+        completions: capabilities.completions.is_some(),
+        logging: capabilities.logging.is_some(),
+    }
+}
+
+/// What servers get when they ask us for something: what the caller of the call under way answers, or a refusal.
+pub(crate) struct Handler {
+    config: ClientConfig,
+    desk: Arc<Desk>,
+}
 
 impl Service<RoleClient> for Handler {
     async fn handle_request(
         &self,
         request: ServerRequest,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
-        match request {
-            ServerRequest::PingRequest(_) => Ok(ClientResult::empty(())),
-            _ => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "not supported", None)),
+        let request = match request {
+            ServerRequest::PingRequest(_) => return Ok(ClientResult::empty(())),
+            ServerRequest::CustomRequest(request) => request,
+            _ => return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "not supported", None)),
+        };
+        let Some(kind) = QuestionKind::of(&request.method) else {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "not supported", None));
+        };
+        let question = Question { kind, params: request.params.unwrap_or_default() };
+        let origin = context.extensions.get::<InboundStreamOrigin>();
+        match self.desk.answer(question, origin, context.ct.clone()).await {
+            Ok(answer) => Ok(ClientResult::CustomResult(CustomResult(answer))),
+            Err(refusal) => Err(ErrorData::new(ErrorCode(refusal.number), refusal.message, None)),
         }
     }
 
@@ -312,6 +341,6 @@ impl Service<RoleClient> for Handler {
     }
 
     fn get_info(&self) -> ClientConfig {
-        self.0.clone()
+        self.config.clone()
     }
 }

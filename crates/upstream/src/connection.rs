@@ -1,24 +1,27 @@
 //! One live connection: its tools, its calls, and the task that keeps it.
 
 mod keeper;
+mod lists;
 mod pending;
+mod requests;
+mod watching;
 
 pub(crate) use keeper::{Idle, keep};
+pub(crate) use lists::{PROMPTS, RESOURCES, TEMPLATES};
+pub(crate) use requests::capabilities;
 
 use crate::call::CallContext;
 use crate::content;
+use crate::desk::{Desk, Fault, Flight};
 use crate::error::UpstreamError;
 use crate::http::TOO_LARGE;
-use crate::screen::{Desk, Fault, ProgressSink};
+use crate::screen::Ticket;
 use crate::scrub::{Scrubber, shortened};
-use crate::status::{Change, Owner, ServerInfo};
+use crate::status::{Change, Changed, Owner, ServerInfo};
 use crate::tools::{Intake, ToolList};
 use coracle_types::{ServerName, ServerSpec, ToolResult};
 use pending::Pending;
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams,
-    ServerResult,
-};
+use rmcp::model::{ClientRequest, CustomRequest, GetExtensions as _, ServerResult};
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use rmcp::{Peer, RoleClient};
@@ -30,8 +33,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-/// Most pages of a list of tools.
-const MAX_PAGES: usize = 100;
+/// Largest further information in an error.
+const MAX_ERROR_DATA: usize = 64 * 1024;
 /// Longest name of a tool in an error.
 const SHOWN_NAME: usize = 100;
 /// A failed write and the end of a process are seen apart, but are one event: so long is waited for its reason.
@@ -45,8 +48,10 @@ pub(crate) struct Origin {
     pub(crate) info: ServerInfo,
     pub(crate) pid: Option<u32>,
     pub(crate) owner: Owner,
-    /// Learns when the tools have changed.
+    /// Learns when something has changed.
     pub(crate) changes: broadcast::Sender<Change>,
+    /// Whether it speaks a revision in which every request stands for itself.
+    pub(crate) is_modern: bool,
 }
 
 /// A connection that can be used.
@@ -57,6 +62,9 @@ pub(crate) struct Connection {
     /// Held while the tools are asked for, so that many who want to know ask once.
     refreshing: tokio::sync::Mutex<()>,
     activity: Mutex<Activity>,
+    watching: watching::Watching,
+    /// From which level on its log messages are wanted.
+    level: Mutex<Option<String>>,
     /// Asks the keeper to end it.
     pub(crate) close: CancellationToken,
     /// It gets no new calls, and ends when those that it has are done.
@@ -76,6 +84,8 @@ impl Connection {
             tools: RwLock::default(),
             refreshing: tokio::sync::Mutex::default(),
             activity: Mutex::new(Activity { calls: 0, last: Instant::now() }),
+            watching: watching::Watching::default(),
+            level: Mutex::default(),
             close: CancellationToken::new(),
             retired: CancellationToken::new(),
         }
@@ -115,9 +125,7 @@ impl Connection {
         match self.load_tools().await {
             Ok(has_changed) => {
                 if has_changed {
-                    let change = Change { owner: self.origin.owner.clone(), server: self.server().clone() };
-                    // It is no error if nobody listens.
-                    let _ = self.origin.changes.send(change);
+                    self.tell(Changed::Tools);
                 }
                 Ok(())
             }
@@ -128,40 +136,20 @@ impl Connection {
         }
     }
 
+    fn tell(&self, what: Changed) {
+        let change = Change { owner: self.origin.owner.clone(), server: self.server().clone(), what };
+        // It is no error if nobody listens.
+        let _ = self.origin.changes.send(change);
+    }
+
     /// Asks for all tools, page by page; tells whether they are others than before.
     pub(crate) async fn load_tools(&self) -> Result<bool, UpstreamError> {
         let mut intake = Intake::new(self.server());
-        let mut cursor: Option<String> = None;
-        for _ in 0..MAX_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let context = CallContext::default();
-            let (definitions, next) = match self.ask(request, &context, "tools/list").await {
-                Ok(ServerResult::ListToolsResult(page)) => {
-                    let definitions = page.tools.iter().filter_map(|tool| serde_json::to_value(tool).ok()).collect();
-                    (definitions, page.next_cursor)
-                }
-                // One bad definition makes a list that the library does not know.
-                Ok(ServerResult::CustomResult(other)) => lenient_page(other.0)
-                    .ok_or_else(|| self.protocol("what it sent in place of its tools is no list of tools"))?,
-                Ok(_) => return Err(self.protocol("what it sent in place of its tools is no list of tools")),
-                // It has none.
-                Err(UpstreamError::Refused { number, .. })
-                    if number == i64::from(ErrorCode::METHOD_NOT_FOUND.0) && cursor.is_none() =>
-                {
-                    (Vec::new(), None)
-                }
-                Err(error) => return Err(error),
-            };
-            for definition in definitions {
-                intake.take(definition);
-            }
-            let is_last = next.is_none() || next == cursor || intake.is_full();
-            cursor = next;
-            if is_last {
-                break;
-            }
-        }
+        self.pages(lists::TOOLS, |definition| {
+            intake.take(definition);
+            if intake.is_full() { lists::Wanted::NoMore } else { lists::Wanted::More }
+        })
+        .await?;
         let list = Arc::new(intake.finish());
         for warning in &list.warnings {
             let (tool, problem) = (self.origin.scrubber.clean(&warning.tool), &warning.problem);
@@ -180,40 +168,30 @@ impl Connection {
         arguments: Map<String, Value>,
         context: &CallContext,
     ) -> Result<ToolResult, UpstreamError> {
-        let unknown =
-            || UpstreamError::ToolNotFound { server: self.server().clone(), tool: shortened(tool, SHOWN_NAME) };
-        if self.known_tools().get(tool).is_none() && self.current_tools().await?.get(tool).is_none() {
-            return Err(unknown());
+        let result = self.call_raw(tool, arguments, context).await?;
+        if requests::wants_input(&result) {
+            let (server, tool) = (self.server().clone(), shortened(tool, SHOWN_NAME));
+            return Err(UpstreamError::InputRequired { server, tool });
         }
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let mut request = CallToolRequest::new(params);
-        if let Some(progress) = &context.progress {
-            request.extensions.insert(ProgressSink(progress.clone()));
-        }
-        match self.ask(ClientRequest::CallToolRequest(request), context, "the call").await? {
-            ServerResult::CallToolResult(result) => Ok(content::result(result)),
-            ServerResult::InputRequiredResult(_) => {
-                Err(UpstreamError::InputRequired { server: self.server().clone(), tool: shortened(tool, SHOWN_NAME) })
-            }
-            // A result with nothing in it.
-            ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_) => Ok(ToolResult::default()),
-            ServerResult::CustomResult(other) => content::lenient_result(other.0)
-                .ok_or_else(|| self.protocol("what it sent in place of a result is none")),
-            _ => Err(self.protocol("what it sent in place of a result is none")),
-        }
+        content::result(result).ok_or_else(|| self.protocol("what it sent in place of a result is none"))
     }
 
     /// One request and its answer. If the caller stops waiting, for whatever reason, the server is told.
     async fn ask(
         &self,
-        request: ClientRequest,
+        method: &str,
+        params: Map<String, Value>,
         context: &CallContext,
         what: &str,
-    ) -> Result<ServerResult, UpstreamError> {
+    ) -> Result<Value, UpstreamError> {
         let after = context.timeout.unwrap_or(self.origin.spec.call_timeout);
-        let mut pending = Pending::new(&self.origin.desk);
+        let flight = Arc::new(Flight::new(context));
+        let mut request = request(method, params);
+        request.extensions_mut().insert(Ticket(Arc::clone(&flight)));
+        let options = PeerRequestOptions::no_options().with_meta(self.meta(context));
+        let mut pending = Pending::new(&self.origin.desk, Arc::clone(&flight));
         let answer = async {
-            let handle = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
+            let handle = self.peer.send_cancellable_request(request, options).await?;
             receive(pending.started(handle)).await
         };
         let outcome = tokio::select! {
@@ -221,13 +199,14 @@ impl Connection {
             answer = answer => Ok(answer),
             () = context.cancel.cancelled() => Err(UpstreamError::Cancelled { server: self.server().clone() }),
             () = self.origin.desk.ended.cancelled() => Err(self.ended()),
-            () = tokio::time::sleep(after) => Err(self.timed_out(what, after)),
+            () = flight.time_out(after) => Err(self.timed_out(what, after)),
         };
         match outcome {
             Ok(answer) => {
                 pending.answered();
                 match answer {
-                    Ok(answer) => Ok(answer),
+                    Ok(ServerResult::CustomResult(answer)) => Ok(answer.0),
+                    Ok(answer) => serde_json::to_value(answer).map_err(|_| self.protocol("its answer is none")),
                     Err(error) => Err(self.explained(error).await),
                 }
             }
@@ -246,7 +225,9 @@ impl Connection {
                 UpstreamError::TooLarge { server, reason: clean(&error.message) }
             }
             ServiceError::McpError(error) => {
-                UpstreamError::Refused { server, number: error.code.0.into(), message: clean(&error.message) }
+                let fits = |data: &Value| data.to_string().len() <= MAX_ERROR_DATA;
+                let data = error.data.filter(fits).map(Box::new);
+                UpstreamError::Refused { server, number: error.code.0.into(), message: clean(&error.message), data }
             }
             ServiceError::Cancelled { .. } => UpstreamError::Cancelled { server },
             ServiceError::TransportSend(error) => {
@@ -300,6 +281,13 @@ impl Connection {
     fn activity(&self) -> std::sync::MutexGuard<'_, Activity> {
         self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A request of the library's, if it knows this one, else one that it does not know.
+fn request(method: &str, params: Map<String, Value>) -> ClientRequest {
+    let whole = Value::from_iter([("method", Value::from(method)), ("params", Value::Object(params.clone()))]);
+    let known = serde_json::from_value(whole);
+    known.unwrap_or_else(|_| ClientRequest::CustomRequest(CustomRequest::new(method, Some(Value::Object(params)))))
 }
 
 async fn receive(handle: &mut RequestHandle<RoleClient>) -> Result<ServerResult, ServiceError> {
@@ -358,14 +346,4 @@ pub(crate) fn wants_sign_in(error: &(dyn Error + 'static)) -> bool {
         next = current.source();
     }
     false
-}
-
-fn lenient_page(value: Value) -> Option<(Vec<Value>, Option<String>)> {
-    let Value::Object(mut page) = value else {
-        return None;
-    };
-    let Some(Value::Array(tools)) = page.remove("tools") else {
-        return None;
-    };
-    Some((tools, page.get("nextCursor").and_then(Value::as_str).map(str::to_owned)))
 }

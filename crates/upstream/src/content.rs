@@ -1,30 +1,29 @@
 //! Results of calls, from the shapes of the MCP library to ours.
 
 use coracle_types::{Content, ToolResult};
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use rmcp::model::{ContentBlock, ResourceContents};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 /// What bytes are when nobody says.
 const UNKNOWN_KIND: &str = "application/octet-stream";
+/// Members of a result that are no result.
+const SAYS_NOTHING: &[&str] = &["_meta", "resultType", "isError"];
 
-pub(crate) fn result(result: CallToolResult) -> ToolResult {
-    ToolResult {
-        structured: result.structured_content.filter(|value| !value.is_null()),
-        content: result.content.into_iter().map(block).collect(),
-        is_error: result.is_error.unwrap_or(false),
-    }
-}
-
-/// A result that the MCP library does not understand as a whole, for instance since one part is of a newer kind.
-pub(crate) fn lenient_result(value: Value) -> Option<ToolResult> {
+/// What a result comes to. Parts of newer kinds are kept as well as can be.
+pub(crate) fn result(value: Value) -> Option<ToolResult> {
     let Value::Object(mut members) = value else {
         return None;
     };
     let content = match members.remove("content") {
         Some(Value::Array(parts)) => parts.iter().map(lenient_part).collect(),
-        None if members.contains_key("structuredContent") => Vec::new(),
-        _ => return None,
+        // A result with nothing in it.
+        None if members.contains_key("structuredContent")
+            || members.keys().all(|key| SAYS_NOTHING.contains(&key.as_str())) =>
+        {
+            Vec::new()
+        }
+        Some(_) | None => return None,
     };
     let structured = members.remove("structuredContent").filter(|value| !value.is_null());
     let is_error = members.get("isError").and_then(Value::as_bool).unwrap_or(false);
@@ -87,14 +86,16 @@ mod tests {
             {"type": "hologram", "light": 1},
             17
         ]);
-        let result = lenient_result(json!({"content": parts, "isError": true})).unwrap();
+        let result = result(json!({"content": parts, "isError": true})).unwrap();
         insta::assert_json_snapshot!(result);
     }
 
     #[test]
     fn what_is_no_result_is_none() {
-        assert_eq!(lenient_result(json!([])), None);
-        assert_eq!(lenient_result(json!({"messages": []})), None);
-        assert!(lenient_result(json!({"structuredContent": {"a": 1}})).is_some());
+        assert_eq!(result(json!([])), None);
+        assert_eq!(result(json!({"messages": []})), None);
+        assert_eq!(result(json!({"content": "text"})), None);
+        assert_eq!(result(json!({"resultType": "complete"})), Some(ToolResult::default()));
+        assert!(result(json!({"structuredContent": {"a": 1}})).is_some());
     }
 }

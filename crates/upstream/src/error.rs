@@ -88,6 +88,8 @@ pub enum UpstreamError {
         number: i64,
         /// What it said.
         message: String,
+        /// More of it, as it came, for who passes the error on. Hostile, and may be of any shape.
+        data: Option<Box<serde_json::Value>>,
     },
     /// The tool asks for something that only a person could answer.
     #[error("server {server} wants more input for {tool:?} than its arguments")]
@@ -96,6 +98,14 @@ pub enum UpstreamError {
         server: ServerName,
         /// The tool's name on the wire, shortened.
         tool: String,
+    },
+    /// It asked something during a call, and got no answer.
+    #[error("server {server} asked something that was not answered: {reason}")]
+    Unanswered {
+        /// Which server.
+        server: ServerName,
+        /// Why there was no answer.
+        reason: String,
     },
     /// A sign-in did not succeed.
     #[error("the sign-in to server {server} failed: {reason}")]
@@ -125,6 +135,7 @@ impl UpstreamError {
             Self::Closed { .. } => "closed",
             Self::Refused { .. } => "refused",
             Self::InputRequired { .. } => "input_required",
+            Self::Unanswered { .. } => "unanswered",
             Self::Login { .. } => "login",
             Self::ShutDown => "shut_down",
         }
@@ -155,7 +166,11 @@ impl UpstreamError {
             Self::Closed { .. } => {
                 "the next call starts it anew; look first whether this one had its effect".to_owned()
             }
-            Self::Cancelled { .. } | Self::Protocol { .. } | Self::Refused { .. } | Self::ShutDown => return None,
+            Self::Cancelled { .. }
+            | Self::Protocol { .. }
+            | Self::Refused { .. }
+            | Self::Unanswered { .. }
+            | Self::ShutDown => return None,
         })
     }
 }

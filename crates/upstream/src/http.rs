@@ -6,7 +6,7 @@ mod errors;
 pub(crate) use body::{BodyError, event_stream};
 pub(crate) use errors::HttpError;
 
-use crate::screen::{Desk, Fault};
+use crate::desk::{Desk, Fault};
 use crate::stdio::MAX_MESSAGE;
 use bytes::Bytes;
 use coracle_types::Secret;
@@ -155,7 +155,10 @@ impl WebClient {
         match (id, kind.starts_with(JSON), serde_json::from_slice::<ServerJsonRpcMessage>(&body)) {
             // Nothing had to come back.
             (None, ..) => Ok(StreamableHttpPostResponse::Accepted),
-            (_, true, Ok(answer)) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            (_, true, Ok(answer)) => {
+                self.desk.look_at(&body, None);
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
             (_, true, Err(_)) => Err(Refusal::UnexpectedServerResponse("the answer is no JSON-RPC message".into())),
             (_, false, _) => Err(Refusal::UnexpectedContentType(Some(kind))),
         }
@@ -197,7 +200,11 @@ impl WebClient {
         let desk = Arc::clone(&self.desk);
         events
             .map(move |event| match event {
-                Ok(event) => Ok(event),
+                Ok(mut event) => {
+                    // Its id stays: the stream may be taken up again from there.
+                    event.data = event.data.filter(|data| desk.look_at(data.as_bytes(), id.as_ref()));
+                    Ok(event)
+                }
                 Err(BodyError::TooLarge(limit)) if id.is_some() => {
                     let answer = too_large(limit, id.clone());
                     Ok(Sse::default().data(serde_json::to_string(&answer).unwrap_or_default()))

@@ -4,7 +4,7 @@
 //! Start at [`Upstream`], which holds one connection per user and server, or one for all where a server is shared.
 //! `slot.rs` decides when a connection starts and what its failure means, `connect.rs` starts one, `connection.rs`
 //! uses it. Below them are the transports (`stdio.rs`, `http.rs`, `sse.rs`) and `screen.rs`, through which everything
-//! that a server sends must pass.
+//! that a server sends must pass; `desk.rs` is what the two sides share. What servers ask in their turn is `reverse.rs`.
 //!
 //! **Invariants:** types of the MCP library stop here. Everything that a server sends is hostile: its size has a cap
 //! before it is read, and no text of it reaches an error or a log without being shortened and cleaned. No secret of a
@@ -14,10 +14,13 @@ mod call;
 mod connect;
 mod connection;
 mod content;
+mod desk;
 mod error;
+mod gateway;
 mod http;
 mod login;
 mod options;
+mod reverse;
 mod screen;
 mod scrub;
 mod slot;
@@ -28,10 +31,11 @@ mod tokens;
 mod tools;
 mod upstream;
 
-pub use call::{CallContext, Progress};
+pub use call::{CallContext, Progress, Resume};
 pub use error::UpstreamError;
 pub use options::{DEFAULT_IDLE_TIMEOUT, Options};
-pub use status::{Change, Owner, ServerInfo, ServerState, ServerStatus};
+pub use reverse::{Question, QuestionKind, Refusal, Reverse};
+pub use status::{Change, Changed, Offers, Owner, ServerInfo, ServerState, ServerStatus};
 pub use tokens::{MemoryTokens, TokenStore, TokenStoreError};
 pub use tools::{ToolList, ToolWarning};
 pub use upstream::Upstream;

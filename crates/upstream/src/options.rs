@@ -1,4 +1,5 @@
 use crate::tokens::{MemoryTokens, TokenStore};
+use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,9 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Where sign-ins are kept.
     pub tokens: Arc<dyn TokenStore>,
+    /// What servers of before 2026 are told that they may ask during a call: client capabilities in the protocol's
+    /// shape, of which `elicitation`, `sampling` and `roots` count. Who can really be asked is up to each call.
+    pub capabilities: Map<String, Value>,
 }
 
 impl Default for Options {
@@ -26,6 +30,7 @@ impl Default for Options {
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             idle_timeout: DEFAULT_IDLE_TIMEOUT,
             tokens: Arc::new(MemoryTokens::default()),
+            capabilities: Map::new(),
         }
     }
 }

@@ -2,20 +2,19 @@
 //! remembers why a connection ended.
 
 use crate::call::Progress;
+use crate::desk::{Desk, Fault, Flight};
+use crate::reverse::QuestionKind;
 use crate::scrub::{MAX_REASON, shortened};
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientRequest, ErrorCode, ErrorData, GetExtensions as _, GetMeta as _, JsonRpcMessage, ProgressToken, RequestId,
-    ServerNotification,
+    ClientRequest, CustomRequest, CustomResult, ErrorCode, ErrorData, GetExtensions as _, GetMeta as _, JsonRpcMessage,
+    RequestId, ServerNotification, ServerRequest, ServerResult,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use serde_json::Value;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, mpsc};
-use tokio_util::sync::CancellationToken;
 
 /// Servers of before 2026 may not answer `server/discover` at all: so long is waited before `initialize` is sent.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -27,64 +26,9 @@ const TURN: u32 = 64;
 const MAX_REQUESTS: u32 = 1000;
 const REQUEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Why a connection ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It was closed from the other side.
-    Ended(String),
-    /// What came is no MCP.
-    Protocol(String),
-    /// What came is too much.
-    TooLarge(String),
-}
-
-/// What transport and connection share.
-#[derive(Default)]
-pub(crate) struct Desk {
-    /// The first reason counts: what follows is its consequence.
-    fault: OnceLock<Fault>,
-    /// Cancelled as soon as nothing more will come.
-    pub(crate) ended: CancellationToken,
-    /// The server said that its tools have changed.
-    pub(crate) tools_changed: Notify,
-    pub(crate) tools_stale: AtomicBool,
-    progress: Mutex<HashMap<ProgressToken, mpsc::Sender<Progress>>>,
-    /// Lines that are no messages; for the note in a time-out.
-    pub(crate) garbage: AtomicU64,
-}
-
-impl Desk {
-    pub(crate) fn fail(&self, fault: Fault) {
-        // Only the first reason is kept.
-        let _ = self.fault.set(fault);
-        self.ended.cancel();
-    }
-
-    pub(crate) fn fault(&self) -> Option<&Fault> {
-        self.fault.get()
-    }
-
-    pub(crate) fn forget_progress(&self, token: &ProgressToken) {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).remove(token);
-    }
-
-    fn listen_for_progress(&self, token: ProgressToken, sender: mpsc::Sender<Progress>) {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner).insert(token, sender);
-    }
-
-    fn report_progress(&self, token: &ProgressToken, report: impl FnOnce() -> Progress) {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = progress.get(token) {
-            // A listener that is too slow misses some.
-            let _ = sender.try_send(report());
-        }
-    }
-}
-
-/// Travels with a request, never over the wire: where its progress goes. The token is known only when the request is
-/// on its way, and this way nobody can be faster than the registration.
+/// Travels with a request up to here; see [`Flight`].
 #[derive(Clone)]
-pub(crate) struct ProgressSink(pub(crate) mpsc::Sender<Progress>);
+pub(crate) struct Ticket(pub(crate) Arc<Flight>);
 
 /// Whether a probe that gets no answer is given up here. Over HTTP the library does it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,11 +59,21 @@ impl<T> Screen<T> {
     }
 
     /// Whether the library should see this.
-    fn admits(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+    fn admits(&mut self, message: &mut RxJsonRpcMessage<RoleClient>) -> bool {
         match message {
-            JsonRpcMessage::Response(response) => self.admits_answer(Some(&response.id)),
+            JsonRpcMessage::Response(response) => {
+                if let Some(result) = self.desk.take_result(&response.id) {
+                    let result = as_it_came(result, &response.result);
+                    response.result = ServerResult::CustomResult(CustomResult(result));
+                }
+                self.admits_answer(Some(&response.id))
+            }
             JsonRpcMessage::Error(error) => self.admits_answer(error.id.as_ref()),
-            JsonRpcMessage::Request(_) => {
+            JsonRpcMessage::Request(request) => {
+                let params = self.desk.take_question(&request.id);
+                if let Some(question) = question(&mut request.request, params) {
+                    request.request = ServerRequest::CustomRequest(question);
+                }
                 let (since, count) = &mut self.requests;
                 if since.elapsed() > REQUEST_WINDOW {
                     (*since, *count) = (Instant::now(), 0);
@@ -149,8 +103,25 @@ impl<T> Screen<T> {
     fn admits_notification(&self, notification: &ServerNotification) -> bool {
         match notification {
             ServerNotification::ToolListChangedNotification(_) => {
-                self.desk.tools_stale.store(true, Ordering::Release);
-                self.desk.tools_changed.notify_one();
+                self.desk.mark(&self.desk.tools_stale);
+                false
+            }
+            ServerNotification::ResourceListChangedNotification(_) => {
+                self.desk.mark(&self.desk.resources_changed);
+                false
+            }
+            ServerNotification::PromptListChangedNotification(_) => {
+                self.desk.mark(&self.desk.prompts_changed);
+                false
+            }
+            ServerNotification::ResourceUpdatedNotification(update) => {
+                self.desk.report_update(&update.params.uri);
+                false
+            }
+            ServerNotification::LoggingMessageNotification(log) => {
+                if self.desk.wants_logs() {
+                    self.desk.report_log(None, serde_json::to_value(&log.params).unwrap_or_default());
+                }
                 false
             }
             ServerNotification::ProgressNotification(progress) => {
@@ -180,9 +151,8 @@ impl<T> Screen<T> {
             self.probe = Some(Probe { id: request.id.clone(), until });
         }
         let token = request.request.get_meta().get_progress_token();
-        let sink = request.request.extensions_mut().remove::<ProgressSink>();
-        if let (Some(ProgressSink(sender)), Some(token)) = (sink, token) {
-            self.desk.listen_for_progress(token, sender);
+        if let Some(Ticket(flight)) = request.request.extensions_mut().remove::<Ticket>() {
+            self.desk.depart(request.id.clone(), token, flight);
         }
     }
 }
@@ -215,11 +185,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
                     }
                 },
             };
-            let Some(message) = message else {
+            let Some(mut message) = message else {
                 self.desk.fail(Fault::Ended("the connection was closed".to_owned()));
                 return None;
             };
-            if self.admits(&message) {
+            if self.admits(&mut message) {
                 return Some(message);
             }
             if self.desk.ended.is_cancelled() {
@@ -236,4 +206,36 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
         self.desk.fail(Fault::Ended("the connection was closed by Coracle".to_owned()));
         self.inner.close().await
     }
+}
+
+/// The whole result, but without what the library has taken out of it on purpose: tools whose definitions ask for
+/// headers that must not be sent.
+fn as_it_came(mut result: Value, seen: &ServerResult) -> Value {
+    if let (ServerResult::ListToolsResult(seen), Some(Value::Array(tools))) = (seen, result.get_mut("tools"))
+        && seen.tools.len() < tools.len()
+    {
+        tools.retain(|tool| {
+            let name = tool.get("name").and_then(Value::as_str);
+            name.is_some_and(|name| seen.tools.iter().any(|seen| seen.name == name))
+        });
+    }
+    result
+}
+
+/// What a server asks of a person or a model, with all its parameters.
+fn question(request: &mut ServerRequest, as_they_came: Option<Value>) -> Option<CustomRequest> {
+    let (kind, params) = match request {
+        ServerRequest::CreateMessageRequest(request) => {
+            (QuestionKind::Sampling, serde_json::to_value(&request.params).ok())
+        }
+        ServerRequest::ElicitRequest(request) => {
+            (QuestionKind::Elicitation, serde_json::to_value(&request.params).ok())
+        }
+        ServerRequest::ListRootsRequest(_) => (QuestionKind::Roots, None),
+        _ => return None,
+    };
+    let mut question = CustomRequest::new(kind.method(), as_they_came.or(params));
+    // Among them is the stream that it came on.
+    question.extensions = std::mem::take(request.extensions_mut());
+    Some(question)
 }

@@ -3,9 +3,9 @@
 //! The stream's first event names the address for messages. When the stream ends, the connection has ended: what was
 //! missed meanwhile cannot be had again, so starting anew is the only honest mend.
 
+use crate::desk::{Desk, Fault};
 use crate::http::{BodyError, HttpError, event_stream};
-use crate::screen::{Desk, Fault};
-use crate::stdio::MAX_MESSAGE;
+use crate::stdio::{MAX_MESSAGE, message};
 use futures::stream::{BoxStream, StreamExt as _};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
@@ -86,7 +86,11 @@ impl Transport<RoleClient> for Sse {
             let fault = match self.events.next().await {
                 Some(Ok(event)) => {
                     let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
-                    let message = event.data.filter(|_| is_message).and_then(|data| serde_json::from_str(&data).ok());
+                    let message = event
+                        .data
+                        .filter(|_| is_message)
+                        .and_then(|data| serde_json::from_str(&data).ok())
+                        .and_then(|value| message(value, &self.desk));
                     if message.is_some() {
                         return message;
                     }

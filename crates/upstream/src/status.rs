@@ -30,13 +30,31 @@ impl fmt::Display for Owner {
     }
 }
 
-/// The tools of a server are no longer what they were.
+/// Something that a server offers is no longer what it was.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
     /// Whose connection noticed it.
     pub owner: Owner,
     /// Which server.
     pub server: ServerName,
+    /// What has changed.
+    pub what: Changed,
+}
+
+/// What has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Changed {
+    /// The tools.
+    Tools,
+    /// Which resources there are, as the server says.
+    Resources,
+    /// The prompts, as the server says.
+    Prompts,
+    /// What is in a resource that somebody watches.
+    Resource {
+        /// Its address, or that of something below it. Hostile text.
+        uri: String,
+    },
 }
 
 /// How one server is doing for one user.
@@ -81,4 +99,23 @@ pub struct ServerInfo {
     pub version: Option<String>,
     /// How it wants to be used, for a model. Hostile text.
     pub instructions: Option<String>,
+    /// What it offers.
+    pub offers: Offers,
+}
+
+/// What a server offers beyond what every one must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    /// Tools.
+    pub tools: bool,
+    /// Resources.
+    pub resources: bool,
+    /// Word when a resource changes.
+    pub subscriptions: bool,
+    /// Prompts.
+    pub prompts: bool,
+    /// Completion of arguments.
+    pub completions: bool,
+    /// Log messages.
+    pub logging: bool,
 }

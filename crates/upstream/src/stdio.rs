@@ -6,11 +6,14 @@ mod tail;
 pub(crate) use process::Process;
 pub(crate) use tail::Tail;
 
-use crate::screen::{Desk, Fault};
+use crate::desk::{Desk, Fault, LOG_MESSAGE};
+use crate::reverse::QuestionKind;
 use crate::scrub::{Scrubber, shortened};
 use coracle_types::ServerName;
 use rmcp::RoleClient;
-use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::model::{
+    CustomRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerRequest, ServerResult,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde::Deserialize;
@@ -46,6 +49,9 @@ const READ_BUFFER: usize = 64 * 1024;
 /// The only notifications that mean something here; see `screen.rs`.
 const WANTED_NOTIFICATIONS: &[&str] = &[
     "notifications/tools/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/resources/updated",
+    "notifications/prompts/list_changed",
     "notifications/progress",
     "notifications/cancelled",
     "notifications/subscriptions/acknowledged",
@@ -114,16 +120,16 @@ impl Stdio {
     fn take_line(&mut self) -> bool {
         let line = self.line.trim_ascii();
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
-        let understood = if line.is_empty() || is_unwanted(line) {
+        let understood = if line.is_empty() || is_unwanted(line, &self.desk) {
             true
         } else if line.starts_with(b"[") {
             serde_json::from_slice::<Vec<Value>>(line).is_ok_and(|batch| {
-                batch.into_iter().all(|value| message(value).map(|message| self.waiting.push_back(message)).is_some())
+                batch
+                    .into_iter()
+                    .all(|value| message(value, &self.desk).map(|message| self.waiting.push_back(message)).is_some())
             })
         } else {
-            let message = serde_json::from_slice(line)
-                .ok()
-                .or_else(|| serde_json::from_slice::<Value>(line).ok().and_then(message));
+            let message = serde_json::from_slice::<Value>(line).ok().and_then(|value| message(value, &self.desk));
             message.map(|message| self.waiting.push_back(message)).is_some()
         };
         if !understood {
@@ -157,7 +163,7 @@ async fn give_up_on(desk: Arc<Desk>) {
 }
 
 /// A notification that nobody would look at.
-fn is_unwanted(line: &[u8]) -> bool {
+fn is_unwanted(line: &[u8], desk: &Desk) -> bool {
     #[derive(Deserialize)]
     struct Peek<'a> {
         #[serde(borrow)]
@@ -167,17 +173,36 @@ fn is_unwanted(line: &[u8]) -> bool {
     line.len() < PEEK_BELOW
         && line.starts_with(b"{")
         && serde_json::from_slice::<Peek<'_>>(line).is_ok_and(|peek| {
-            peek.id.is_none() && peek.method.is_some_and(|method| !WANTED_NOTIFICATIONS.contains(&method.as_ref()))
+            peek.id.is_none()
+                && peek.method.is_some_and(|method| {
+                    let wants = || method == LOG_MESSAGE && desk.wants_logs();
+                    !WANTED_NOTIFICATIONS.contains(&method.as_ref()) && !wants()
+                })
         })
 }
 
-/// A message, or for an answer that is none an error in its place, so that whoever waits for it learns of it.
-fn message(value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+/// A message, or for an answer that is none an error in its place, so that whoever waits for it learns of it. Results
+/// and questions stay as they came: the library's types would lose what they do not know.
+pub(crate) fn message(mut value: Value, desk: &Desk) -> Option<RxJsonRpcMessage<RoleClient>> {
     let id = value.get("id").cloned().and_then(|id| serde_json::from_value::<RequestId>(id).ok());
-    let is_answer = value.get("method").is_none();
+    let is_proper = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0") && value.get("error").is_none();
+    let kind = value.get("method").map(|method| method.as_str().and_then(QuestionKind::of));
+    match (kind, &id) {
+        (None, Some(id)) if is_proper && desk.is_in_air(id) => {
+            if let Some(result) = value.get_mut("result") {
+                let result = ServerResult::CustomResult(CustomResult(result.take()));
+                return Some(JsonRpcMessage::response(result, id.clone()));
+            }
+        }
+        (Some(Some(kind)), Some(id)) if is_proper => {
+            let question = CustomRequest::new(kind.method(), value.get_mut("params").map(Value::take));
+            return Some(JsonRpcMessage::request(ServerRequest::CustomRequest(question), id.clone()));
+        }
+        _ => {}
+    }
     match serde_json::from_value(value) {
         Ok(message) => Some(message),
-        Err(_) if is_answer && id.is_some() => {
+        Err(_) if kind.is_none() && id.is_some() => {
             Some(JsonRpcMessage::error(ErrorData::new(ErrorCode::INVALID_REQUEST, NOT_AN_ANSWER, None), id))
         }
         Err(_) => None,
@@ -266,18 +291,19 @@ mod tests {
 
     #[test]
     fn only_notifications_that_mean_something_are_looked_at() {
-        assert!(is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#));
-        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#));
-        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#));
-        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
-        assert!(!is_unwanted(b"{"));
+        let desk = Desk::default();
+        assert!(is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#, &desk));
+        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#, &desk));
+        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"ping","id":1}"#, &desk));
+        assert!(!is_unwanted(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#, &desk));
+        assert!(!is_unwanted(b"{", &desk));
     }
 
     #[test]
     fn an_answer_that_is_none_becomes_an_error_with_its_id() {
-        let answer = message(json!({"id": 7, "result": "no jsonrpc"})).unwrap();
+        let answer = message(json!({"id": 7, "result": "no jsonrpc"}), &Desk::default()).unwrap();
         assert!(matches!(answer, JsonRpcMessage::Error(error) if error.id == Some(RequestId::Number(7))));
-        assert!(message(json!({"hello": 1})).is_none());
+        assert!(message(json!({"hello": 1}), &Desk::default()).is_none());
     }
 
     #[tokio::test]

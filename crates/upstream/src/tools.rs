@@ -16,6 +16,8 @@ const MAX_NAME: usize = 256;
 const MAX_DESCRIPTION: usize = 32 * 1024;
 /// Largest schema of a tool, as JSON text.
 const MAX_SCHEMA: usize = 256 * 1024;
+/// Most of what else a definition may hold, as JSON text: annotations, icons, `_meta`.
+const MAX_MORE: usize = 64 * 1024;
 /// Most warnings that are kept for one server.
 const MAX_WARNINGS: usize = 100;
 
@@ -27,6 +29,8 @@ pub struct ToolList {
     /// What was wrong with some.
     pub warnings: Vec<ToolWarning>,
     index: HashMap<String, usize>,
+    /// What else each definition holds, as it came.
+    more: Vec<Map<String, Value>>,
 }
 
 /// Something about a tool's definition is not right.
@@ -44,6 +48,25 @@ impl ToolList {
     /// The tool with this name on the wire.
     pub fn get(&self, name: &str) -> Option<&Arc<Tool>> {
         self.index.get(name).and_then(|&position| self.tools.get(position))
+    }
+
+    /// The definitions in the protocol's shape, with everything that the server said: what could not be kept of a tool
+    /// is left out here, too. Of tools of this program, what there is.
+    pub fn definitions(&self) -> impl Iterator<Item = Value> + '_ {
+        let none = Map::new();
+        self.tools.iter().enumerate().map(move |(position, tool)| {
+            let mut definition = self.more.get(position).unwrap_or(&none).clone();
+            let mut set = |key: &str, value: Value| definition.insert(key.to_owned(), value);
+            set("name", Value::from(tool.name.as_str()));
+            if !tool.description.is_empty() {
+                set("description", Value::from(tool.description.as_str()));
+            }
+            set("inputSchema", Value::Object(tool.input_schema.clone()));
+            if let Some(schema) = &tool.output_schema {
+                set("outputSchema", Value::Object(schema.clone()));
+            }
+            Value::Object(definition)
+        })
     }
 }
 
@@ -131,7 +154,12 @@ impl<'a> Intake<'a> {
             idempotent: hint("idempotentHint"),
             open_world: hint("openWorldHint"),
         };
+        if serde_json::to_string(&definition).map_or(usize::MAX, |text| text.len()) > MAX_MORE {
+            self.warn(&name, &format!("what else it says is longer than {MAX_MORE} bytes and is ignored"), true);
+            definition = Map::new();
+        }
         let server = self.server.clone();
+        self.list.more.push(definition);
         self.list.index.insert(name.clone(), self.list.tools.len());
         self.list.tools.push(Arc::new(Tool { server, name, title, description, input_schema, output_schema, hints }));
     }

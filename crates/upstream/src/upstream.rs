@@ -1,4 +1,5 @@
 use crate::call::CallContext;
+use crate::connection::Lease;
 use crate::error::UpstreamError;
 use crate::login;
 use crate::options::Options;
@@ -63,13 +64,7 @@ impl Upstream {
         arguments: Map<String, Value>,
         context: CallContext,
     ) -> Result<ToolResult, UpstreamError> {
-        let slot = self.slot(user, server)?;
-        let lease = tokio::select! {
-            biased;
-            lease = slot.lease() => lease?,
-            () = context.cancel.cancelled() => return Err(UpstreamError::Cancelled { server: server.clone() }),
-        };
-        lease.call(tool, arguments, &context).await
+        self.lease_for(user, server, &context).await?.call(tool, arguments, &context).await
     }
 
     /// How the servers are doing for this user. Starts nothing.
@@ -85,7 +80,7 @@ impl Upstream {
         self.0.specs.iter().map(status).collect()
     }
 
-    /// Tells when the tools of a connected server have changed.
+    /// Tells when something that a connected server offers has changed.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.0.shared.changes.subscribe()
     }
@@ -126,6 +121,21 @@ impl Upstream {
         self.0.shared.shutdown.cancel();
         self.0.shared.tasks.close();
         self.0.shared.tasks.wait().await;
+    }
+
+    /// Who waits for a connection can be cancelled, too.
+    pub(crate) async fn lease_for(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        context: &CallContext,
+    ) -> Result<Lease, UpstreamError> {
+        let slot = self.slot(user, server)?;
+        tokio::select! {
+            biased;
+            lease = slot.lease() => lease,
+            () = context.cancel.cancelled() => Err(UpstreamError::Cancelled { server: server.clone() }),
+        }
     }
 
     fn spec(&self, server: &ServerName) -> Result<&Arc<ServerSpec>, UpstreamError> {

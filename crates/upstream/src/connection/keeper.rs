@@ -1,10 +1,11 @@
 //! The task that keeps a connection: looks after its tools, and ends it when it is not needed or has failed.
 
 use super::Connection;
+use crate::status::Changed;
 use rmcp::RoleClient;
-use rmcp::model::SubscriptionFilter;
 use rmcp::service::{RunningService, Service};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// However often a server says that its tools changed, it is asked no more often than this.
@@ -25,7 +26,7 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
     idle_timeout: Duration,
     on_idle: impl Fn(&Connection) -> Idle,
 ) {
-    let subscription = tokio::spawn(listen(Arc::clone(&connection)));
+    let listening = tokio::spawn(listen(Arc::clone(&connection)));
     let desk = Arc::clone(&connection.origin.desk);
     loop {
         let idle_at = connection.activity().last + idle_timeout;
@@ -50,7 +51,8 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
                     tokio::time::sleep(REFRESH_PAUSE.min(idle_timeout)).await;
                 }
             }
-            () = desk.tools_changed.notified() => {
+            () = desk.changed.notified() => {
+                connection.tell_of_changes();
                 tokio::select! {
                     refreshed = connection.refresh() => if let Err(error) = refreshed {
                         tracing::warn!(%error, "the tools of a server have changed and cannot be had");
@@ -66,26 +68,17 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
             }
         }
     }
-    subscription.abort();
+    listening.abort();
     connection.close.cancel();
+    connection.stop_listening().await;
     if !matches!(service.close_with_timeout(CLOSE_TIMEOUT).await, Ok(Some(_))) {
         tracing::warn!(server = %connection.server(), "the connection did not end in time");
     }
 }
 
-/// Since 2026 a server tells of changes only to those who ask for it.
 async fn listen(connection: Arc<Connection>) {
-    let Some(peer) = connection.peer.peer_info() else {
-        return;
-    };
-    let tells = peer.capabilities.tools.as_ref().and_then(|tools| tools.list_changed) == Some(true);
-    if peer.protocol_version.has_initialize() || !tells {
-        return;
-    }
-    let filter = SubscriptionFilter::builder().tools_list_changed().build();
-    if let Ok(mut subscription) = connection.peer.listen(filter).await {
-        // The notifications themselves are seen on their way in; this only holds the subscription.
-        while let Ok(Some(_)) = subscription.next().await {}
+    if let Err(error) = connection.listen().await {
+        tracing::debug!(%error, "a server says that it tells of changes, and does not");
     }
 }
 
@@ -96,7 +89,25 @@ impl Connection {
         }
     }
 
+    /// Tells of what needs no further look.
+    fn tell_of_changes(&self) {
+        let desk = &self.origin.desk;
+        if desk.resources_changed.swap(false, Ordering::AcqRel) {
+            self.tell(Changed::Resources);
+        }
+        if desk.prompts_changed.swap(false, Ordering::AcqRel) {
+            self.tell(Changed::Prompts);
+        }
+        for uri in desk.take_updated() {
+            self.tell(Changed::Resource { uri });
+        }
+    }
+
+    /// Somebody who watches a resource uses the connection, too.
     pub(crate) fn is_idle(&self, idle_timeout: Duration) -> bool {
+        if !self.origin.desk.watched().is_empty() {
+            return false;
+        }
         let activity = self.activity();
         activity.calls == 0 && Instant::now().duration_since(activity.last) >= idle_timeout
     }

@@ -1,7 +1,8 @@
-use crate::screen::Desk;
+use crate::desk::{Desk, Flight};
 use rmcp::RoleClient;
-use rmcp::model::ProgressToken;
+use rmcp::model::{ProgressToken, RequestId};
 use rmcp::service::RequestHandle;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A server that does not read is not waited for longer than this.
@@ -10,17 +11,18 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A request whose answer is awaited. If nobody takes the answer, the server learns that it may stop working.
 pub(super) struct Pending<'a> {
     desk: &'a Desk,
+    flight: Arc<Flight>,
     handle: Option<RequestHandle<RoleClient>>,
-    progress: Option<ProgressToken>,
+    name: Option<(RequestId, ProgressToken)>,
 }
 
 impl<'a> Pending<'a> {
-    pub(super) fn new(desk: &'a Desk) -> Self {
-        Self { desk, handle: None, progress: None }
+    pub(super) fn new(desk: &'a Desk, flight: Arc<Flight>) -> Self {
+        Self { desk, flight, handle: None, name: None }
     }
 
     pub(super) fn started(&mut self, handle: RequestHandle<RoleClient>) -> &mut RequestHandle<RoleClient> {
-        self.progress = Some(handle.progress_token.clone());
+        self.name = Some((handle.id.clone(), handle.progress_token.clone()));
         self.handle.insert(handle)
     }
 
@@ -44,8 +46,9 @@ impl<'a> Pending<'a> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if let Some(token) = &self.progress {
-            self.desk.forget_progress(token);
+        self.flight.over.cancel();
+        if let Some((id, token)) = &self.name {
+            self.desk.forget(id, token);
         }
         self.abandon("nobody waits for it");
     }

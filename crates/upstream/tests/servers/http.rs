@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use tokio::process::{Child, Command};
 
 /// `server-everything` on some port, and where.
-async fn real_everything(mode: &str, path: &str) -> (Child, String) {
+pub(crate) async fn real_everything(mode: &str, path: &str) -> (Child, String) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let script = test_servers().join("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     let child = Command::new("node")

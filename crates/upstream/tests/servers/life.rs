@@ -3,7 +3,9 @@
 use crate::faults::logged;
 use crate::lab::{arguments, call, eventually, is_alive, rogue, said, server, upstream, user};
 use coracle_types::{Scope, Secret, ServerSpec, Transport};
-use coracle_upstream::{CallContext, Change, Options, Owner, Progress, ServerInfo, ServerState, Upstream};
+use coracle_upstream::{
+    CallContext, Change, Changed, Offers, Options, Owner, Progress, ServerInfo, ServerState, Upstream,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -109,7 +111,7 @@ async fn changed_tools_are_noticed_in_both_lifecycles() {
         }
         call(&upstream, "one", "act", json!({})).await.unwrap();
         let change = tokio::time::timeout(Duration::from_secs(20), changes.recv()).await.unwrap().unwrap();
-        assert_eq!(change, Change { owner: Owner::User(user("ada")), server: server("one") });
+        assert_eq!(change, Change { owner: Owner::User(user("ada")), server: server("one"), what: Changed::Tools });
         assert!(upstream.tools(&user("ada"), &server("one")).await.unwrap().get("new").is_some());
         assert_eq!(said(&call(&upstream, "one", "new", json!({})).await.unwrap()), "called 'new'");
         assert!(changes.try_recv().is_err(), "one change is told once");
@@ -127,6 +129,7 @@ async fn every_revision_is_spoken() {
             name: Some("rogue".to_owned()),
             version: Some("1".to_owned()),
             instructions: None,
+            offers: Offers { tools: true, ..Offers::default() },
         };
         assert_eq!(info(&upstream), expected);
         upstream.shutdown().await;

@@ -1,0 +1,98 @@
+//! Who wants to know when a resource changes. Since 2026 a server tells of changes only to those who listen.
+
+use super::Connection;
+use super::requests::members;
+use crate::call::CallContext;
+use crate::error::UpstreamError;
+use rmcp::model::SubscriptionFilter;
+use rmcp::service::Subscription;
+use serde_json::Value;
+use tokio::task::AbortHandle;
+
+/// Listening, once for all that is of interest: a change of interests is a new subscription in place of the old one.
+#[derive(Default)]
+pub(super) struct Watching(tokio::sync::Mutex<Option<Listener>>);
+
+struct Listener(AbortHandle);
+
+impl Listener {
+    fn new(mut subscription: Subscription) -> Self {
+        // The notifications themselves are seen on their way in; this only holds the subscription.
+        let task = tokio::spawn(async move { while let Ok(Some(_)) = subscription.next().await {} });
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Connection {
+    /// Wants to hear of changes of a resource; each such wish ends by [`Self::unwatch`], or with the connection.
+    pub(crate) async fn watch(&self, uri: &str) -> Result<(), UpstreamError> {
+        let is_first = self
+            .origin
+            .desk
+            .watch(uri)
+            .map_err(|reason| UpstreamError::TooLarge { server: self.server().clone(), reason })?;
+        if !is_first {
+            return Ok(());
+        }
+        let outcome = self.tell_of(uri, "resources/subscribe").await;
+        if outcome.is_err() {
+            self.origin.desk.unwatch(uri);
+        }
+        outcome
+    }
+
+    pub(crate) async fn unwatch(&self, uri: &str) -> Result<(), UpstreamError> {
+        if self.origin.desk.unwatch(uri) { self.tell_of(uri, "resources/unsubscribe").await } else { Ok(()) }
+    }
+
+    async fn tell_of(&self, uri: &str, method: &str) -> Result<(), UpstreamError> {
+        if self.origin.is_modern {
+            return self.listen().await;
+        }
+        self.ask(method, members([("uri", Value::from(uri))]), &CallContext::default(), method).await?;
+        Ok(())
+    }
+
+    /// Listens to what is of interest now.
+    pub(super) async fn listen(&self) -> Result<(), UpstreamError> {
+        let Some(peer) = self.peer.peer_info().filter(|_| self.origin.is_modern) else {
+            return Ok(());
+        };
+        let mut listener = self.watching.0.lock().await;
+        let offered = &peer.capabilities;
+        let mut filter = SubscriptionFilter::new();
+        let wanted = |tells: Option<bool>| tells.filter(|tells| *tells);
+        filter.tools_list_changed = wanted(offered.tools.as_ref().and_then(|tools| tools.list_changed));
+        filter.prompts_list_changed = wanted(offered.prompts.as_ref().and_then(|prompts| prompts.list_changed));
+        filter.resources_list_changed = wanted(offered.resources.as_ref().and_then(|resources| resources.list_changed));
+        filter.resource_subscriptions = Some(self.origin.desk.watched()).filter(|watched| !watched.is_empty());
+        if filter == SubscriptionFilter::new() {
+            *listener = None;
+            return Ok(());
+        }
+        let after = self.origin.spec.call_timeout;
+        // The new one first, so that nothing is missed between the two.
+        let subscription = tokio::select! {
+            subscription = self.peer.listen(filter) => subscription,
+            () = self.origin.desk.ended.cancelled() => return Err(self.ended()),
+            () = tokio::time::sleep(after) => return Err(self.timed_out("subscriptions/listen", after)),
+        };
+        match subscription {
+            Ok(subscription) => {
+                *listener = Some(Listener::new(subscription));
+                Ok(())
+            }
+            Err(error) => Err(self.explained(error).await),
+        }
+    }
+
+    pub(super) async fn stop_listening(&self) {
+        *self.watching.0.lock().await = None;
+    }
+}
