@@ -173,6 +173,11 @@ impl Catalog {
             .collect()
     }
 
+    /// Every tool, by package and function.
+    pub fn entries(&self) -> impl Iterator<Item = (&Entry, &Tool)> {
+        self.tools.iter().filter_map(|known| Some((&known.entry, self.tool(known)?)))
+    }
+
     /// One tool, by the names on the wire or by those in code.
     pub fn find(&self, server: &str, tool: &str) -> Option<(&Entry, &Tool)> {
         let known = self.known(server, tool)?;

@@ -1,6 +1,7 @@
 //! `coracle exec`: one piece of code in one fresh sandbox.
 
 use crate::settings::flag;
+use crate::signals::Signals;
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::wiring::{Sandboxes, check, engine, native_for_one, toolbox};
@@ -14,7 +15,6 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -127,7 +127,7 @@ async fn execute(
     };
     // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
-    tokio::spawn(cancel_on_signal(Signals::listen().context("listen for signals")?, cancel.clone()));
+    tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
     let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded).await?) };
     let engine = engine(native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
@@ -206,34 +206,6 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
         );
     }
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
-}
-
-/// What asks this program to end: the keyboard, somebody, a terminal that goes away.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        let [interrupt, terminate, hangup] =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-        Ok(Self([interrupt?, terminate?, hangup?]))
-    }
-
-    async fn next(&mut self) {
-        let Self([interrupt, terminate, hangup]) = self;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    }
-}
-
-/// The first signal cancels, the second ends at once; the launcher cleans up either way.
-async fn cancel_on_signal(mut signals: Signals, cancel: CancellationToken) {
-    signals.next().await;
-    cancel.cancel();
-    signals.next().await;
-    std::process::exit(Status::Cancelled.code().into());
 }
 
 /// Writes output as it comes. Holds no lock between two pieces: the log goes to standard error too, and whoever writes

@@ -8,15 +8,19 @@ mod config;
 mod doctor;
 mod environment;
 mod exec;
+mod face;
+mod mcp;
 mod plain;
 mod process_tree;
 mod servers;
 mod settings;
+mod signals;
 mod status;
 mod terminal;
 mod timing;
 mod tokens;
 mod tools;
+mod up;
 mod wiring;
 
 use clap::{Parser, Subcommand};
@@ -39,6 +43,8 @@ const AFTER_HELP: &str = "\
 Examples:
   coracle exec -c 'print(6*7)'                    Python, in a sandbox of its own
   coracle exec --lang bash --workspace data x.sh  a script, on the files of one folder
+  coracle mcp --install claude                    connect an MCP client: three tools instead of three hundred
+  coracle up                                      serve MCP over HTTP
   coracle servers import                          take over the servers that other clients have
   coracle servers test                            do they work?
   coracle tools list                              what code can call
@@ -52,6 +58,10 @@ Environment:
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Serve: MCP over HTTP, for any number of clients.
+    Up(up::UpArguments),
+    /// Serve one MCP client over standard input and output; --install writes its entry.
+    Mcp(mcp::McpArguments),
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
     /// Other people's MCP servers: list, add, remove, test, import, sign in.
@@ -85,6 +95,8 @@ fn main() -> ExitCode {
     raise_open_files();
     let config = arguments.config.as_deref();
     let outcome = match arguments.command {
+        Command::Up(arguments) => up::run(&arguments, config),
+        Command::Mcp(arguments) => mcp::run(&arguments, config),
         Command::Exec(arguments) => exec::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),

@@ -117,6 +117,12 @@ pub struct Imported {
     pub unreadable: Vec<Unreadable>,
 }
 
+/// Where a client keeps the servers of a person.
+pub(crate) fn file_of(client: Client, options: &ImportOptions) -> PathBuf {
+    let own = places::all(options).into_iter().find(|place| place.client == client && !place.in_folder);
+    own.map(|place| place.path).unwrap_or_default()
+}
+
 /// Looks for the files of all clients.
 pub fn scan(options: &ImportOptions) -> Imported {
     scan_places(places::all(options), options)

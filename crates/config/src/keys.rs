@@ -66,6 +66,9 @@ const SANDBOX_TYPES: &[(&str, &str)] = &[
     ("microsandbox", "microvm"),
 ];
 
+/// Which tools clients see.
+const PROFILES: &[(&str, &str)] = &[("code", "code"), ("direct", "direct"), ("full", "full")];
+
 /// A byte cap that makes sense.
 const BYTES: Kind = Kind::Whole(1024, 1 << 30);
 
@@ -103,6 +106,12 @@ pub(crate) const KEYS: &[Key] = &[
     key("calls.max_argument_bytes", BYTES),
     key("calls.max_result_bytes", BYTES),
     key("calls.concurrency", Kind::Whole(1, 1024)),
+    key("server.host", Kind::Text),
+    key("server.port", Kind::Whole(0, 65_535)),
+    key("server.profile", Kind::Choice(PROFILES)),
+    key("server.tools", Kind::Texts),
+    key("server.allowed_hosts", Kind::Texts),
+    key("server.allowed_origins", Kind::Texts),
     also("log.level", Kind::Level, &["CORACLE_LOG", "LOG_LEVEL"]),
     also("log.file", Kind::Path, &["LOG_FILE"]),
     also("agent.default_model", Kind::Text, &["DEFAULT_MODEL"]),

@@ -19,6 +19,7 @@ mod environment;
 mod expand;
 mod gather;
 pub mod import;
+pub mod install;
 mod keys;
 mod load;
 mod mask;
@@ -41,6 +42,6 @@ pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, AzureOpenAi, Calls, ConnectionType, Execution, ExecutionLimits, Guardrails, Log, McpServer, Microsandbox,
-    Policy, SandboxType, Settings,
+    Policy, SandboxType, Server, Settings,
 };
 pub use show::Shown;

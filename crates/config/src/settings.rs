@@ -24,6 +24,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Caps on the tool calls that code makes.
     pub calls: Calls,
+    /// What `coracle mcp` and `coracle up` show to clients, and where.
+    pub server: Server,
     /// What is logged, and where to.
     pub log: Log,
     /// The chat agent.
@@ -98,6 +100,53 @@ impl Default for Calls {
     fn default() -> Self {
         Self { max_argument_bytes: 4 << 20, max_result_bytes: 32 << 20, concurrency: 32 }
     }
+}
+
+/// What `coracle mcp` and `coracle up` show to clients, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// The address that `coracle up` listens on.
+    pub host: String,
+    /// The port; with 0 the system chooses one.
+    #[schemars(range(min = 0, max = 65535))]
+    pub port: u64,
+    /// Which tools clients see: `code`, three small ones; `direct`, all of all servers as they are; `full`, all of
+    /// Coracle's own.
+    #[schemars(with = "ProfileText")]
+    pub profile: String,
+    /// Exactly these tools instead.
+    pub tools: Option<Vec<String>>,
+    /// Host names under which this server may be addressed, besides those of the loopback interface.
+    pub allowed_hosts: Vec<String>,
+    /// Web pages of these origins may call it, besides its own: `https://chat.example`.
+    pub allowed_origins: Vec<String>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 8989,
+            profile: "code".to_owned(),
+            tools: None,
+            allowed_hosts: Vec::new(),
+            allowed_origins: Vec::new(),
+        }
+    }
+}
+
+/// The schema of a profile, which the server crate knows.
+#[derive(JsonSchema)]
+#[schemars(rename = "Profile", rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ProfileText {
+    /// Three small tools: run code, find a tool, read its definition.
+    Code,
+    /// Every tool, resource and prompt of every server, as it is.
+    Direct,
+    /// All tools of Coracle's own.
+    Full,
 }
 
 /// What is logged, and where to.

@@ -118,6 +118,10 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
         }
+        // A variable has no lists.
+        Kind::Texts if style == Style::Text => {
+            Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
+        }
         Kind::Texts | Kind::TextMap | Kind::Decisions => Err(wrong_type(kind, found)),
     }
 }

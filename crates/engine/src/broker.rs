@@ -10,7 +10,7 @@ use crate::toolbox::Toolbox;
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
 use coracle_protocol::MAX_FRAME;
-use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
+use coracle_types::{ExecutionId, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, UpstreamError};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -52,6 +52,15 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
+}
+
+/// Whether arguments are looked at before they leave.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arguments {
+    /// Against the schema of the tool: code gets a readable error.
+    Checked,
+    /// What is wrong with them is for the server to say.
+    AsTheyAre,
 }
 
 /// Answers the calls of one execution.
@@ -110,18 +119,83 @@ impl Broker {
         arguments: Map<String, Value>,
         bytes: u64,
     ) -> Result<(Value, u64), HostCallError> {
-        let caps = self.toolbox.caps();
-        if bytes > caps.argument_bytes {
-            let most = caps.argument_bytes;
+        let user = &self.caller.user;
+        let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
+        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked).await?;
+        // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
+        // nobody does.
+        let _permit = self.under_way.acquire().await;
+        let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
+        // Whoever stops waiting tells the server.
+        let _told = context.cancel.clone().drop_guard();
+        let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
+        let answer = result
+            .map_err(|error| upstream_failed(&error))
+            .and_then(|result| Answer::of(result).map_err(|complaint| refused("tool_error", &complaint)))?;
+        self.toolbox.observe(user, &tool, &answer);
+        let wire = answer.into_wire();
+        let length = json_length(&wire);
+        self.fits(length)?;
+        Ok((wire, length))
+    }
+
+    /// Calls a tool for somebody who does not write code; gives the answer as it came.
+    pub(crate) async fn pass_on(
+        &self,
+        server: &ServerName,
+        tool: &str,
+        arguments: Map<String, Value>,
+        context: CallContext,
+    ) -> Result<Value, HostCallError> {
+        let bytes = json_length(&arguments);
+        let line = self.ledger.begin(server.as_str(), tool, bytes);
+        let passed = async {
+            let (tool, arguments) = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre).await?;
+            let Some(upstream) = self.toolbox.upstream().passes_on() else {
+                return Err(refused("unavailable", "these tools can be called from code only"));
+            };
+            let answer = upstream.call_raw(&self.caller.user, server, &tool.name, arguments, context).await;
+            let answer = answer.map_err(|error| upstream_failed(&error))?;
+            let length = json_length(&answer);
+            self.fits(length)?;
+            Ok((answer, length))
+        };
+        let (user, outcome) = (&self.caller.user, passed.await);
+        match outcome {
+            Ok((answer, length)) => {
+                line.answered(length);
+                tracing::info!(%user, %server, tool, bytes, length, "a call was passed on");
+                Ok(answer)
+            }
+            Err(error) => {
+                line.failed(&error.code);
+                tracing::info!(%user, %server, tool, bytes, code = error.code, "a call was not passed on");
+                Err(error)
+            }
+        }
+    }
+
+    /// The tool, if there is one and it may be called with this.
+    async fn admit(
+        &self,
+        server: &ServerName,
+        tool: &str,
+        arguments: Map<String, Value>,
+        bytes: u64,
+        checks: Arguments,
+    ) -> Result<(Arc<Tool>, Map<String, Value>), HostCallError> {
+        let most = self.toolbox.caps().argument_bytes;
+        if bytes > most {
             return Err(refused(
                 "too_large",
                 &format!("the arguments are {bytes} bytes long: at most {most} are taken"),
             ));
         }
         let user = &self.caller.user;
-        let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
-        let (tool, validator) = self.toolbox.tool(user, &name, tool).await?;
-        if let Err(error) = validator.check(&arguments) {
+        let (tool, validator) = self.toolbox.tool(user, server, tool).await?;
+        if checks == Arguments::Checked
+            && let Err(error) = validator.check(&arguments)
+        {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             return Err(refused(error.code(), &format!("{error}{hint}")));
         }
@@ -136,27 +210,18 @@ impl Broker {
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
         let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
-        // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
-        // nobody does.
-        let _permit = self.under_way.acquire().await;
-        let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
-        // Whoever stops waiting tells the server.
-        let _told = context.cancel.clone().drop_guard();
-        let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
-        let answer = result
-            .map_err(|error| upstream_failed(&error))
-            .and_then(|result| Answer::of(result).map_err(|complaint| refused("tool_error", &complaint)))?;
-        self.toolbox.observe(user, &tool, &answer);
-        let wire = answer.into_wire();
-        let length = json_length(&wire);
-        let most = caps.answer_bytes.min(MAX_ANSWER_BYTES);
+        Ok((tool, arguments))
+    }
+
+    fn fits(&self, length: u64) -> Result<(), HostCallError> {
+        let most = self.toolbox.caps().answer_bytes.min(MAX_ANSWER_BYTES);
         if length > most {
             return Err(refused(
                 "too_large",
                 &format!("the answer is {length} bytes long: at most {most} are passed on"),
             ));
         }
-        Ok((wire, length))
+        Ok(())
     }
 }
 

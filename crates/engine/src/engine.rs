@@ -1,9 +1,9 @@
-use crate::artifacts::ArtifactFolder;
+use crate::artifacts::{self, ArtifactError, ArtifactFolder};
 use crate::broker::{Broker, Caller};
 use crate::capture::{Capture, Captured};
 use crate::clock::Clock;
 use crate::ledger::Ledger;
-use crate::request::{HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
+use crate::request::{DirectCall, HostCallError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
 use crate::run::{Context, Ran, run};
 use crate::session::{Live, Sessions};
 use crate::toolbox::{Inventory, Listing, Toolbox};
@@ -11,8 +11,9 @@ use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, SandboxError, Spec};
 use coracle_store::ExecutionRecord;
-use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport};
+use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, UserId};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,6 +127,46 @@ impl Engine {
             wrap_up(toolbox, &request, &execution, started_at).await;
         }
         execution
+    }
+
+    /// Its tools, if its code has any.
+    pub fn toolbox(&self) -> Option<&Arc<Toolbox>> {
+        self.inner.toolbox.as_ref()
+    }
+
+    /// Calls one tool for somebody who does not write code, past the same broker as code does.
+    pub async fn call_tool(&self, call: DirectCall) -> Result<Value, HostCallError> {
+        let Some(toolbox) = &self.inner.toolbox else { return Err(NoCalls::refusal(&call.tool)) };
+        let caller = Caller {
+            user: call.user.clone(),
+            session: call.session.clone(),
+            execution: ExecutionId::from_random(random_number()),
+            approver: Arc::clone(&call.approver),
+            cancel: call.context.cancel.clone(),
+        };
+        // Nothing runs out: a call that is passed on has the time of its server.
+        let clock = Clock::new(Duration::from_hours(24));
+        let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));
+        broker.pass_on(&call.server, &call.tool, call.arguments, call.context).await
+    }
+
+    /// A file that code has left in `/artifacts`, by its address.
+    pub fn artifact(&self, user: &UserId, uri: &str) -> Result<(Artifact, Vec<u8>), ArtifactError> {
+        let folders = UserFolders::of(&self.inner.config.home, user);
+        let kept = folders.artifacts().map_err(|error| ArtifactError::unreadable(uri, &error))?;
+        artifacts::read(&kept, uri)
+    }
+
+    /// The newest files that code has left in `/artifacts`.
+    pub fn artifacts(&self, user: &UserId) -> Vec<Artifact> {
+        let folders = UserFolders::of(&self.inner.config.home, user);
+        folders.artifacts().map(|kept| artifacts::newest(&kept)).unwrap_or_default()
+    }
+
+    /// Writes what is too long to be shown into the workspace; names the file as the code sees it.
+    pub fn keep(&self, user: &UserId, workspace: Option<&Path>, name: &str, bytes: &[u8]) -> Option<String> {
+        let own = || UserFolders::of(&self.inner.config.home, user).files().ok();
+        keep(&workspace.map(Path::to_owned).or_else(own)?, name, bytes)
     }
 
     /// How many interpreters of sessions live.
@@ -309,7 +350,7 @@ fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {
 fn finished(facts: Facts, request: &Request, mut ran: Ran, mut captured: Captured, workspace: &Path) -> Execution {
     let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
     let judged = ending.judge();
-    let file = captured.overflow.take().and_then(|whole| keep_output(workspace, &facts.id, &whole));
+    let file = captured.overflow.take().and_then(|whole| keep(workspace, &format!("{}.txt", facts.id), &whole));
     assemble(facts, request, ran, captured, file, judged)
 }
 
@@ -348,7 +389,7 @@ fn assemble(
 
 /// Writes output that was too long to a file in the workspace; names it as the code sees it. The workspace is hostile: a
 /// link in it must not lead the write elsewhere.
-fn keep_output(workspace: &Path, id: &ExecutionId, whole: &[u8]) -> Option<String> {
+fn keep(workspace: &Path, name: &str, whole: &[u8]) -> Option<String> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let write = || -> Result<(), std::io::Error> {
         let root = rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -359,13 +400,13 @@ fn keep_output(workspace: &Path, id: &ExecutionId, whole: &[u8]) -> Option<Strin
         let folder =
             rustix::fs::openat2(&root, OUTPUT_FOLDER, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat2(&folder, format!("{id}.txt"), flags, Mode::RUSR | Mode::WUSR, beneath)?;
+        let file = rustix::fs::openat2(&folder, name, flags, Mode::RUSR | Mode::WUSR, beneath)?;
         std::fs::File::from(file).write_all(whole)
     };
     match write() {
-        Ok(()) => Some(format!("/workspace/{OUTPUT_FOLDER}/{id}.txt")),
+        Ok(()) => Some(format!("/workspace/{OUTPUT_FOLDER}/{name}")),
         Err(error) => {
-            tracing::warn!(%error, execution = %id, "the whole output could not be kept");
+            tracing::warn!(%error, name, "what is too long to be shown could not be kept");
             None
         }
     }

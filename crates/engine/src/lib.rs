@@ -25,8 +25,9 @@ mod toolbox;
 mod verdict;
 mod workspace;
 
+pub use artifacts::ArtifactError;
 pub use broker::CallCaps;
 pub use engine::{Engine, EngineConfig};
-pub use request::{HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
+pub use request::{DirectCall, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
 pub use servers::Servers;
 pub use toolbox::{Inventory, Listing, Toolbox, ToolboxConfig};

@@ -1,6 +1,7 @@
 use async_trait::async_trait;
 use coracle_policy::{Approver, NobodyToAsk};
-use coracle_types::{Event, Language, Limits, SessionId, UserId};
+use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
+use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::PathBuf;
@@ -60,6 +61,25 @@ impl Request {
     }
 }
 
+/// Call this tool as it is, without code.
+#[derive(Debug)]
+pub struct DirectCall {
+    /// For whom.
+    pub user: UserId,
+    /// What it is allowed for, if it is allowed for a session.
+    pub session: Option<SessionId>,
+    /// Whose tool.
+    pub server: ServerName,
+    /// Its name on the wire.
+    pub tool: String,
+    /// What it is called with.
+    pub arguments: Map<String, Value>,
+    /// Who is asked whether it may be called.
+    pub approver: Arc<dyn Approver>,
+    /// Its end, its progress, and what its server asks meanwhile.
+    pub context: CallContext,
+}
+
 /// Why a call of the code was not answered, as the code sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCallError {
@@ -84,14 +104,20 @@ pub trait HostCalls: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCalls;
 
-#[async_trait]
-impl HostCalls for NoCalls {
-    async fn call(&self, method: String, _params: Map<String, Value>) -> Result<Value, HostCallError> {
+impl NoCalls {
+    pub(crate) fn refusal(method: &str) -> HostCallError {
         let method: String = method.chars().take(100).collect();
-        Err(HostCallError {
+        HostCallError {
             code: "unknown_method".to_owned(),
             message: format!("the host offers nothing called {method:?}"),
             retryable: false,
-        })
+        }
+    }
+}
+
+#[async_trait]
+impl HostCalls for NoCalls {
+    async fn call(&self, method: String, _params: Map<String, Value>) -> Result<Value, HostCallError> {
+        Err(Self::refusal(&method))
     }
 }

@@ -37,6 +37,11 @@ pub trait Servers: Send + Sync + fmt::Debug {
         context: CallContext,
     ) -> Result<ToolResult, UpstreamError>;
 
+    /// The connections themselves, if these are MCP servers: for whoever passes on what they say as it is.
+    fn passes_on(&self) -> Option<&Upstream> {
+        None
+    }
+
     /// Ends everything and waits until it has ended. There is no way back.
     async fn shutdown(&self);
 }
@@ -68,6 +73,10 @@ impl Servers for Upstream {
         context: CallContext,
     ) -> Result<ToolResult, UpstreamError> {
         self.call(user, server, tool, arguments, context).await
+    }
+
+    fn passes_on(&self) -> Option<&Upstream> {
+        Some(self)
     }
 
     async fn shutdown(&self) {

@@ -1,0 +1,99 @@
+//! What `coracle mcp` and `coracle up` have in common: an engine that goes on serving, and the face in front of it.
+
+use crate::settings::flag;
+use crate::status::Mistake;
+use crate::wiring::{Sandboxes, check, engine, native, toolbox};
+use anyhow::Context;
+use clap::Args;
+use coracle_config::{Flag, Loaded};
+use coracle_engine::{Engine, Toolbox};
+use coracle_server::{Face, FaceOptions, Profile};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Prepared sandboxes that wait for work.
+const POOL: usize = 4;
+
+#[derive(Debug, Args)]
+pub(crate) struct FaceArguments {
+    /// Which tools clients see: code (three small ones), direct (all of all servers, as they are), full (all of
+    /// Coracle's own).
+    #[arg(long, value_name = "PROFILE", value_parser = Profile::from_str)]
+    pub(crate) profile: Option<Profile>,
+
+    /// Exactly these tools instead, separated by commas.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) tools: Option<Vec<String>>,
+
+    /// A folder to use as /workspace instead of the user's own.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+
+    /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
+    #[arg(long)]
+    pub(crate) require_full_isolation: bool,
+}
+
+impl FaceArguments {
+    /// What the flags say is part of the settings.
+    pub(crate) fn flags(&self) -> Vec<Flag> {
+        let full = self.require_full_isolation.then_some(true);
+        let flags = [
+            flag("execution.require_full_isolation", "--require-full-isolation", full),
+            flag("server.profile", "--profile", self.profile),
+        ];
+        flags.into_iter().flatten().collect()
+    }
+}
+
+/// Everything that serves.
+pub(crate) struct Serving {
+    pub(crate) face: Face,
+    pub(crate) engine: Engine,
+    pub(crate) toolbox: Option<Arc<Toolbox>>,
+}
+
+impl Serving {
+    /// Starts what there is to start. Must be called within a runtime.
+    pub(crate) async fn start(arguments: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Self> {
+        let settings = &loaded.settings;
+        check(settings)?;
+        let workspace = match &arguments.workspace {
+            None => None,
+            Some(folder) => {
+                let folder = folder.canonicalize().with_context(|| format!("--workspace {}", folder.display()));
+                Some(folder.map_err(|error| Mistake::new(error, None))?)
+            }
+        };
+        let sandboxes = Sandboxes {
+            pool: POOL,
+            preload: true,
+            require_full_isolation: settings.execution.require_full_isolation,
+            limits: settings.limits(),
+            python: settings.execution.python.clone(),
+        };
+        let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(loaded).await?) };
+        let engine = engine(native(&sandboxes)?, toolbox.clone())?;
+        let options = FaceOptions {
+            profile: settings.server.profile.parse().unwrap_or_default(),
+            tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),
+            workspace,
+            settings: settings.clone(),
+        };
+        let face = Face::new(engine.clone(), options).map_err(|missing| {
+            let known = coracle_server::tool_names().join(", ");
+            let error = anyhow::anyhow!("--tools: there is no tool {}", missing.join(", "));
+            Mistake::new(error, Some(format!("there are: {known}")))
+        })?;
+        Ok(Self { face, engine, toolbox })
+    }
+
+    /// Ends sandboxes and servers; returns when nothing is left.
+    pub(crate) async fn end(self) {
+        self.engine.shutdown().await;
+        if let Some(toolbox) = self.toolbox {
+            toolbox.upstream().shutdown().await;
+        }
+    }
+}

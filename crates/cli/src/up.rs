@@ -1,0 +1,146 @@
+//! `coracle up`: MCP over HTTP, on one port.
+
+use crate::face::{FaceArguments, Serving};
+use crate::plain::{counted, plain};
+use crate::settings::{announce, flag, load, warn_of_not_followed};
+use crate::signals::Signals;
+use crate::status::{Mistake, Status};
+use anyhow::Context;
+use clap::Args;
+use coracle_config::Loaded;
+use coracle_engine::{Listing, Request};
+use coracle_server::HttpOptions;
+use coracle_types::{Language, UserId};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// The reason why a server is not there takes no more characters.
+const MAX_REASON: usize = 300;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct UpArguments {
+    #[command(flatten)]
+    face: FaceArguments,
+
+    /// The address to listen on [default: 127.0.0.1].
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
+
+    /// The port; with 0 the system chooses one [default: 8989].
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+
+    /// Only these parts, separated by commas. There is one part in this version: mcp.
+    #[arg(long, value_name = "PART,…", value_delimiter = ',', value_parser = part)]
+    only: Option<Vec<String>>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  coracle up                               serve on http://127.0.0.1:8989/mcp
+  coracle up --profile direct --port 0     a plain gateway, on any free port
+  coracle up --only mcp                    no other part than this";
+
+fn part(name: &str) -> Result<String, String> {
+    match name {
+        "mcp" => Ok(name.to_owned()),
+        "api" | "page" => Err(format!("this version has no {name}: there is mcp")),
+        _ => Err("there is mcp".to_owned()),
+    }
+}
+
+pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let mut flags = arguments.face.flags();
+    flags.extend(flag("server.host", "--host", arguments.host.as_ref()));
+    flags.extend(flag("server.port", "--port", arguments.port));
+    let loaded = load(config, flags)?;
+    warn_of_not_followed(&loaded);
+    announce(&loaded);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    runtime.block_on(serve(arguments, &loaded))
+}
+
+async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Status> {
+    let stop = CancellationToken::new();
+    tokio::spawn(Signals::listen().context("listen for signals")?.cancel(stop.clone()));
+    let listener = listen(loaded).await?;
+    let address = listener.local_addr().context("find the address")?;
+    let serving = Serving::start(&arguments.face, loaded).await?;
+    let settings = &loaded.settings.server;
+    let options = HttpOptions {
+        allowed_hosts: settings.allowed_hosts.clone(),
+        allowed_origins: settings.allowed_origins.clone(),
+    };
+    // Clients are served at once: what is told about servers may take a while.
+    let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));
+    tokio::select! {
+        () = greet(&serving, loaded, address) => {}
+        () = stop.cancelled() => {}
+    }
+    let served = served.await.context("serve HTTP")?;
+    serving.end().await;
+    served.context("serve HTTP")?;
+    eprintln!("coracle: stopped");
+    Ok(Status::Success)
+}
+
+/// Opens the port. Anything but this machine itself would need users, whom this version does not know.
+async fn listen(loaded: &Loaded) -> anyhow::Result<TcpListener> {
+    let settings = &loaded.settings.server;
+    let host: IpAddr = match settings.host.as_str() {
+        "localhost" => IpAddr::from([127, 0, 0, 1]),
+        text => text.trim_matches(['[', ']']).parse().map_err(|_| {
+            Mistake::new(format!("server.host: {text:?} is no address"), Some("give one such as 127.0.0.1 or ::1"))
+        })?,
+    };
+    if !host.is_loopback() {
+        let hint = "listen on 127.0.0.1, and let a proxy that asks who is there pass requests on";
+        let message = format!("server.host: {host} can be reached by others, and this version has no users to sign in");
+        return Err(Mistake::new(message, Some(hint)).into());
+    }
+    let port = u16::try_from(settings.port).unwrap_or_default();
+    let address = SocketAddr::new(host, port);
+    TcpListener::bind(address).await.map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another program has this port, perhaps another coracle: give --port",
+            _ => "give another --host or --port",
+        };
+        Mistake::new(format!("cannot listen on {address}: {error}"), Some(hint)).into()
+    })
+}
+
+/// What a person needs to know.
+async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr) {
+    let profile = &loaded.settings.server.profile;
+    eprintln!("coracle {} serves MCP at http://{address}/mcp (profile {profile})", env!("CARGO_PKG_VERSION"));
+    // By trying: what a sandbox enforces is known when there is one.
+    let tried = serving.engine.execute(Request::new(UserId::local(), Language::Python, "pass")).await;
+    match &tried.failure {
+        None => {
+            let enforced = tried.limits.enforced.as_ref();
+            let memory = enforced.map(|enforced| format!("{:?}", enforced.memory).to_lowercase()).unwrap_or_default();
+            eprintln!(
+                "  sandbox   {} (memory by {memory}), first start {:.0} ms; coracle doctor says more",
+                tried.limits.tier, tried.execution_time_ms
+            );
+        }
+        Some(failure) => eprintln!("  sandbox   none: {}; coracle doctor says more", plain(&failure.error, MAX_REASON)),
+    }
+    eprintln!("  connect   coracle mcp --install claude|cursor|vscode|codex, or any MCP client by the address above");
+    let Some(toolbox) = &serving.toolbox else {
+        eprintln!("  servers   none: take over those of other clients with coracle servers import, or add one");
+        return;
+    };
+    let toolbox = Arc::clone(toolbox);
+    let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;
+    for server in inventory.catalog.servers() {
+        eprintln!("  server    {}: {}", server.name, counted(server.tools.len(), "tool"));
+    }
+    for (server, reason) in &inventory.missing {
+        eprintln!("  server    {server}: not available: {}", plain(reason, MAX_REASON));
+    }
+}

@@ -1,0 +1,216 @@
+//! The entry by which other clients start Coracle, put into their files as text: comments and everything else stay.
+
+use crate::import::{ImportOptions, System};
+use jsonc_parser::ParseOptions;
+use jsonc_parser::cst::{CstInputValue, CstRootNode};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use toml_edit::{DocumentMut, Item, Table, value};
+
+/// The name of the entry.
+const NAME: &str = "coracle";
+
+/// Whose file it goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Claude Code, for all projects.
+    ClaudeCode,
+    /// Claude Desktop.
+    ClaudeDesktop,
+    /// Cursor, for all projects.
+    Cursor,
+    /// Visual Studio Code, for all projects.
+    VsCode,
+    /// Codex.
+    Codex,
+}
+
+/// What is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Variables that it needs.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Why a file was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InstallError {
+    /// The file is not what the client would understand.
+    #[error("it cannot be read: {0}")]
+    Syntax(String),
+    /// Something else stands where the servers should.
+    #[error("`{0}` in it is no table of servers")]
+    Shape(&'static str),
+}
+
+impl InstallError {
+    /// Stable, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Syntax(_) => "client_syntax",
+            Self::Shape(_) => "client_shape",
+        }
+    }
+}
+
+impl Target {
+    /// The file, by the environment; `None` if there is no home folder.
+    pub fn file(self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+        let set = |name: &str| env.get(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+        let home = set("HOME").or_else(|| set("USERPROFILE")).filter(|home| home.is_absolute())?;
+        if self == Self::Codex {
+            return Some(set("CODEX_HOME").unwrap_or_else(|| home.join(".codex")).join("config.toml"));
+        }
+        let options = ImportOptions { home, folder: None, env: env.clone(), system: System::current() };
+        Some(crate::import::file_of(self.client()?, &options))
+    }
+
+    fn client(self) -> Option<crate::import::Client> {
+        use crate::import::Client;
+        match self {
+            Self::ClaudeCode => Some(Client::ClaudeCode),
+            Self::ClaudeDesktop => Some(Client::ClaudeDesktop),
+            Self::Cursor => Some(Client::Cursor),
+            Self::VsCode => Some(Client::VsCode),
+            Self::Codex => None,
+        }
+    }
+
+    /// Where its servers stand.
+    fn section(self) -> &'static str {
+        match self {
+            Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor => "mcpServers",
+            Self::VsCode => "servers",
+            Self::Codex => "mcp_servers",
+        }
+    }
+
+    /// The entry in one line, for whoever writes it by hand.
+    pub fn by_hand(self, entry: &Entry) -> String {
+        let mut fields = json!({ "command": entry.command, "args": entry.arguments });
+        if !entry.environment.is_empty() {
+            fields["env"] = json!(entry.environment);
+        }
+        json!({ self.section(): { NAME: fields } }).to_string()
+    }
+}
+
+/// The text of the file with the entry in it, in place of an earlier one.
+pub fn install(target: Target, text: &str, entry: &Entry) -> Result<String, InstallError> {
+    match target {
+        Target::Codex => into_toml(text, entry),
+        _ => into_json(target, text, entry),
+    }
+}
+
+fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, InstallError> {
+    let text = if text.trim().is_empty() { "{}\n" } else { text };
+    let root = CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| InstallError::Syntax(error.to_string()))?;
+    let Some(top) = root.object_value() else { return Err(InstallError::Syntax("it is no object".to_owned())) };
+    let section = target.section();
+    let servers = top.object_value_or_create(section).ok_or(InstallError::Shape(section))?;
+    let texts = |items: &[String]| CstInputValue::Array(items.iter().cloned().map(CstInputValue::String).collect());
+    let mut fields = Vec::new();
+    if matches!(target, Target::VsCode | Target::ClaudeCode) {
+        fields.push(("type".to_owned(), CstInputValue::String("stdio".to_owned())));
+    }
+    fields.push(("command".to_owned(), CstInputValue::String(entry.command.clone())));
+    fields.push(("args".to_owned(), texts(&entry.arguments)));
+    if !entry.environment.is_empty() {
+        let variables = entry.environment.iter().map(|(name, value)| (name.clone(), CstInputValue::String(value.clone())));
+        fields.push(("env".to_owned(), CstInputValue::Object(variables.collect())));
+    }
+    let fresh = CstInputValue::Object(fields);
+    match servers.get(NAME) {
+        Some(earlier) => earlier.set_value(fresh),
+        None => drop(servers.append(NAME, fresh)),
+    }
+    Ok(root.to_string())
+}
+
+fn into_toml(text: &str, entry: &Entry) -> Result<String, InstallError> {
+    let section = Target::Codex.section();
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        InstallError::Syntax(error.message().to_owned())
+    })?;
+    let servers = document.entry(section).or_insert_with(|| {
+        let mut servers = Table::new();
+        servers.set_implicit(true);
+        Item::Table(servers)
+    });
+    let servers = servers.as_table_like_mut().ok_or(InstallError::Shape(section))?;
+    let mut fields = Table::new();
+    fields.insert("command", value(entry.command.as_str()));
+    fields.insert("args", value(entry.arguments.iter().collect::<toml_edit::Array>()));
+    if !entry.environment.is_empty() {
+        let variables: toml_edit::InlineTable =
+            entry.environment.iter().map(|(name, text)| (name.as_str(), toml_edit::Value::from(text.as_str()))).collect();
+        fields.insert("env", value(variables));
+    }
+    servers.insert(NAME, Item::Table(fields));
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Entry, InstallError, Target, install};
+    use serde_json::Value;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    fn entry() -> Entry {
+        Entry { command: "/opt/coracle".to_owned(), arguments: vec!["mcp".to_owned()], environment: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_new_file_has_the_entry_and_nothing_else() {
+        for target in [Target::ClaudeCode, Target::ClaudeDesktop, Target::Cursor, Target::VsCode] {
+            let text = install(target, "", &entry()).unwrap();
+            let value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(value[target.section()]["coracle"]["command"], "/opt/coracle", "{text}");
+            assert_eq!(install(target, &text, &entry()).unwrap(), text, "a second time changes nothing");
+        }
+        let text = install(Target::Codex, "", &entry()).unwrap();
+        assert_eq!(text, "[mcp_servers.coracle]\ncommand = \"/opt/coracle\"\nargs = [\"mcp\"]\n");
+        assert_eq!(install(Target::Codex, &text, &entry()).unwrap(), text);
+    }
+
+    #[test]
+    fn what_was_there_stays() {
+        let old = "{\n  // mine\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"git\": { \"command\": \"uvx\" }, // keep\n    \"coracle\": { \"command\": \"old\" }\n  }\n}\n";
+        let new = install(Target::Cursor, old, &entry()).unwrap();
+        for kept in ["// mine", "\"theme\": \"dark\"", "\"git\": { \"command\": \"uvx\" }", "// keep"] {
+            assert!(new.contains(kept), "{new}");
+        }
+        assert!(new.contains("/opt/coracle") && !new.contains("\"old\""), "{new}");
+        let old = "# mine\nmodel = \"x\" # keep\n\n[mcp_servers.git]\ncommand = \"uvx\"\n";
+        let new = install(Target::Codex, old, &entry()).unwrap();
+        assert!(new.starts_with(old) && new.contains("[mcp_servers.coracle]"), "{new}");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_not_changed() {
+        assert!(matches!(install(Target::Cursor, "{ nonsense", &entry()), Err(InstallError::Syntax(_))));
+        assert!(matches!(install(Target::Cursor, "[]", &entry()), Err(InstallError::Syntax(_))));
+        assert_eq!(install(Target::Cursor, "{\"mcpServers\": 3}", &entry()), Err(InstallError::Shape("mcpServers")));
+        assert!(matches!(install(Target::Codex, "a = ", &entry()), Err(InstallError::Syntax(_))));
+        assert_eq!(install(Target::Codex, "mcp_servers = 3", &entry()), Err(InstallError::Shape("mcp_servers")));
+    }
+
+    #[test]
+    fn files_are_where_clients_look() {
+        let env: BTreeMap<String, String> = [("HOME".to_owned(), "/home/ann".to_owned())].into();
+        let file = |target: Target| target.file(&env).unwrap();
+        assert_eq!(file(Target::ClaudeCode), Path::new("/home/ann/.claude.json"));
+        assert_eq!(file(Target::Cursor), Path::new("/home/ann/.cursor/mcp.json"));
+        assert_eq!(file(Target::Codex), Path::new("/home/ann/.codex/config.toml"));
+        #[cfg(target_os = "linux")]
+        assert_eq!(file(Target::VsCode), Path::new("/home/ann/.config/Code/User/mcp.json"));
+        assert_eq!(Target::Cursor.file(&BTreeMap::new()), None);
+    }
+}

@@ -1,0 +1,82 @@
+use crate::mcp::{Parked, definitions};
+use crate::metrics::Metrics;
+use crate::profile::Profile;
+use coracle_config::Settings;
+use coracle_engine::{Engine, Inventory, Listing, Toolbox};
+use coracle_types::UserId;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a face shows, and how code runs behind it.
+#[derive(Clone, Debug, Default)]
+pub struct FaceOptions {
+    /// Which tools clients get to see.
+    pub profile: Profile,
+    /// Exactly these instead, if any are named.
+    pub tools: Option<Vec<String>>,
+    /// A folder to use as the workspace instead of the user's own.
+    pub workspace: Option<PathBuf>,
+    /// Limits and guardrails.
+    pub settings: Settings,
+}
+
+/// What all clients share. Cheap to clone.
+#[derive(Clone)]
+pub struct Face {
+    pub(crate) engine: Engine,
+    pub(crate) options: Arc<FaceOptions>,
+    pub(crate) tools: Arc<[definitions::Definition]>,
+    pub(crate) parked: Parked,
+    pub(crate) metrics: Arc<Metrics>,
+    /// For whom everything is done: there is one user.
+    user: UserId,
+}
+
+impl Face {
+    /// A face of an engine. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The names among the wanted tools that there are not.
+    pub fn new(engine: Engine, options: FaceOptions) -> Result<Self, Vec<String>> {
+        let tools = definitions::chosen(options.profile, options.tools.as_deref())?;
+        // Reading the vocabulary takes a moment, which the first client should not wait for.
+        tokio::task::spawn_blocking(|| crate::mcp::count_tokens("warm"));
+        let (parked, metrics, user) = (Parked::default(), Arc::default(), UserId::local());
+        Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, metrics, user })
+    }
+
+    pub(crate) fn user(&self) -> UserId {
+        self.user.clone()
+    }
+
+    pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
+        self.engine.toolbox()
+    }
+
+    /// What the user's code can call.
+    pub(crate) async fn inventory(&self) -> Option<Arc<Inventory>> {
+        Some(self.toolbox()?.inventory(&self.user(), Listing::All).await)
+    }
+
+    /// Names of the tools that clients see, of Coracle's own.
+    pub fn tools(&self) -> Vec<&'static str> {
+        self.tools.iter().map(|definition| definition.name).collect()
+    }
+
+    /// What operators look at, in the text format of Prometheus.
+    pub(crate) fn metrics(&self) -> String {
+        self.metrics.text(self.engine.live_sessions())
+    }
+
+    /// Executions that are under way.
+    pub(crate) fn under_way(&self) -> i64 {
+        self.metrics.under_way()
+    }
+}
+
+impl fmt::Debug for Face {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Face").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! HTTP: `/mcp`, and what operators look at.
+
+mod connections;
+mod guard;
+
+use crate::face::Face;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+pub(crate) use connections::Gone;
+use guard::Guard;
+use rmcp::transport::StreamableHttpServerConfig;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tower_service::Service as _;
+
+/// No body of a request is longer.
+const MAX_BODY: usize = 8 << 20;
+/// A request whose body takes longer to come is given up.
+const BODY_TIME: Duration = Duration::from_secs(30);
+/// Running executions get so long to end when the server is to stop.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How HTTP is served.
+#[derive(Clone, Debug, Default)]
+pub struct HttpOptions {
+    /// Host names under which this server may be addressed, besides those of the loopback interface.
+    pub allowed_hosts: Vec<String>,
+    /// Pages of these origins may call it, besides its own.
+    pub allowed_origins: Vec<String>,
+}
+
+type McpService = StreamableHttpService<Face, LocalSessionManager>;
+
+#[derive(Clone)]
+struct App {
+    face: Face,
+    mcp: McpService,
+    stop: CancellationToken,
+}
+
+/// Serves until `stop` is cancelled; then lets running executions end, for a few seconds.
+pub async fn serve_http(
+    face: Face,
+    listener: TcpListener,
+    options: HttpOptions,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let port = listener.local_addr()?.port();
+    let guard = Arc::new(Guard::new(&options, port));
+    // Cancelled when draining is over: it ends what still streams.
+    let end = CancellationToken::new();
+    let mut config = StreamableHttpServerConfig::default()
+        .with_cancellation_token(end.clone())
+        .with_max_request_body_bytes(MAX_BODY)
+        .with_json_response(true);
+    // The guard has looked already, at all routes.
+    config = config.disable_allowed_hosts();
+    let clients = face.clone();
+    let mcp = McpService::new(move || Ok(clients.clone()), Arc::default(), config);
+    let app = App { face: face.clone(), mcp, stop: stop.clone() };
+    let guarded = Router::new()
+        .route("/mcp", axum::routing::any(mcp_request))
+        .route("/metrics", get(metrics))
+        .layer(middleware::from_fn_with_state(guard, guard::check));
+    // Probes come from machines that know this one by its address only, and learn nothing.
+    let open = Router::new().route("/health", get(health)).route("/livez", get(|| async { "ok" })).route("/readyz", get(ready));
+    let router = guarded.merge(open).with_state(app);
+    let served = connections::serve(listener, router, stop.clone(), end.clone());
+    let drained = async {
+        stop.cancelled().await;
+        let calm = async {
+            while face.under_way() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let _ = tokio::time::timeout(DRAIN, calm).await;
+        // An answer that is ready is still written.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        end.cancel();
+    };
+    let (served, ()) = tokio::join!(served, drained);
+    served
+}
+
+async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let body = match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            let message = format!("the body cannot be read, or is longer than {MAX_BODY} bytes\n");
+            return (StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
+        }
+        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n").into_response(),
+    };
+    // Clients of the plainest kind say nothing, and take what comes.
+    if !parts.headers.contains_key(header::ACCEPT) || parts.headers.get(header::ACCEPT).is_some_and(|value| value == "*/*") {
+        let both = axum::http::HeaderValue::from_static("application/json, text/event-stream");
+        parts.headers.insert(header::ACCEPT, both);
+    }
+    let gone = Gone::default();
+    parts.extensions.insert(gone.clone());
+    // If the client goes away while it waits for the head of the answer, this future is dropped.
+    let guard = gone.guard();
+    let request = Request::from_parts(parts, http_body_util::Full::new(body));
+    let response: Result<_, Infallible> = app.mcp.call(request).await;
+    let Ok(response) = response;
+    let (parts, body) = response.into_parts();
+    Response::from_parts(parts, Body::new(guard.around(body)))
+}
+
+async fn metrics(State(app): State<App>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
+    (kind, app.face.metrics()).into_response()
+}
+
+async fn health(State(app): State<App>) -> Response {
+    let status = if app.stop.is_cancelled() { "stopping" } else { "ok" };
+    axum::Json(serde_json::json!({ "status": status, "version": env!("CARGO_PKG_VERSION") })).into_response()
+}
+
+async fn ready(State(app): State<App>) -> Response {
+    if app.stop.is_cancelled() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping").into_response();
+    }
+    Bytes::from_static(b"ok").into_response()
+}

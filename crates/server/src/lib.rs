@@ -1,0 +1,22 @@
+//! Coracle to the outside: MCP over stdio and streamable HTTP, and what operators look at.
+//!
+//! Start at [`Face`], which any number of clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
+//! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `outward.rs` is how a client is
+//! asked something meanwhile, `shown.rs` is what a model gets to see, and `direct.rs` is the gateway.
+//!
+//! Invariants: the only crate that speaks HTTP and MCP to the outside. A client is hostile: everything that it sends has a
+//! cap, and it is served only if Host and Origin are those of this machine or of the configuration. What it gets has a
+//! budget in tokens. State between two calls is what the `session` argument names, never the connection.
+
+mod face;
+mod http;
+mod mcp;
+mod metrics;
+mod profile;
+mod stdio;
+
+pub use face::{Face, FaceOptions};
+pub use http::{HttpOptions, serve_http};
+pub use mcp::{count_tokens, tool_names};
+pub use profile::{Profile, UnknownProfile};
+pub use stdio::serve_stdio;

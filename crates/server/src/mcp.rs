@@ -1,0 +1,323 @@
+//! Answers MCP clients.
+
+#![expect(deprecated, reason = "clients and servers of earlier revisions log, sample and list roots")]
+
+mod code;
+pub(crate) mod definitions;
+mod direct;
+mod discovery;
+mod outward;
+mod progress;
+mod prompt;
+mod run;
+mod shape;
+mod shown;
+mod tokens;
+
+pub use definitions::names as tool_names;
+pub(crate) use run::Parked;
+pub use tokens::count_tokens;
+
+use crate::face::Face;
+use crate::profile::Profile;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use coracle_engine::ArtifactError;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ConstString,
+    ContentBlock, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, Role, ServerCapabilities,
+    ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams,
+    SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
+use rmcp::{ErrorData, ServerHandler};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// The arguments of a call, or what is wrong with them.
+fn arguments<T: DeserializeOwned>(request: &CallToolRequestParams) -> Result<T, String> {
+    let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
+    serde_json::from_value(arguments).map_err(|error| format!("wrong arguments: {error}"))
+}
+
+/// An answer that says what is wrong, for the model to read.
+fn refusal(reason: impl Into<String>) -> CallToolResult {
+    CallToolResult::error(vec![ContentBlock::text(reason.into())])
+}
+
+fn structured(text: &str, value: Value) -> CallToolResult {
+    shown::answer(vec![ContentBlock::text(text.trim_end().to_owned())], value, false)
+}
+
+impl Face {
+    async fn call_own(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let answer = match request.name.as_ref() {
+            "execute_code" => return code::execute_code(self, request, context).await,
+            "execute_bash" => return code::execute_bash(self, request, context).await,
+            "search_tools" => discovery::search_tools(self, &request).await,
+            "get_tool_definition" => discovery::get_tool_definition(self, &request).await,
+            "list_tool_categories" => discovery::list_tool_categories(self).await,
+            "list_available_tools" => discovery::list_available_tools(self, &request).await,
+            "list_servers" => discovery::list_servers(self).await,
+            "get_server_tools" => discovery::get_server_tools(self, &request).await,
+            "read_file" | "write_file" | "read_docstring" => self.call_program(&request, &context).await,
+            "get_version" => Ok(version()),
+            "get_execution_stats" => Ok(self.stats().await),
+            _ => return Err(unknown_tool(&request.name)),
+        };
+        Ok(discovery::answered(answer).into())
+    }
+
+    /// Tools that are a small program in the sandbox.
+    async fn call_program(
+        &self,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, String> {
+        #[derive(serde::Deserialize, serde::Serialize)]
+        #[serde(deny_unknown_fields)]
+        struct Read {
+            file_path: String,
+            #[serde(default)]
+            offset: u32,
+            #[serde(default)]
+            line_count: Option<u32>,
+        }
+        #[derive(serde::Deserialize, serde::Serialize)]
+        #[serde(deny_unknown_fields)]
+        struct Write {
+            file_path: String,
+            content: String,
+        }
+        #[derive(serde::Deserialize, serde::Serialize)]
+        #[serde(deny_unknown_fields)]
+        struct Docstring {
+            file_path: String,
+            function_name: String,
+        }
+        let (program, vars) = match request.name.as_ref() {
+            "read_file" => (code::READ_FILE, vars(&arguments::<Read>(request)?)),
+            "write_file" => (code::WRITE_FILE, vars(&arguments::<Write>(request)?)),
+            _ => (code::READ_DOCSTRING, vars(&arguments::<Docstring>(request)?)),
+        };
+        // A client that goes away drops this, and with it the program.
+        Ok(code::program(self, program, vars, context.ct.child_token()).await)
+    }
+
+    async fn stats(&self) -> CallToolResult {
+        let inventory = self.inventory().await;
+        let (servers, tools) =
+            inventory.map_or((0, 0), |inventory| (inventory.catalog.servers().len(), inventory.catalog.len()));
+        let all = json!({
+            "workspace": { "path": "/workspace", "user": self.user().as_str() },
+            "skills": { "count": 0 },
+            "tool_registry": { "servers": servers, "tools": tools },
+            "capabilities": self.tools(),
+            "limits": self.options.settings.limits(),
+        });
+        structured(&all.to_string(), all)
+    }
+
+    /// What only a gateway has to offer.
+    fn only_direct<M: ConstString>(&self) -> Result<(), ErrorData> {
+        if self.options.profile == Profile::Direct { Ok(()) } else { Err(ErrorData::method_not_found::<M>()) }
+    }
+
+    fn artifact(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+        let (artifact, bytes) = self.engine.artifact(&self.user(), uri).map_err(|error| match error {
+            ArtifactError::Missing { .. } => ErrorData::resource_not_found(error.to_string(), None),
+            ArtifactError::TooLarge { .. } => ErrorData::invalid_params(error.to_string(), None),
+            ArtifactError::Unreadable { .. } => ErrorData::internal_error(error.to_string(), None),
+        })?;
+        let contents = match String::from_utf8(bytes) {
+            Ok(text) if artifact.mime.starts_with("text/") || artifact.mime == "application/json" => {
+                ResourceContents::text(text, uri)
+            }
+            Ok(text) => ResourceContents::blob(STANDARD.encode(text), uri),
+            Err(bytes) => ResourceContents::blob(STANDARD.encode(bytes.as_bytes()), uri),
+        };
+        Ok(ReadResourceResult::new(vec![contents.with_mime_type(artifact.mime)]))
+    }
+}
+
+fn vars(arguments: &impl serde::Serialize) -> Map<String, Value> {
+    match serde_json::to_value(arguments) {
+        Ok(Value::Object(vars)) => vars,
+        _ => Map::new(),
+    }
+}
+
+fn version() -> CallToolResult {
+    let version = json!({ "name": "coracle", "version": env!("CARGO_PKG_VERSION") });
+    structured(concat!("coracle ", env!("CARGO_PKG_VERSION")), version)
+}
+
+fn unknown_tool(name: &str) -> ErrorData {
+    let name: String = name.chars().take(100).collect();
+    ErrorData::invalid_params(format!("there is no tool {name:?}: tools/list says which there are"), None)
+}
+
+impl ServerHandler for Face {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = match self.options.profile {
+            Profile::Direct => direct::capabilities(),
+            Profile::Code | Profile::Full => {
+                ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build()
+            }
+        };
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = Implementation::new("coracle", env!("CARGO_PKG_VERSION"));
+        if self.options.profile != Profile::Direct {
+            info.instructions = Some(prompt::INSTRUCTIONS.to_owned());
+        }
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut tools: Vec<Tool> = self.tools.iter().map(definitions::Definition::tool).collect();
+        if self.options.profile == Profile::Direct {
+            tools.extend(self.passed_on_tools().await);
+        }
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if self.tools.iter().any(|tool| tool.name == request.name) {
+            return self.call_own(request, context).await;
+        }
+        if self.options.profile == Profile::Direct {
+            return self.pass_on(request, context).await;
+        }
+        Err(unknown_tool(&request.name))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.tools.iter().find(|tool| tool.name == name).map(definitions::Definition::tool)
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        if self.options.profile == Profile::Direct {
+            return self.passed_on_prompts().await;
+        }
+        Ok(ListPromptsResult::with_all_items(vec![Prompt::new(prompt::NAME, Some(prompt::DESCRIPTION), None)]))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        if self.options.profile == Profile::Direct {
+            return self.pass_on_prompt(request, context).await;
+        }
+        if request.name != prompt::NAME {
+            return Err(ErrorData::invalid_params(format!("there is no such prompt: there is {}", prompt::NAME), None));
+        }
+        let message = PromptMessage::new_text(Role::User, prompt::text(self).await);
+        Ok(GetPromptResult::new(vec![message]).with_description(prompt::DESCRIPTION).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        if self.options.profile == Profile::Direct {
+            return self.passed_on_resources().await;
+        }
+        let artifacts = self.engine.artifacts(&self.user());
+        Ok(ListResourcesResult::with_all_items(artifacts.iter().map(shown::resource).collect()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        if self.options.profile == Profile::Direct {
+            return self.passed_on_templates().await;
+        }
+        Ok(ListResourceTemplatesResult::with_all_items(Vec::new()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
+            return self.pass_on_resource(request, context).await;
+        }
+        self.artifact(&request.uri).map(Into::into)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        if self.options.profile == Profile::Direct {
+            return self.pass_on_completion(request, context).await;
+        }
+        Ok(CompleteResult::default())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        if self.options.profile == Profile::Direct {
+            self.tell_of_changes(context.peer);
+        }
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        (self.options.profile == Profile::Direct).then(|| requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        self.listened(context).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.only_direct::<SubscribeRequestMethod>()?;
+        self.watch(&request.uri).await
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.only_direct::<UnsubscribeRequestMethod>()?;
+        self.unwatch(&request.uri).await
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.only_direct::<SetLevelRequestMethod>()?;
+        self.set_levels(&request).await
+    }
+}

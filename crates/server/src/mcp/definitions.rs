@@ -1,0 +1,280 @@
+//! The tools that Coracle offers itself, as clients see them. Every word here is paid for in every conversation.
+
+use crate::profile::Profile;
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What a tool does to the world, as clients are told.
+#[derive(Clone, Copy, Debug)]
+enum Effect {
+    /// Nothing.
+    Reads,
+    /// Whatever its argument says.
+    Anything,
+    /// It replaces files in the workspace.
+    Writes,
+}
+
+/// One tool.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) name: &'static str,
+    description: &'static str,
+    input: Value,
+    output: Option<Value>,
+    effect: Effect,
+}
+
+/// What the profile `code` consists of.
+const CODE: [&str; 3] = ["execute_code", "search_tools", "get_tool_definition"];
+
+/// The tools of a profile, or exactly those that are wanted.
+///
+/// # Errors
+/// The wanted names that there are not.
+pub(crate) fn chosen(profile: Profile, wanted: Option<&[String]>) -> Result<Vec<Definition>, Vec<String>> {
+    let all = all(profile);
+    if let Some(wanted) = wanted {
+        let missing: Vec<String> =
+            wanted.iter().filter(|name| all.iter().all(|tool| tool.name != **name)).cloned().collect();
+        // A gateway is narrowed to tools of others, which are not known yet.
+        if !missing.is_empty() && profile != Profile::Direct {
+            return Err(missing);
+        }
+        return Ok(all.into_iter().filter(|tool| wanted.iter().any(|name| name == tool.name)).collect());
+    }
+    Ok(match profile {
+        Profile::Code => all.into_iter().filter(|tool| CODE.contains(&tool.name)).collect(),
+        Profile::Direct => Vec::new(),
+        Profile::Full => all,
+    })
+}
+
+/// The names of all tools that Coracle offers itself.
+pub fn names() -> Vec<&'static str> {
+    all(Profile::Full).iter().map(|tool| tool.name).collect()
+}
+
+impl Definition {
+    /// As it goes to a client.
+    pub(crate) fn tool(&self) -> Tool {
+        let object = |value: &Value| Arc::new(value.as_object().cloned().unwrap_or_default());
+        let mut tool = Tool::new(self.name, self.description, object(&self.input));
+        tool.output_schema = self.output.as_ref().map(object);
+        tool.annotations = Some(match self.effect {
+            Effect::Reads => ToolAnnotations::new().read_only(true),
+            // The defaults of the protocol: it may destroy, and reach beyond.
+            Effect::Anything => ToolAnnotations::new().open_world(true),
+            Effect::Writes => ToolAnnotations::new().open_world(false),
+        });
+        tool
+    }
+}
+
+const EXECUTE_CODE: &str = "Run a program in a sandbox. It calls tools as functions and passes results between them; \
+only what it prints and `result` (or the last expression) comes back, so filter and loop in code.\n\
+python: from servers.git import git_log; git_log(repo_path='.') (or await git_log.aio(...))\n\
+typescript: import { git_log } from \"servers/git\"; await git_log({...})\n\
+bash: tool git git_log --repo_path .\n\
+No network. Files: /workspace (kept), /artifacts (shown to the user).";
+
+/// A property with a type and a default, or just a type.
+fn typed(kind: &str) -> Value {
+    json!({ "type": kind })
+}
+
+fn object(properties: &Value, required: &[&str]) -> Value {
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+fn execute_code(profile: Profile) -> Definition {
+    let input = object(
+        &json!({
+            "code": typed("string"),
+            "language": { "enum": ["python", "typescript", "bash"], "default": "python" },
+            "context_vars": { "type": "object", "description": "variables to set" },
+            "timeout_seconds": { "type": "number", "default": 30 },
+            "memory_mb": { "type": "integer", "default": 500 },
+            "session": { "type": "string", "description": "any name: keeps variables for the next call" },
+            "description": typed("string"),
+        }),
+        &["code"],
+    );
+    let output = match profile {
+        Profile::Full => json!({
+            "type": "object",
+            "properties": {
+                "execution_id": typed("string"),
+                "session": { "type": ["string", "null"] },
+                "language": typed("string"),
+                "success": typed("boolean"),
+                "result": {},
+                "output": { "type": "array", "items": typed("string") },
+                "stdout": typed("string"),
+                "stderr": typed("string"),
+                "exit_code": typed("integer"),
+                "error": typed("string"),
+                "error_code": typed("string"),
+                "traceback": typed("string"),
+                "hint": typed("string"),
+                "execution_time_ms": typed("number"),
+                "truncated": typed("boolean"),
+                "output_file": { "type": ["string", "null"] },
+                "calls": { "type": "array", "items": typed("object") },
+                "artifacts": { "type": "array", "items": typed("object") },
+                "limits": typed("object"),
+            },
+            "required": ["execution_id", "success"],
+        }),
+        Profile::Code | Profile::Direct => json!({
+            "type": "object",
+            "properties": { "success": typed("boolean"), "result": {}, "stdout": typed("string"), "error": typed("string") },
+        }),
+    };
+    Definition { name: "execute_code", description: EXECUTE_CODE, input, output: Some(output), effect: Effect::Anything }
+}
+
+fn all(profile: Profile) -> Vec<Definition> {
+    let mut all = vec![execute_code(profile)];
+    all.extend(finding());
+    all.extend(servers());
+    all.extend(files());
+    all.push(Definition {
+        name: "execute_bash",
+        description: "Run a bash command in the sandbox, in /workspace. `tool SERVER TOOL --argument value` calls a tool.",
+        input: object(
+            &json!({ "command": typed("string"), "timeout": { "type": "number", "default": 30 } }),
+            &["command"],
+        ),
+        output: Some(object(
+            &json!({ "exit_code": typed("integer"), "stdout": typed("string"), "stderr": typed("string") }),
+            &["exit_code", "stdout", "stderr"],
+        )),
+        effect: Effect::Anything,
+    });
+    all.push(reads("get_version", "The version of Coracle.", &json!({}), &[]));
+    all.push(reads("get_execution_stats", "The workspace, the tools, the capabilities and the limits.", &json!({}), &[]));
+    all
+}
+
+fn reads(name: &'static str, description: &'static str, properties: &Value, required: &[&str]) -> Definition {
+    Definition { name, description, input: object(properties, required), output: None, effect: Effect::Reads }
+}
+
+fn finding() -> [Definition; 4] {
+    let levels = ["name", "summary", "full", "python", "typescript"];
+    [
+        reads(
+            "search_tools",
+            "Find tools that code can call, by words; an empty query lists all.",
+            &json!({
+                "query": typed("string"),
+                "category": { "type": "string", "description": "only this server" },
+                "detail_level": { "enum": levels, "default": "summary" },
+                "limit": { "type": "integer", "default": 10 },
+            }),
+            &["query"],
+        ),
+        reads(
+            "get_tool_definition",
+            "Signature and documentation of one tool, by `server.tool`.",
+            &json!({
+                "tool_name": typed("string"),
+                "category": typed("string"),
+                "detail_level": { "enum": &levels[2..], "default": "python" },
+            }),
+            &["tool_name"],
+        ),
+        reads("list_tool_categories", "The categories of tools, and how many tools each has.", &json!({}), &[]),
+        reads(
+            "list_available_tools",
+            "Every tool by its name, with one line each.",
+            &json!({ "category": typed("string") }),
+            &[],
+        ),
+    ]
+}
+
+fn servers() -> [Definition; 2] {
+    [
+        reads("list_servers", "The servers whose tools can be called, and how they are doing.", &json!({}), &[]),
+        reads(
+            "get_server_tools",
+            "The tools of one server.",
+            &json!({ "server_name": typed("string"), "detail_level": { "type": "string", "default": "summary" } }),
+            &["server_name"],
+        ),
+    ]
+}
+
+fn files() -> [Definition; 3] {
+    [
+        reads(
+            "read_file",
+            "Read a text file as the sandbox sees it; relative paths are below /workspace.",
+            &json!({
+                "file_path": typed("string"),
+                "offset": { "type": "integer", "default": 0, "description": "lines to skip" },
+                "line_count": { "type": ["integer", "null"], "default": null },
+            }),
+            &["file_path"],
+        ),
+        Definition {
+            name: "write_file",
+            description: "Write a text file in /workspace, with the folders that it needs; replaces what was there.",
+            input: object(
+                &json!({ "file_path": typed("string"), "content": typed("string") }),
+                &["file_path", "content"],
+            ),
+            output: None,
+            effect: Effect::Writes,
+        },
+        reads(
+            "read_docstring",
+            "The docstring of a function or class in a Python file.",
+            &json!({ "file_path": typed("string"), "function_name": typed("string") }),
+            &["file_path", "function_name"],
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{chosen, names};
+    use crate::mcp::count_tokens;
+    use crate::profile::Profile;
+
+    fn tokens(profile: Profile) -> usize {
+        let tools: Vec<_> = chosen(profile, None).unwrap().iter().map(super::Definition::tool).collect();
+        count_tokens(&serde_json::to_string(&tools).unwrap())
+    }
+
+    #[test]
+    fn the_three_tools_cost_at_most_500_tokens() {
+        let tokens = tokens(Profile::Code);
+        println!("profile code: {tokens} tokens, profile full: {} tokens", self::tokens(Profile::Full));
+        assert!((200..=500).contains(&tokens), "{tokens}");
+    }
+
+    #[test]
+    fn exactly_the_wanted_tools_are_there() {
+        let wanted = ["read_file".to_owned(), "execute_code".to_owned()];
+        let chosen_names = |profile| -> Vec<&str> {
+            chosen(profile, Some(&wanted)).unwrap().iter().map(|tool| tool.name).collect()
+        };
+        assert_eq!(chosen_names(Profile::Code), ["execute_code", "read_file"]);
+        assert_eq!(chosen_names(Profile::Full), ["execute_code", "read_file"]);
+        let wrong = ["execute_code".to_owned(), "exec".to_owned()];
+        assert_eq!(chosen(Profile::Code, Some(&wrong)).unwrap_err(), ["exec"]);
+    }
+
+    #[test]
+    fn every_profile_has_what_it_promises() {
+        let names_of = |profile| -> Vec<&str> { chosen(profile, None).unwrap().iter().map(|tool| tool.name).collect() };
+        assert_eq!(names_of(Profile::Code), ["execute_code", "search_tools", "get_tool_definition"]);
+        assert!(names_of(Profile::Direct).is_empty());
+        assert_eq!(names_of(Profile::Full), names());
+        assert_eq!(names().len(), 13);
+    }
+}

@@ -1,0 +1,192 @@
+//! What there is to pass on, and whose it is.
+
+use super::super::definitions;
+use crate::face::Face;
+use coracle_types::ServerName;
+use coracle_upstream::UpstreamError;
+use futures::future::join_all;
+use rmcp::ErrorData;
+use rmcp::model::{ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, Tool};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// Something with a name, as clients see it.
+pub(super) struct Named {
+    /// What clients call it.
+    pub(super) name: String,
+    pub(super) server: ServerName,
+    /// What its server calls it.
+    pub(super) wire: String,
+    definition: Value,
+}
+
+/// Names stay as they are, unless two servers use the same one: then the server goes before it.
+fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
+    let all: Vec<(ServerName, String, Value)> = of_servers
+        .into_iter()
+        .flat_map(|(server, items)| {
+            items.into_iter().filter_map(move |item| {
+                let name = item.get("name")?.as_str()?.to_owned();
+                Some((server.clone(), name, item))
+            })
+        })
+        .collect();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for (_, name, _) in &all {
+        *counts.entry(name.clone()).or_default() += 1;
+    }
+    let mut taken = HashSet::new();
+    all.into_iter()
+        .filter_map(|(server, wire, mut definition)| {
+            let name = match counts.get(&wire) {
+                Some(1) => wire.clone(),
+                _ => format!("{server}_{wire}"),
+            };
+            // A server that calls something by another's name and prefix hides nothing: the first one stays.
+            if !taken.insert(name.clone()) {
+                tracing::warn!(%server, name, "two servers offer this name: the later one is left out");
+                return None;
+            }
+            definition["name"] = Value::from(name.as_str());
+            Some(Named { name, server, wire, definition })
+        })
+        .collect()
+}
+
+impl Face {
+    /// Asks all servers at once; those that fail are left out and logged.
+    async fn of_all<T, F>(&self, what: &str, ask: impl Fn(ServerName) -> F) -> Vec<(ServerName, T)>
+    where
+        F: Future<Output = Result<T, UpstreamError>>,
+    {
+        let asked = self.servers().into_iter().map(|server| {
+            let asked = ask(server.clone());
+            async move { (server, asked.await) }
+        });
+        let mut answered = Vec::new();
+        for (server, answer) in join_all(asked).await {
+            match answer {
+                Ok(answer) => answered.push((server, answer)),
+                Err(error) => tracing::warn!(%server, %error, "its {what} are not passed on"),
+            }
+        }
+        answered
+    }
+
+    pub(super) async fn named_tools(&self) -> Vec<Named> {
+        let Some(toolbox) = self.toolbox() else { return Vec::new() };
+        let user = self.user();
+        let lists = self
+            .of_all("tools", |server| {
+                let user = &user;
+                async move { toolbox.refresh(user, &server).await.map(|list| list.definitions().collect()) }
+            })
+            .await;
+        let wanted = self.options.tools.as_deref();
+        let is_wanted = |tool: &Named| wanted.is_none_or(|wanted| wanted.contains(&tool.name));
+        named(lists).into_iter().filter(is_wanted).collect()
+    }
+
+    pub(super) async fn named_prompts(&self) -> Vec<Named> {
+        let Ok(upstream) = self.upstream() else { return Vec::new() };
+        let user = self.user();
+        let ask = |server: ServerName| {
+            let user = &user;
+            async move { upstream.prompts(user, &server).await }
+        };
+        named(self.of_all("prompts", ask).await)
+    }
+
+    pub(crate) async fn passed_on_tools(&self) -> Vec<Tool> {
+        let own: Vec<&str> = definitions::names();
+        let shown = self.tools();
+        let tools = self.named_tools().await;
+        let others = tools.into_iter().filter(|tool| !(own.contains(&tool.name.as_str()) && shown.contains(&tool.name.as_str())));
+        others.filter_map(|tool| understood(tool.definition, &tool.server)).collect()
+    }
+
+    pub(crate) async fn passed_on_prompts(&self) -> Result<ListPromptsResult, ErrorData> {
+        let prompts = self.named_prompts().await;
+        let prompts = prompts.into_iter().filter_map(|prompt| understood(prompt.definition, &prompt.server));
+        Ok(ListPromptsResult::with_all_items(prompts.collect()))
+    }
+
+    pub(crate) async fn passed_on_resources(&self) -> Result<ListResourcesResult, ErrorData> {
+        let (upstream, user) = (self.upstream()?, self.user());
+        let ask = |server: ServerName| {
+            let user = &user;
+            async move { upstream.resources(user, &server).await }
+        };
+        let resources = flat(self.of_all("resources", ask).await);
+        Ok(ListResourcesResult::with_all_items(resources))
+    }
+
+    pub(crate) async fn passed_on_templates(&self) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let (upstream, user) = (self.upstream()?, self.user());
+        let ask = |server: ServerName| {
+            let user = &user;
+            async move { upstream.resource_templates(user, &server).await }
+        };
+        let templates = flat(self.of_all("templates of resources", ask).await);
+        Ok(ListResourceTemplatesResult::with_all_items(templates))
+    }
+
+    /// Servers that may have this resource: whoever lists it, else all that have resources.
+    pub(super) async fn holders(&self, uri: &str) -> Vec<ServerName> {
+        let Ok(upstream) = self.upstream() else { return Vec::new() };
+        let user = self.user();
+        let offering = self
+            .of_all("resources", |server| {
+                let user = &user;
+                async move { upstream.info(user, &server).await }
+            })
+            .await;
+        let offering: Vec<ServerName> =
+            offering.into_iter().filter(|(_, info)| info.offers.resources).map(|(server, _)| server).collect();
+        if offering.len() < 2 {
+            return offering;
+        }
+        let mut listing = Vec::new();
+        for server in &offering {
+            let lists = upstream.resources(&user, server).await.unwrap_or_default();
+            if lists.iter().any(|resource| resource.get("uri").and_then(Value::as_str) == Some(uri)) {
+                listing.push(server.clone());
+            }
+        }
+        if listing.is_empty() { offering } else { listing }
+    }
+}
+
+fn flat<T: DeserializeOwned>(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<T> {
+    let items = of_servers.into_iter().flat_map(|(server, items)| items.into_iter().map(move |item| (server.clone(), item)));
+    items.filter_map(|(server, item)| understood(item, &server)).collect()
+}
+
+fn understood<T: DeserializeOwned>(item: Value, server: &ServerName) -> Option<T> {
+    serde_json::from_value(item)
+        .inspect_err(|error| tracing::warn!(%server, %error, "something that it offers is malformed and is left out"))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+    use coracle_types::ServerName;
+    use serde_json::json;
+
+    #[test]
+    fn names_stay_unless_two_servers_share_them() {
+        let server = |name: &str| ServerName::new(name).unwrap();
+        let tool = |name: &str| json!({ "name": name, "x": 1 });
+        let all = named(vec![
+            (server("a"), vec![tool("read"), tool("only_a"), json!({ "nameless": 1 })]),
+            (server("b"), vec![tool("read"), tool("a_read")]),
+        ]);
+        let names: Vec<(&str, &str, &str)> =
+            all.iter().map(|tool| (tool.name.as_str(), tool.server.as_str(), tool.wire.as_str())).collect();
+        // The tool of b that is called like the prefixed one of a does not take its place.
+        assert_eq!(names, [("a_read", "a", "read"), ("only_a", "a", "only_a"), ("b_read", "b", "read")]);
+        assert_eq!(all[0].definition, json!({ "name": "a_read", "x": 1 }));
+    }
+}

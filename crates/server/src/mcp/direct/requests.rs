@@ -1,0 +1,273 @@
+//! Calls, reads and the like, passed on to the server whose they are.
+
+use super::super::outward::{Outward, Way, capabilities};
+use super::super::progress::Progress;
+use super::super::run::{Answer, Call, Run};
+use super::super::{refusal, unknown_tool};
+use super::{failed, read};
+use crate::face::Face;
+use coracle_engine::DirectCall;
+use coracle_types::ServerName;
+use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, InputRequiredResult, InputResponses, LoggingMessageNotificationParam,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, Reference,
+};
+use rmcp::service::{Peer, RequestContext, RoleServer};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Reports of a server that wait to be passed on; more are left out.
+const QUEUE: usize = 256;
+
+impl Face {
+    /// A tool of a server.
+    pub(crate) async fn pass_on(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer {
+        let call = Call::of(&request);
+        if let Some(resumed) = self.parked.resume(&request, &call) {
+            return resumed?.follow(self, &call, &context).await;
+        }
+        let tools = self.named_tools().await;
+        let Some(tool) = tools.into_iter().find(|tool| tool.name == request.name) else {
+            return Err(unknown_tool(&request.name));
+        };
+        let way = self.way(&tool.server, &context).await;
+        let resume = resume(request.request_state, request.input_responses);
+        let arguments = request.arguments.unwrap_or_default();
+        let token = context.meta.get_progress_token();
+        let (peer, meta, asks) = (context.peer.clone(), meta(&context), capabilities(&context));
+        let run = Run::start(&context, Progress::none(), |cancel, outward| {
+            let face = self.clone();
+            async move {
+                let (upward, mut reports) = Reports::new();
+                let call = DirectCall {
+                    user: face.user(),
+                    session: None,
+                    server: tool.server.clone(),
+                    tool: tool.wire,
+                    arguments,
+                    approver: Arc::clone(&outward) as _,
+                    context: upward.context(cancel, way, outward, asks, meta, resume),
+                };
+                let under_way = face.metrics.begin();
+                let answer = reports.beside(&peer, token, face.engine.call_tool(call)).await;
+                drop(under_way);
+                face.metrics.passed_on(tool.server.as_str(), answer.is_ok());
+                match answer {
+                    Ok(value) if is_input_required(&value) => {
+                        read::<InputRequiredResult>(value, &tool.server).map(Into::into)
+                    }
+                    Ok(value) => read::<CallToolResult>(value, &tool.server).map(Into::into),
+                    Err(error) => Ok(refusal(format!("{} ({})", error.message, error.code)).into()),
+                }
+            }
+        });
+        run.follow(self, &call, &context).await
+    }
+
+    pub(crate) async fn pass_on_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompts = self.named_prompts().await;
+        let Some(prompt) = prompts.into_iter().find(|prompt| prompt.name == request.name) else {
+            let name: String = request.name.chars().take(100).collect();
+            return Err(ErrorData::invalid_params(format!("there is no prompt {name:?}"), None));
+        };
+        let passed = plain(&context, resume(request.request_state, request.input_responses));
+        let arguments = request.arguments.unwrap_or_default();
+        let answer = self.upstream()?.get_prompt(&self.user(), &prompt.server, &prompt.wire, arguments, passed).await;
+        let value = answer.map_err(|error| failed(&error))?;
+        if is_input_required(&value) {
+            return read::<InputRequiredResult>(value, &prompt.server).map(Into::into);
+        }
+        read::<GetPromptResult>(value, &prompt.server).map(Into::into)
+    }
+
+    pub(crate) async fn pass_on_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let mut last = None;
+        for server in self.holders(&request.uri).await {
+            let resume = resume(request.request_state.clone(), request.input_responses.clone());
+            let passed = plain(&context, resume);
+            match self.upstream()?.read_resource(&self.user(), &server, &request.uri, passed).await {
+                Ok(value) if is_input_required(&value) => {
+                    return read::<InputRequiredResult>(value, &server).map(Into::into);
+                }
+                Ok(value) => return read::<ReadResourceResult>(value, &server).map(Into::into),
+                Err(error) => last = Some(failed(&error)),
+            }
+        }
+        let uri: String = request.uri.chars().take(300).collect();
+        Err(last.unwrap_or_else(|| ErrorData::resource_not_found(format!("there is no resource {uri}"), None)))
+    }
+
+    pub(crate) async fn pass_on_completion(
+        &self,
+        mut request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let servers = match &mut request.r#ref {
+            Reference::Prompt(prompt) => {
+                let prompts = self.named_prompts().await;
+                let Some(found) = prompts.into_iter().find(|named| named.name == prompt.name) else {
+                    return Err(ErrorData::invalid_params("there is no such prompt", None));
+                };
+                prompt.name = found.wire;
+                vec![found.server]
+            }
+            Reference::Resource(resource) => {
+                let uri = resource.uri.clone();
+                self.holders(&uri).await
+            }
+            _ => Vec::new(),
+        };
+        request.meta = None;
+        let Ok(Value::Object(params)) = serde_json::to_value(&request) else {
+            return Err(ErrorData::invalid_params("the request is malformed", None));
+        };
+        let mut last = None;
+        for server in servers {
+            let passed = plain(&context, None);
+            match self.upstream()?.complete(&self.user(), &server, params.clone(), passed).await {
+                Ok(value) => return read(value, &server),
+                Err(error) => last = Some(failed(&error)),
+            }
+        }
+        Err(last.unwrap_or_else(|| ErrorData::invalid_params("there is nothing to complete", None)))
+    }
+
+    /// How what the server asks meanwhile gets to the client: where both know questions as answers, as it is.
+    async fn way(&self, server: &ServerName, context: &RequestContext<RoleServer>) -> Passing {
+        if Way::of(context) == Way::Request {
+            return Passing::Translated;
+        }
+        let Ok(upstream) = self.upstream() else { return Passing::Translated };
+        let info = upstream.info(&self.user(), server).await;
+        let is_stateless = info.is_ok_and(|info| info.protocol.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        if is_stateless { Passing::AsItIs } else { Passing::Translated }
+    }
+}
+
+/// Of a request during which nobody is asked anything but by its answer.
+fn plain(context: &RequestContext<RoleServer>, resume: Option<Resume>) -> CallContext {
+    CallContext {
+        cancel: context.ct.child_token(),
+        capabilities: capabilities(context),
+        meta: meta(context),
+        resume,
+        ..CallContext::default()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Passing {
+    AsItIs,
+    Translated,
+}
+
+/// What a server tells during a call.
+struct Reports {
+    progress: mpsc::Receiver<Reported>,
+    log: mpsc::Receiver<Value>,
+}
+
+struct Upward {
+    progress: mpsc::Sender<Reported>,
+    log: mpsc::Sender<Value>,
+}
+
+impl Upward {
+    fn context(
+        self,
+        cancel: CancellationToken,
+        passing: Passing,
+        outward: Arc<Outward>,
+        capabilities: Map<String, Value>,
+        meta: Map<String, Value>,
+        resume: Option<Resume>,
+    ) -> CallContext {
+        let reverse = (passing == Passing::Translated).then_some(outward as Arc<dyn Reverse>);
+        let (progress, log) = (Some(self.progress), Some(self.log));
+        CallContext { cancel, progress, log, reverse, capabilities, meta, resume, ..CallContext::default() }
+    }
+}
+
+impl Reports {
+    fn new() -> (Upward, Self) {
+        let ((progress, heard), (log, logged)) = (mpsc::channel(QUEUE), mpsc::channel(QUEUE));
+        (Upward { progress, log }, Self { progress: heard, log: logged })
+    }
+
+    /// Passes on what the server tells until the call has ended, and what it had told before that.
+    async fn beside<T>(
+        &mut self,
+        peer: &Peer<RoleServer>,
+        token: Option<ProgressToken>,
+        call: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(call);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(report) = self.progress.recv() => tell_progress(peer, token.as_ref(), report).await,
+                Some(message) = self.log.recv() => tell_log(peer, message).await,
+                answer = &mut call => break answer,
+            }
+        };
+        while let Ok(report) = self.progress.try_recv() {
+            tell_progress(peer, token.as_ref(), report).await;
+        }
+        while let Ok(message) = self.log.try_recv() {
+            tell_log(peer, message).await;
+        }
+        answer
+    }
+}
+
+async fn tell_progress(peer: &Peer<RoleServer>, token: Option<&ProgressToken>, report: Reported) {
+    let Some(token) = token else { return };
+    let mut param = ProgressNotificationParam::new(token.clone(), report.progress);
+    (param.total, param.message) = (report.total, report.message);
+    if let Err(error) = peer.notify_progress(param).await {
+        tracing::debug!(%error, "progress is not passed on");
+    }
+}
+
+async fn tell_log(peer: &Peer<RoleServer>, message: Value) {
+    let Ok(message) = serde_json::from_value::<LoggingMessageNotificationParam>(message) else { return };
+    if let Err(error) = peer.notify_logging_message(message).await {
+        tracing::debug!(%error, "a log message is not passed on");
+    }
+}
+
+fn is_input_required(value: &Value) -> bool {
+    value.get("resultType").and_then(Value::as_str) == Some("input_required")
+}
+
+fn resume(state: Option<String>, responses: Option<InputResponses>) -> Option<Resume> {
+    if state.is_none() && responses.is_none() {
+        return None;
+    }
+    Some(Resume { responses: responses.unwrap_or_default().into_iter().collect(), state })
+}
+
+/// What the client says beside its request. What belongs to its connection with us is left out below.
+fn meta(context: &RequestContext<RoleServer>) -> Map<String, Value> {
+    match serde_json::to_value(&context.meta) {
+        Ok(Value::Object(mut meta)) => {
+            meta.remove("progressToken");
+            meta
+        }
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,199 @@
+//! Follows one call of a client to its end: progress, questions, cancellation, a client that is gone.
+
+use super::outward::{self, Asked, Outward, Way};
+use super::progress::Progress;
+use crate::face::Face;
+use crate::http::Gone;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use rmcp::ErrorData;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// A client that was asked something and does not come back for so long has given up.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// What our own states begin with: those of servers behind us are passed on.
+const OURS: &str = "coracle-";
+
+/// So many calls may wait for their clients to come back.
+const MAX_PARKED: usize = 256;
+
+/// What a call comes to.
+pub(crate) type Answer = Result<CallToolResponse, ErrorData>;
+
+/// Something that a client has called and that goes on by itself.
+pub(crate) struct Run {
+    task: JoinHandle<Answer>,
+    asked: mpsc::Receiver<Asked>,
+    /// Put and not answered, by key.
+    open: BTreeMap<String, Asked>,
+    progress: Progress,
+    cancel: CancellationToken,
+    /// A run that nobody follows any more ends.
+    _ends: DropGuard,
+}
+
+impl Run {
+    /// Starts something. It gets the token that ends it, and the way to ask the client.
+    pub(crate) fn start<F>(
+        context: &RequestContext<RoleServer>,
+        progress: Progress,
+        start: impl FnOnce(CancellationToken, Arc<Outward>) -> F,
+    ) -> Self
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        let (outward, asked) = Outward::new(context);
+        let cancel = CancellationToken::new();
+        let task = tokio::spawn(start(cancel.clone(), Arc::new(outward)));
+        Self { task, asked, open: BTreeMap::new(), progress, _ends: cancel.clone().drop_guard(), cancel }
+    }
+
+    /// Until it has ended, or the client has to answer something first.
+    pub(crate) async fn follow(
+        mut self,
+        face: &Face,
+        call: &Call,
+        context: &RequestContext<RoleServer>,
+    ) -> Answer {
+        let way = Way::of(context);
+        let mut put = FuturesUnordered::new();
+        let gone = gone(context);
+        tokio::pin!(gone);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut gone => {
+                    self.cancel.cancel();
+                    // Not before the sandbox is free again.
+                    let _ended = (&mut self.task).await;
+                    return Err(ErrorData::internal_error("cancelled", None));
+                }
+                ended = &mut self.task => return match ended {
+                    Ok(answer) => answer,
+                    Err(error) => Err(ErrorData::internal_error(format!("the call has failed: {error}"), None)),
+                },
+                Some(asked) = self.asked.recv() => match way {
+                    Way::Request => put.push(outward::put(context.peer.clone(), asked)),
+                    Way::InputRequired => {
+                        self.open.insert(asked.key.clone(), asked);
+                        while let Ok(asked) = self.asked.try_recv() {
+                            self.open.insert(asked.key.clone(), asked);
+                        }
+                        return face.parked.park(self, call);
+                    }
+                },
+                Some(()) = put.next() => {}
+                () = self.progress.report(&context.peer) => {}
+            }
+        }
+    }
+
+    /// From now on it is followed for this request of the client.
+    pub(crate) fn of(mut self, context: &RequestContext<RoleServer>) -> Self {
+        self.progress.follow(context);
+        self
+    }
+
+    /// What the client says to what it was asked.
+    fn answered(&mut self, mut answers: BTreeMap<String, Value>) {
+        for (key, asked) in std::mem::take(&mut self.open) {
+            match answers.remove(&key) {
+                // Whoever asked may have stopped waiting.
+                Some(answer) => drop(asked.reply.send(Ok(answer))),
+                None => drop(asked.reply.send(Err("the client gave no answer".to_owned()))),
+            }
+        }
+    }
+}
+
+/// Which call it is: an answer goes to the call that asked, and to no other.
+pub(crate) struct Call {
+    digest: String,
+}
+
+impl Call {
+    pub(crate) fn of(request: &CallToolRequestParams) -> Self {
+        let text = serde_json::to_vec(&(&request.name, &request.arguments)).unwrap_or_default();
+        Self { digest: hex::encode(Sha256::digest(&text)) }
+    }
+}
+
+/// Runs whose clients have something to answer first.
+#[derive(Clone, Default)]
+pub(crate) struct Parked(Arc<Mutex<HashMap<String, Waiting>>>);
+
+struct Waiting {
+    run: Run,
+    digest: String,
+}
+
+impl Parked {
+    fn park(&self, run: Run, call: &Call) -> Answer {
+        let mut bytes = [0; 24];
+        if getrandom::fill(&mut bytes).is_err() {
+            return Err(ErrorData::internal_error("the system gives no random numbers", None));
+        }
+        let state = format!("{OURS}{}", hex::encode(bytes));
+        let requests: InputRequests =
+            run.open.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
+        let mut parked = self.lock();
+        if parked.len() >= MAX_PARKED {
+            return Err(ErrorData::internal_error("too many calls wait for their clients: try again later", None));
+        }
+        parked.insert(state.clone(), Waiting { run, digest: call.digest.clone() });
+        let (all, key) = (self.clone(), state.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(PATIENCE).await;
+            // Dropped, it ends.
+            let given_up = all.lock().remove(&key);
+            drop(given_up);
+        });
+        Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
+    }
+
+    /// The run that a client has come back for, with its answers.
+    pub(crate) fn resume(&self, request: &CallToolRequestParams, call: &Call) -> Option<Result<Run, ErrorData>> {
+        let state = request.request_state.as_ref().filter(|state| state.starts_with(OURS))?;
+        let gone = || {
+            ErrorData::invalid_params(
+                "nothing waits under this requestState: it was answered already, ended, or belongs to another call",
+                None,
+            )
+        };
+        let mut parked = self.lock();
+        if parked.get(state).is_none_or(|waiting| waiting.digest != call.digest) {
+            return Some(Err(gone()));
+        }
+        let mut run = parked.remove(state)?.run;
+        run.answered(request.input_responses.clone().unwrap_or_default());
+        Some(Ok(run))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns when the client has cancelled the call, or its connection is gone.
+async fn gone(context: &RequestContext<RoleServer>) {
+    let connection = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
+    match connection {
+        None => context.ct.cancelled().await,
+        Some(connection) => {
+            tokio::select! {
+                () = context.ct.cancelled() => {}
+                () = connection.0.cancelled() => {}
+            }
+        }
+    }
+}
