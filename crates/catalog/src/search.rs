@@ -186,7 +186,10 @@ mod tests {
         };
         Catalog::new(vec![
             server("git", &[("git_status", "Shows the working tree status"), ("git_log", "Shows the commit logs")]),
-            server("files", &[("readFile", "Reads a file"), ("write_file", "Writes text"), ("搜索文件", "在文件夹中搜索")]),
+            server(
+                "files",
+                &[("readFile", "Reads a file"), ("write_file", "Writes text"), ("搜索文件", "在文件夹中搜索")],
+            ),
         ])
     }
 

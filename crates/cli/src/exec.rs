@@ -11,6 +11,7 @@ use coracle_config::Loaded;
 use coracle_engine::Request;
 use coracle_sandbox::ForkedLauncher;
 use coracle_types::{Event, Execution, Language, OutputStream, SessionId, UserId};
+use serde_json::Map;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -129,7 +130,7 @@ async fn execute(
     let cancel = CancellationToken::new();
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
-    let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded).await?) };
+    let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded, Map::new()).await?) };
     let engine = engine(native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;

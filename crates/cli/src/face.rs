@@ -3,11 +3,12 @@
 use crate::settings::flag;
 use crate::status::Mistake;
 use crate::wiring::{Sandboxes, check, engine, native, toolbox};
-use anyhow::Context;
 use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
 use coracle_server::{Face, FaceOptions, Profile};
+use coracle_upstream::QuestionKind;
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -47,6 +48,12 @@ impl FaceArguments {
     }
 }
 
+/// What servers are told that they may ask during a call that is passed on. Whether a client answers is its own affair.
+fn clients_may_be_asked() -> Map<String, Value> {
+    let kinds = [QuestionKind::Elicitation, QuestionKind::Sampling, QuestionKind::Roots];
+    kinds.iter().map(|kind| (kind.capability().to_owned(), Value::Object(Map::new()))).collect()
+}
+
 /// Everything that serves.
 pub(crate) struct Serving {
     pub(crate) face: Face,
@@ -62,8 +69,11 @@ impl Serving {
         let workspace = match &arguments.workspace {
             None => None,
             Some(folder) => {
-                let folder = folder.canonicalize().with_context(|| format!("--workspace {}", folder.display()));
-                Some(folder.map_err(|error| Mistake::new(error, None))?)
+                let found = folder.canonicalize().map_err(|error| {
+                    let message = format!("--workspace {}: {error}", folder.display());
+                    Mistake::new(message, Some("give a folder that exists"))
+                })?;
+                Some(found)
             }
         };
         let sandboxes = Sandboxes {
@@ -73,10 +83,12 @@ impl Serving {
             limits: settings.limits(),
             python: settings.execution.python.clone(),
         };
-        let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(loaded).await?) };
+        let profile = settings.server.profile.parse().unwrap_or_default();
+        let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
+        let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(loaded, may_ask).await?) };
         let engine = engine(native(&sandboxes)?, toolbox.clone())?;
         let options = FaceOptions {
-            profile: settings.server.profile.parse().unwrap_or_default(),
+            profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),
             workspace,
             settings: settings.clone(),

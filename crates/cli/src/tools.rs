@@ -15,6 +15,7 @@ use coracle_config::Loaded;
 use coracle_engine::{Inventory, Listing};
 use coracle_types::UserId;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Map;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +95,7 @@ fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
 
 /// All tools of these servers; those that have never listed theirs are started.
 async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
-    let toolbox = toolbox(loaded).await?;
+    let toolbox = toolbox(loaded, Map::new()).await?;
     let user = UserId::local();
     let mut unknown = Vec::new();
     for spec in &loaded.servers {

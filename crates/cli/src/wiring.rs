@@ -10,6 +10,7 @@ use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig};
 use coracle_store::{Home, KeySource, SqliteStore, Store};
 use coracle_types::{Limits, ServerSpec};
 use coracle_upstream::{Options, Upstream};
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,13 +60,14 @@ pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
-/// The connections to these servers; starts none.
-pub(crate) fn upstream(servers: Vec<ServerSpec>, store: &Arc<dyn Store>) -> Upstream {
-    Upstream::new(servers, Options { tokens: Arc::new(StoredTokens(Arc::clone(store))), ..Options::default() })
+/// The connections to these servers, which may ask so much; starts none.
+pub(crate) fn upstream(servers: Vec<ServerSpec>, store: &Arc<dyn Store>, may_ask: Map<String, Value>) -> Upstream {
+    let tokens = Arc::new(StoredTokens(Arc::clone(store)));
+    Upstream::new(servers, Options { tokens, capabilities: may_ask, ..Options::default() })
 }
 
-/// The tools of all configured servers; starts none of them.
-pub(crate) async fn toolbox(loaded: &Loaded) -> anyhow::Result<Arc<Toolbox>> {
+/// The tools of all configured servers, which may ask so much (client capabilities of the protocol); starts none of them.
+pub(crate) async fn toolbox(loaded: &Loaded, may_ask: Map<String, Value>) -> anyhow::Result<Arc<Toolbox>> {
     let store = store().await?;
     let settings = &loaded.settings;
     let rules = settings.policy.tools.iter().map(|(pattern, decision)| {
@@ -83,7 +85,7 @@ pub(crate) async fn toolbox(loaded: &Loaded) -> anyhow::Result<Arc<Toolbox>> {
         answer_bytes: calls.max_result_bytes,
         at_once: usize::try_from(calls.concurrency).unwrap_or(usize::MAX),
     };
-    let upstream = upstream(loaded.servers.clone(), &store);
+    let upstream = upstream(loaded.servers.clone(), &store, may_ask);
     Ok(Toolbox::new(ToolboxConfig { cache, caps }, upstream, store, rules))
 }
 

@@ -110,7 +110,8 @@ pub fn install(target: Target, text: &str, entry: &Entry) -> Result<String, Inst
 
 fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, InstallError> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let root = CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| InstallError::Syntax(error.to_string()))?;
+    let root =
+        CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| InstallError::Syntax(error.to_string()))?;
     let Some(top) = root.object_value() else { return Err(InstallError::Syntax("it is no object".to_owned())) };
     let section = target.section();
     let servers = top.object_value_or_create(section).ok_or(InstallError::Shape(section))?;
@@ -122,7 +123,8 @@ fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, Instal
     fields.push(("command".to_owned(), CstInputValue::String(entry.command.clone())));
     fields.push(("args".to_owned(), texts(&entry.arguments)));
     if !entry.environment.is_empty() {
-        let variables = entry.environment.iter().map(|(name, value)| (name.clone(), CstInputValue::String(value.clone())));
+        let variables =
+            entry.environment.iter().map(|(name, value)| (name.clone(), CstInputValue::String(value.clone())));
         fields.push(("env".to_owned(), CstInputValue::Object(variables.collect())));
     }
     let fresh = CstInputValue::Object(fields);
@@ -135,9 +137,8 @@ fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, Instal
 
 fn into_toml(text: &str, entry: &Entry) -> Result<String, InstallError> {
     let section = Target::Codex.section();
-    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        InstallError::Syntax(error.message().to_owned())
-    })?;
+    let mut document: DocumentMut =
+        text.parse().map_err(|error: toml_edit::TomlError| InstallError::Syntax(error.message().to_owned()))?;
     let servers = document.entry(section).or_insert_with(|| {
         let mut servers = Table::new();
         servers.set_implicit(true);
@@ -148,8 +149,11 @@ fn into_toml(text: &str, entry: &Entry) -> Result<String, InstallError> {
     fields.insert("command", value(entry.command.as_str()));
     fields.insert("args", value(entry.arguments.iter().collect::<toml_edit::Array>()));
     if !entry.environment.is_empty() {
-        let variables: toml_edit::InlineTable =
-            entry.environment.iter().map(|(name, text)| (name.as_str(), toml_edit::Value::from(text.as_str()))).collect();
+        let variables: toml_edit::InlineTable = entry
+            .environment
+            .iter()
+            .map(|(name, text)| (name.as_str(), toml_edit::Value::from(text.as_str())))
+            .collect();
         fields.insert("env", value(variables));
     }
     servers.insert(NAME, Item::Table(fields));

@@ -74,7 +74,10 @@ pub async fn serve_http(
         .route("/metrics", get(metrics))
         .layer(middleware::from_fn_with_state(guard, guard::check));
     // Probes come from machines that know this one by its address only, and learn nothing.
-    let open = Router::new().route("/health", get(health)).route("/livez", get(|| async { "ok" })).route("/readyz", get(ready));
+    let open = Router::new()
+        .route("/health", get(health))
+        .route("/livez", get(|| async { "ok" }))
+        .route("/readyz", get(ready));
     let router = guarded.merge(open).with_state(app);
     let served = connections::serve(listener, router, stop.clone(), end.clone());
     let drained = async {
@@ -104,7 +107,9 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
         Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n").into_response(),
     };
     // Clients of the plainest kind say nothing, and take what comes.
-    if !parts.headers.contains_key(header::ACCEPT) || parts.headers.get(header::ACCEPT).is_some_and(|value| value == "*/*") {
+    if !parts.headers.contains_key(header::ACCEPT)
+        || parts.headers.get(header::ACCEPT).is_some_and(|value| value == "*/*")
+    {
         let both = axum::http::HeaderValue::from_static("application/json, text/event-stream");
         parts.headers.insert(header::ACCEPT, both);
     }

@@ -47,9 +47,10 @@ pub(super) fn run(
     without_asking: bool,
     config: Option<&Path>,
 ) -> anyhow::Result<Status> {
-    let file = client.0.file(&crate::settings::variables()).ok_or_else(|| {
-        Mistake::new("it is not known where your settings are", Some("set HOME to your home folder"))
-    })?;
+    let file = client
+        .0
+        .file(&crate::settings::variables())
+        .ok_or_else(|| Mistake::new("it is not known where your settings are", Some("set HOME to your home folder")))?;
     let old = match std::fs::read_to_string(&file) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -78,9 +79,9 @@ pub(super) fn run(
 fn entry(face: &FaceArguments, config: Option<&Path>) -> anyhow::Result<Entry> {
     let program = std::env::current_exe().context("find this program")?;
     let text = |path: &Path| {
-        path.to_str().map(str::to_owned).ok_or_else(|| {
-            Mistake::new(format!("{} is no text", path.display()), Some("move it to a path that is"))
-        })
+        path.to_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Mistake::new(format!("{} is no text", path.display()), Some("move it to a path that is")))
     };
     let mut arguments = vec!["mcp".to_owned()];
     if let Some(config) = config {
@@ -150,7 +151,8 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().context("the file has no folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    let mut fresh = tempfile::NamedTempFile::new_in(folder).with_context(|| format!("write to {}", folder.display()))?;
+    let mut fresh =
+        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("write to {}", folder.display()))?;
     fresh.write_all(text.as_bytes())?;
     if let Ok(metadata) = std::fs::metadata(&file) {
         fresh.as_file().set_permissions(metadata.permissions())?;

@@ -7,7 +7,7 @@ use clap::Args;
 use coracle_config::{Loaded, McpServer};
 use coracle_types::{Scope, ServerName, UserId};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -77,7 +77,7 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
 
 /// How many tools each server has last listed, and when.
 async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, SystemTime)>> {
-    let toolbox = toolbox(loaded).await?;
+    let toolbox = toolbox(loaded, Map::new()).await?;
     let mut listed = BTreeMap::new();
     for spec in &loaded.servers {
         let last = toolbox.last_listed(&UserId::local(), &spec.name).await.context("read what is known of servers")?;

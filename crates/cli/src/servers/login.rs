@@ -6,6 +6,7 @@ use crate::wiring::{runtime, store, upstream};
 use anyhow::Context;
 use clap::Args;
 use coracle_types::UserId;
+use serde_json::Map;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -33,7 +34,7 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
     announce(&loaded);
     let user = UserId::local();
     runtime()?.block_on(async {
-        let upstream = upstream(loaded.servers.clone(), &store().await?);
+        let upstream = upstream(loaded.servers.clone(), &store().await?, Map::new());
         let signed_in = tokio::select! {
             signed_in = upstream.login(&user, &name, show_address) => signed_in,
             signal = tokio::signal::ctrl_c() => {
@@ -59,7 +60,7 @@ pub(super) fn logout(arguments: &LogoutArguments, config: Option<&Path>) -> anyh
     let loaded = load_for_servers(config, Vec::new())?;
     let name = configured(&loaded, &arguments.name)?;
     runtime()?.block_on(async {
-        let upstream = upstream(loaded.servers.clone(), &store().await?);
+        let upstream = upstream(loaded.servers.clone(), &store().await?, Map::new());
         upstream.logout(&UserId::local(), &name).await?;
         eprintln!("no sign-in to {name} is kept any more");
         Ok(Status::Success)

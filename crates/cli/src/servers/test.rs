@@ -11,6 +11,7 @@ use coracle_types::{ServerName, UserId};
 use coracle_upstream::{ServerInfo, ServerState, UpstreamError};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use serde_json::Map;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -93,7 +94,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
 
 /// All at once.
 async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
-    let toolbox = toolbox(loaded).await?;
+    let toolbox = toolbox(loaded, Map::new()).await?;
     let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
     let mut tests = JoinSet::new();
     for name in waiting.clone() {

@@ -132,7 +132,13 @@ fn execute_code(profile: Profile) -> Definition {
             "properties": { "success": typed("boolean"), "result": {}, "stdout": typed("string"), "error": typed("string") },
         }),
     };
-    Definition { name: "execute_code", description: EXECUTE_CODE, input, output: Some(output), effect: Effect::Anything }
+    Definition {
+        name: "execute_code",
+        description: EXECUTE_CODE,
+        input,
+        output: Some(output),
+        effect: Effect::Anything,
+    }
 }
 
 fn all(profile: Profile) -> Vec<Definition> {
@@ -154,7 +160,12 @@ fn all(profile: Profile) -> Vec<Definition> {
         effect: Effect::Anything,
     });
     all.push(reads("get_version", "The version of Coracle.", &json!({}), &[]));
-    all.push(reads("get_execution_stats", "The workspace, the tools, the capabilities and the limits.", &json!({}), &[]));
+    all.push(reads(
+        "get_execution_stats",
+        "The workspace, the tools, the capabilities and the limits.",
+        &json!({}),
+        &[],
+    ));
     all
 }
 
@@ -260,9 +271,8 @@ mod tests {
     #[test]
     fn exactly_the_wanted_tools_are_there() {
         let wanted = ["read_file".to_owned(), "execute_code".to_owned()];
-        let chosen_names = |profile| -> Vec<&str> {
-            chosen(profile, Some(&wanted)).unwrap().iter().map(|tool| tool.name).collect()
-        };
+        let chosen_names =
+            |profile| -> Vec<&str> { chosen(profile, Some(&wanted)).unwrap().iter().map(|tool| tool.name).collect() };
         assert_eq!(chosen_names(Profile::Code), ["execute_code", "read_file"]);
         assert_eq!(chosen_names(Profile::Full), ["execute_code", "read_file"]);
         let wrong = ["execute_code".to_owned(), "exec".to_owned()];

@@ -171,9 +171,9 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
             })
         })
         .collect();
-    servers.extend(inventory.missing.iter().map(|(name, reason)| {
-        json!({ "name": name.as_str(), "tools": 0, "state": "failed", "reason": short(reason) })
-    }));
+    servers.extend(inventory.missing.iter().map(
+        |(name, reason)| json!({ "name": name.as_str(), "tools": 0, "state": "failed", "reason": short(reason) }),
+    ));
     let text = servers.iter().fold(String::new(), |mut text, server| {
         let reason = server["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
         let (name, state) = (server["name"].as_str().unwrap_or_default(), server["state"].as_str().unwrap_or_default());

@@ -75,7 +75,8 @@ impl Outward {
         }
         let request = serde_json::from_value(json!({ "method": method, "params": params }))
             .map_err(|error| format!("{method} is malformed: {error}"))?;
-        let key = format!("{}-{}", method.split('/').next().unwrap_or_default(), self.count.fetch_add(1, Ordering::Relaxed));
+        let key =
+            format!("{}-{}", method.split('/').next().unwrap_or_default(), self.count.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         self.queue.send(Asked { key, request, reply }).await.map_err(|_| "the client is gone".to_owned())?;
         answer.await.unwrap_or_else(|_| Err("the client is gone".to_owned()))

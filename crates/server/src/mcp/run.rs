@@ -59,12 +59,7 @@ impl Run {
     }
 
     /// Until it has ended, or the client has to answer something first.
-    pub(crate) async fn follow(
-        mut self,
-        face: &Face,
-        call: &Call,
-        context: &RequestContext<RoleServer>,
-    ) -> Answer {
+    pub(crate) async fn follow(mut self, face: &Face, call: &Call, context: &RequestContext<RoleServer>) -> Answer {
         let way = Way::of(context);
         let mut put = FuturesUnordered::new();
         let gone = gone(context);

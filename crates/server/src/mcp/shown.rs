@@ -42,7 +42,8 @@ pub(crate) fn of_bash(face: &Face, execution: Execution) -> CallToolResult {
     use coracle_types::ErrorCode::{Exception, Output, Syntax};
     let Fitted { execution, .. } = fit(face, execution);
     // A command that ran says how it ended; anything else is the sandbox's doing.
-    let failure = execution.failure.as_ref().filter(|failure| !matches!(failure.error_code, Exception | Syntax | Output));
+    let failure =
+        execution.failure.as_ref().filter(|failure| !matches!(failure.error_code, Exception | Syntax | Output));
     let exit_code = if failure.is_some() { -1 } else { execution.exit_code };
     let mut stderr = execution.stderr;
     if let Some(failure) = failure {
@@ -195,7 +196,9 @@ fn text(fitted: &Fitted) -> String {
         };
         parts.push(match &fitted.result_file {
             None => shown,
-            Some(file) => format!("{shown}\nthe result was too big to be shown; this is its shape, and all of it is in {file}"),
+            Some(file) => {
+                format!("{shown}\nthe result was too big to be shown; this is its shape, and all of it is in {file}")
+            }
         });
     }
     for (name, stream) in [("stdout", &execution.stdout), ("stderr", &execution.stderr)] {

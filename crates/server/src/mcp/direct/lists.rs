@@ -102,7 +102,9 @@ impl Face {
         let own: Vec<&str> = definitions::names();
         let shown = self.tools();
         let tools = self.named_tools().await;
-        let others = tools.into_iter().filter(|tool| !(own.contains(&tool.name.as_str()) && shown.contains(&tool.name.as_str())));
+        let others = tools
+            .into_iter()
+            .filter(|tool| !(own.contains(&tool.name.as_str()) && shown.contains(&tool.name.as_str())));
         others.filter_map(|tool| understood(tool.definition, &tool.server)).collect()
     }
 
@@ -159,7 +161,8 @@ impl Face {
 }
 
 fn flat<T: DeserializeOwned>(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<T> {
-    let items = of_servers.into_iter().flat_map(|(server, items)| items.into_iter().map(move |item| (server.clone(), item)));
+    let items =
+        of_servers.into_iter().flat_map(|(server, items)| items.into_iter().map(move |item| (server.clone(), item)));
     items.filter_map(|(server, item)| understood(item, &server)).collect()
 }
 

@@ -73,7 +73,9 @@ impl Face {
             };
             let told = match what {
                 None => break,
-                Some(Changed::Tools) if accepted.tools_list_changed == Some(true) => sink.notify_tool_list_changed().await,
+                Some(Changed::Tools) if accepted.tools_list_changed == Some(true) => {
+                    sink.notify_tool_list_changed().await
+                }
                 Some(Changed::Prompts) if accepted.prompts_list_changed == Some(true) => {
                     sink.notify_prompt_list_changed().await
                 }
