@@ -7,7 +7,7 @@ use crate::face::Face;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -113,6 +113,7 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
         let both = axum::http::HeaderValue::from_static("application/json, text/event-stream");
         parts.headers.insert(header::ACCEPT, both);
     }
+    let is_end = parts.method == Method::DELETE;
     let gone = Gone::default();
     parts.extensions.insert(gone.clone());
     // If the client goes away while it waits for the head of the answer, this future is dropped.
@@ -120,7 +121,11 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
     let request = Request::from_parts(parts, http_body_util::Full::new(body));
     let response: Result<_, Infallible> = app.mcp.call(request).await;
     let Ok(response) = response;
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    // Clients take any other success for a session that could not be ended, and complain.
+    if is_end && parts.status == StatusCode::ACCEPTED {
+        parts.status = StatusCode::NO_CONTENT;
+    }
     Response::from_parts(parts, Body::new(guard.around(body)))
 }
 

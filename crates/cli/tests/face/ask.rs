@@ -1,0 +1,109 @@
+//! What the policy wants a person to decide is asked through the client, in both generations.
+
+use crate::desk::{GENERATIONS, Plan, Sdk, Up, call, code, follow, stdio, text};
+use crate::harness::{As, everybody};
+use crate::lab::Bridge;
+use serde_json::{Value, json};
+use std::fs;
+
+/// Calls what asks; the outcome is the answer or the code of the error.
+const TRY: &str = r"
+import asyncio
+from coracle import ToolError
+from servers.plain import wipe
+async def attempt(what):
+    try:
+        return await wipe.aio(what=what)
+    except ToolError as error:
+        return error.code
+";
+
+fn bridge(who: As) -> Bridge {
+    let bridge = Bridge::new(who);
+    bridge.servers(&json!({ "plain": bridge.plain("plain") }));
+    bridge
+}
+
+fn notes(bridge: &Bridge) -> Vec<String> {
+    let lines = bridge.lines("plain");
+    let _ = fs::remove_file(bridge.path("data/plain"));
+    lines
+}
+
+fn says(answer: &str) -> Value {
+    json!({ "action": "accept", "content": { "answer": answer } })
+}
+
+/// Both transports, both generations, both clients.
+fn everywhere(bridge: &Bridge, answers: &[Value], steps: &[Value], mut check: impl FnMut(&str, Vec<Value>)) {
+    let up = Up::start(&bridge.coracle, &[]);
+    for server in [up.server(), stdio(&bridge.coracle, &[])] {
+        for mode in GENERATIONS {
+            for sdk in [Sdk::Python, Sdk::TypeScript] {
+                let outcomes = follow(sdk, &Plan { server: server.clone(), mode, answers, steps });
+                check(&format!("{sdk:?} {mode} {server}"), outcomes);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_person_is_asked_through_the_client_and_the_answer_counts() {
+    for who in everybody() {
+        let bridge = bridge(*who);
+        // The code may run for a second, and waits for the answer longer than that may take.
+        let step =
+            call("execute_code", &json!({ "code": format!("{TRY}\nawait attempt('the disk')"), "timeout_seconds": 5 }));
+        everywhere(&bridge, &[says("once")], std::slice::from_ref(&step), |what, outcomes| {
+            assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "done", "{what}: {:#}", outcomes[0]);
+            let asked = outcomes[0]["asked"].as_array().unwrap();
+            assert_eq!(asked.len(), 1, "{what}: {asked:?}");
+            let message = asked[0]["message"].as_str().unwrap();
+            assert!(message.contains("plain.wipe?") && message.contains("the disk"), "{what}: {message}");
+            assert_eq!(notes(&bridge), ["wipe the disk"], "{what}");
+        });
+        for refusal in [says("no"), json!({ "action": "decline" }), json!({ "action": "cancel" })] {
+            everywhere(&bridge, &[refusal], std::slice::from_ref(&step), |what, outcomes| {
+                assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "denied_by_person", "{what}");
+                assert_eq!(outcomes[0]["asked"].as_array().unwrap().len(), 1, "{what}");
+                assert_eq!(notes(&bridge), Vec::<String>::new(), "{what}");
+            });
+        }
+    }
+}
+
+#[test]
+fn two_questions_of_one_program_wait_independently() {
+    let bridge = bridge(crate::desk::first());
+    let step = code(&format!("{TRY}\nsorted(await asyncio.gather(attempt('one'), attempt('two')))"));
+    everywhere(&bridge, &[says("once"), says("no")], &[step], |what, outcomes| {
+        assert_eq!(
+            outcomes[0]["value"]["structuredContent"]["result"],
+            json!(["denied_by_person", "done"]),
+            "{what}: {:#}",
+            outcomes[0]
+        );
+        assert_eq!(outcomes[0]["asked"].as_array().unwrap().len(), 2, "{what}");
+        assert_eq!(notes(&bridge).len(), 1, "{what}");
+    });
+}
+
+#[test]
+fn a_client_that_cannot_be_asked_is_told_the_line_of_configuration() {
+    let bridge = bridge(crate::desk::first());
+    let step = code("from servers.plain import wipe\nwipe(what='the disk')");
+    everywhere(&bridge, &[], std::slice::from_ref(&step), |what, outcomes| {
+        assert_eq!(outcomes[0]["value"]["isError"], true, "{what}");
+        let text = text(&outcomes[0]);
+        assert!(text.contains("policy.tools") && text.contains("plain.wipe"), "{what}: {text}");
+        assert_eq!(notes(&bridge), Vec::<String>::new(), "{what}");
+    });
+    // With that line it goes through, and nobody is asked.
+    bridge.settings(&json!({
+        "mcpServers": { "plain": bridge.plain("plain") }, "policy": { "tools": { "plain.wipe": "allow" } },
+    }));
+    everywhere(&bridge, &[], &[step], |what, outcomes| {
+        assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "done", "{what}: {:#}", outcomes[0]);
+        assert_eq!(notes(&bridge), ["wipe the disk"], "{what}");
+    });
+}
