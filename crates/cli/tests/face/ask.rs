@@ -1,6 +1,6 @@
 //! What the policy wants a person to decide is asked through the client, in both generations.
 
-use crate::desk::{GENERATIONS, Plan, Sdk, Up, call, code, follow, stdio, text};
+use crate::desk::{GENERATIONS, Plan, Sdk, Up, code, follow, stdio, text};
 use crate::harness::{As, everybody};
 use crate::lab::Bridge;
 use serde_json::{Value, json};
@@ -51,9 +51,7 @@ fn everywhere(bridge: &Bridge, answers: &[Value], steps: &[Value], mut check: im
 fn a_person_is_asked_through_the_client_and_the_answer_counts() {
     for who in everybody() {
         let bridge = bridge(*who);
-        // The code may run for a second, and waits for the answer longer than that may take.
-        let step =
-            call("execute_code", &json!({ "code": format!("{TRY}\nawait attempt('the disk')"), "timeout_seconds": 5 }));
+        let step = code(&format!("{TRY}\nawait attempt('the disk')"));
         everywhere(&bridge, &[says("once")], std::slice::from_ref(&step), |what, outcomes| {
             assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "done", "{what}: {:#}", outcomes[0]);
             let asked = outcomes[0]["asked"].as_array().unwrap();
@@ -62,12 +60,21 @@ fn a_person_is_asked_through_the_client_and_the_answer_counts() {
             assert!(message.contains("plain.wipe?") && message.contains("the disk"), "{what}: {message}");
             assert_eq!(notes(&bridge), ["wipe the disk"], "{what}");
         });
-        for refusal in [says("no"), json!({ "action": "decline" }), json!({ "action": "cancel" })] {
-            everywhere(&bridge, &[refusal], std::slice::from_ref(&step), |what, outcomes| {
-                assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "denied_by_person", "{what}");
-                assert_eq!(outcomes[0]["asked"].as_array().unwrap().len(), 1, "{what}");
-                assert_eq!(notes(&bridge), Vec::<String>::new(), "{what}");
-            });
+    }
+}
+
+#[test]
+fn nothing_but_a_yes_is_one() {
+    let bridge = bridge(crate::desk::first());
+    let up = Up::start(&bridge.coracle, &[]);
+    let steps = [code(&format!("{TRY}\nawait attempt('the disk')"))];
+    for refusal in [says("no"), says("yes"), json!({ "action": "decline" }), json!({ "action": "cancel" })] {
+        for mode in GENERATIONS {
+            let plan = Plan { server: up.server(), mode, answers: std::slice::from_ref(&refusal), steps: &steps };
+            let outcomes = follow(Sdk::Python, &plan);
+            assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], "denied_by_person", "{mode} {refusal}");
+            assert_eq!(outcomes[0]["asked"].as_array().unwrap().len(), 1, "{mode} {refusal}");
+            assert_eq!(notes(&bridge), Vec::<String>::new(), "{mode} {refusal}");
         }
     }
 }
@@ -95,7 +102,7 @@ fn a_client_that_cannot_be_asked_is_told_the_line_of_configuration() {
     everywhere(&bridge, &[], std::slice::from_ref(&step), |what, outcomes| {
         assert_eq!(outcomes[0]["value"]["isError"], true, "{what}");
         let text = text(&outcomes[0]);
-        assert!(text.contains("policy.tools") && text.contains("plain.wipe"), "{what}: {text}");
+        assert!(text.contains(r#"policy: { tools: { "plain.wipe": allow } }"#), "{what}: {text}");
         assert_eq!(notes(&bridge), Vec::<String>::new(), "{what}");
     });
     // With that line it goes through, and nobody is asked.

@@ -54,7 +54,7 @@ fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
     assert!(whole(7)["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "plain.echo"), "{:#}", all[7]);
     assert!(whole(8)["count"].as_u64().unwrap() >= 2, "{:#}", all[8]);
     assert!(text(&all[9]).contains("plain.echo: ") && text(&all[9]).contains("memory."), "{:#}", all[9]);
-    assert_eq!(whole(10)["tools"][0]["inputSchema"]["type"], "object", "{:#}", all[10]);
+    assert_eq!(whole(10)["tools"][0]["input_schema"]["type"], "object", "{:#}", all[10]);
     assert!(all[11]["value"]["isError"] == true && text(&all[11]).contains("plain.echo"), "{:#}", all[11]);
     assert_eq!(whole(12)["name"], "coracle");
     assert_eq!(whole(13)["tool_registry"]["servers"], 2, "{:#}", all[13]);
@@ -123,7 +123,7 @@ fn a_gateway_passes_on_what_servers_have_as_it_is() {
             assert!(outcomes[4]["value"]["messages"][0].is_object(), "{mode}: {:#}", outcomes[4]);
             // The policy holds for a gateway too: nobody is there to be asked.
             assert_eq!(outcomes[5]["value"]["isError"], true, "{mode}: {:#}", outcomes[5]);
-            assert!(text(&outcomes[5]).contains("policy.tools"), "{mode}: {:#}", outcomes[5]);
+            assert!(text(&outcomes[5]).contains("policy: { tools:"), "{mode}: {:#}", outcomes[5]);
             assert!(outcomes[6]["error"].as_str().unwrap().contains("nope"), "{mode}: {:#}", outcomes[6]);
         }
     }

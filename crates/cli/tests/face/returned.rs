@@ -8,7 +8,7 @@ use std::fs;
 
 fn budget(coracle: &Coracle, tokens: u32) {
     let path = coracle.home().join("coracle.yaml");
-    fs::write(&path, json!({ "guardrails": { "max_output_tokens": tokens } }).to_string()).unwrap();
+    fs::write(&path, json!({ "execution": { "limits": { "output_tokens": tokens } } }).to_string()).unwrap();
     coracle.own(&path);
 }
 
@@ -102,11 +102,13 @@ fn calls_are_one_line_each_and_code_is_never_echoed() {
     let bridge = Bridge::new(first());
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let up = Up::start(&bridge.coracle, &[]);
-    let program = "from servers.plain import echo\n# a remark that nobody needs to see again\n\
-                   for n in range(3): echo(text='x' * 5000)\n'done'";
+    let program = "from servers.plain import echo, note\n# a remark that nobody needs to see again\n\
+                   for n in range(3): echo(text='x' * 5000)\nnote(text='y')\n'done'";
     let outcomes = steps(up.server(), "legacy", &[code(program), code("# secret remark\n1/0")]);
     let shown = text(&outcomes[0]);
-    assert_eq!(shown.lines().filter(|line| line.contains("plain.echo")).count(), 3, "{shown}");
+    let calls: Vec<&str> = shown.lines().filter(|line| line.contains("plain.")).collect();
+    // Those that are alike share a line.
+    assert!(calls.len() == 2 && calls[0].contains("plain.echo ×3 ok") && calls[1].contains("plain.note"), "{shown}");
     let whole = outcomes[0]["value"].to_string();
     assert!(!whole.contains("remark") && !whole.contains("xxxx"), "{whole}");
     assert!(!outcomes[1]["value"].to_string().contains("secret remark"), "{}", outcomes[1]);

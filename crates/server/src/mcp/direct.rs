@@ -49,7 +49,11 @@ fn failed(error: &UpstreamError) -> ErrorData {
 }
 
 /// What came from a server, as the protocol library knows it.
-fn read<T: serde::de::DeserializeOwned>(value: Value, server: &ServerName) -> Result<T, ErrorData> {
+fn read<T: serde::de::DeserializeOwned>(mut value: Value, server: &ServerName) -> Result<T, ErrorData> {
+    // Servers of before 2026 do not say of what kind their answer is, and clients of today want to know.
+    if let Some(members) = value.as_object_mut() {
+        members.entry("resultType").or_insert_with(|| "complete".into());
+    }
     serde_json::from_value(value).map_err(|error| {
         tracing::warn!(%server, %error, "an answer is malformed");
         ErrorData::internal_error(format!("the answer of server {server} is malformed"), None)
