@@ -7,6 +7,7 @@ use coracle_types::UserId;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// What a face shows, and how code runs behind it.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub struct Face {
     pub(crate) tools: Arc<[definitions::Definition]>,
     pub(crate) parked: Parked,
     pub(crate) metrics: Arc<Metrics>,
+    /// Cancelled when the one client of this face is gone; over HTTP each request knows that of its own.
+    pub(crate) gone: Option<CancellationToken>,
     /// For whom everything is done: there is one user.
     user: UserId,
 }
@@ -43,7 +46,7 @@ impl Face {
         // Reading the vocabulary takes a moment, which the first client should not wait for.
         tokio::task::spawn_blocking(|| crate::mcp::count_tokens("warm"));
         let (parked, metrics, user) = (Parked::default(), Arc::default(), UserId::local());
-        Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, metrics, user })
+        Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, metrics, gone: None, user })
     }
 
     pub(crate) fn user(&self) -> UserId {

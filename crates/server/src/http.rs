@@ -118,15 +118,31 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
     parts.extensions.insert(gone.clone());
     // If the client goes away while it waits for the head of the answer, this future is dropped.
     let guard = gone.guard();
-    let request = Request::from_parts(parts, http_body_util::Full::new(body));
+    let is_json =
+        parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let request = Request::from_parts(parts, http_body_util::Full::new(body.clone()));
     let response: Result<_, Infallible> = app.mcp.call(request).await;
     let Ok(response) = response;
-    let (mut parts, body) = response.into_parts();
+    let (mut parts, answer) = response.into_parts();
+    // The library says this of what it cannot read, too.
+    if is_json && parts.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return unreadable(&body);
+    }
     // Clients take any other success for a session that could not be ended, and complain.
     if is_end && parts.status == StatusCode::ACCEPTED {
         parts.status = StatusCode::NO_CONTENT;
     }
-    Response::from_parts(parts, Body::new(guard.around(body)))
+    Response::from_parts(parts, Body::new(guard.around(answer)))
+}
+
+/// What is wrong with a message that is none.
+fn unreadable(body: &[u8]) -> Response {
+    let (code, message) = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
+        Err(error) => (-32_700, format!("the body is no JSON: {error}")),
+        Ok(_) => (-32_600, "the body is no message of JSON-RPC 2.0, or of a shape that MCP does not have".to_owned()),
+    };
+    let error = serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
+    (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
 }
 
 async fn metrics(State(app): State<App>) -> Response {

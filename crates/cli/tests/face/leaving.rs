@@ -112,13 +112,13 @@ fn ctrl_c_lets_running_code_finish_and_leaves_nothing() {
         let coracle = Coracle::new(*who);
         let mut up = Up::start(&coracle, &[]);
         let program = "import time\nprint('begun', flush=True)\ntime.sleep(1)\n'finished'";
-        let steps = [code(program)];
+        // The definitions first: after a call clients look whether the answer is as promised there.
+        let steps = [json!({ "do": "tools" }), code(program)];
         let mut client =
             start(Sdk::Python, &Plan { server: up.server(), mode: "2026-07-28", answers: &[], steps: &steps });
         eventually("the code runs", || up.figure("coracle_executions_under_way") == 1);
         up.interrupt();
-        let mut line = String::new();
-        BufReader::new(client.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let line = BufReader::new(client.stdout.take().unwrap()).lines().nth(1).unwrap().unwrap();
         client.wait().unwrap();
         let outcome: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(outcome["value"]["structuredContent"]["result"], "finished", "{outcome:#}");

@@ -62,7 +62,7 @@ impl Run {
     pub(crate) async fn follow(mut self, face: &Face, call: &Call, context: &RequestContext<RoleServer>) -> Answer {
         let way = Way::of(context);
         let mut put = FuturesUnordered::new();
-        let gone = gone(context);
+        let gone = gone(face, context);
         tokio::pin!(gone);
         loop {
             tokio::select! {
@@ -180,14 +180,14 @@ impl Parked {
 }
 
 /// Returns when the client has cancelled the call, or its connection is gone.
-async fn gone(context: &RequestContext<RoleServer>) {
-    let connection = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
-    match connection {
+async fn gone(face: &Face, context: &RequestContext<RoleServer>) {
+    let request = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
+    match request.map(|request| &request.0).or(face.gone.as_ref()) {
         None => context.ct.cancelled().await,
-        Some(connection) => {
+        Some(gone) => {
             tokio::select! {
                 () = context.ct.cancelled() => {}
-                () = connection.0.cancelled() => {}
+                () = gone.cancelled() => {}
             }
         }
     }
