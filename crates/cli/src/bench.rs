@@ -34,7 +34,13 @@ enum What {
     Sandbox(SandboxArguments),
     /// What a call of a tool costs, from code in a sandbox and from the Python client.
     Tools(tools::ToolsArguments),
+    /// A server of the bare protocol library, for `tools` to compare with.
+    #[command(name = BASELINE, hide = true)]
+    Baseline,
 }
+
+/// The command that only this program calls.
+const BASELINE: &str = "baseline";
 
 /// The parts of the benchmark besides the rows of the table of starts.
 const RATE: &str = "per_second";
@@ -133,6 +139,10 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
         let mut work = match arguments.what {
             What::Sandbox(arguments) => tokio::spawn(sandbox(arguments)),
             What::Tools(arguments) => tokio::spawn(tools::run(arguments)),
+            What::Baseline => tokio::spawn(async {
+                coracle_server::baseline::Baseline.over_stdio().await.context("serve")?;
+                Ok(String::new())
+            }),
         };
         tokio::select! {
             report = &mut work => report.context("the benchmark")?.map(Some),

@@ -78,7 +78,7 @@ fn without_a_sandbox_it_says_so() {
 }
 
 const CALLS_WITHOUT_SERVERS: [&str; 4] = ["host", "in_process", "in_process_32", "in_process_typescript"];
-const CALLS_OF_SERVERS: [&str; 9] = [
+const CALLS_OF_SERVERS: [&str; 13] = [
     "stdio",
     "stdio_typescript",
     "direct",
@@ -88,6 +88,10 @@ const CALLS_OF_SERVERS: [&str; 9] = [
     "nap",
     "nap_32",
     "nap_typescript_32",
+    "mcp_stdio",
+    "plain_stdio",
+    "mcp_http",
+    "plain_http",
 ];
 
 /// The folder of the test servers, as `cargo xtask test-servers` makes it.
@@ -126,6 +130,7 @@ fn calls_of_tools_are_measured_in_every_way() {
         let figures = &report["figures"];
         assert!(figures["round_trip_us"].is_f64() && figures["in_broker_us"].is_f64(), "{figures:#}");
         assert!(figures["of_direct"]["stdio_32"].is_f64() && figures["at_once_faster"].is_f64(), "{figures:#}");
+        assert!(figures["over_stdio_ms"].is_f64() && figures["over_http_ms"].is_f64(), "{figures:#}");
         let left: Vec<_> =
             std::fs::read_dir(coracle.home().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, [".lock"], "as {who:?}");

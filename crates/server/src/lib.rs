@@ -8,6 +8,7 @@
 //! cap, and it is served only if Host and Origin are those of this machine or of the configuration. What it gets has a
 //! budget in tokens. State between two calls is what the `session` argument names, never the connection.
 
+pub mod baseline;
 mod face;
 mod http;
 mod mcp;

@@ -1,5 +1,6 @@
 //! Who makes the calls: code in sandboxes, and the Python client.
 
+use super::faces::Faces;
 use super::in_process::{InProcess, Straight};
 use super::plan::{By, From, NAP_SECONDS, Orders, Plan, Times};
 use crate::bench::program::Program;
@@ -73,11 +74,16 @@ impl Sdk {
         }
     }
 
-    async fn call(&self, orders: &Orders) -> anyhow::Result<Times> {
-        let python = self.python.as_os_str();
-        let line = [python, self.direct.as_os_str(), python].map(ToOwned::to_owned);
+    /// The server that is called, by its command line.
+    fn server(&self) -> Vec<String> {
+        std::iter::once(self.python.display().to_string()).chain(self.server_arguments()).collect()
+    }
+
+    /// Calls a server of this address or command line.
+    async fn call(&self, server: Vec<String>, orders: &Orders) -> anyhow::Result<Times> {
         let orders = serde_json::to_string(orders).context("write the orders")?;
-        let arguments = self.server_arguments().into_iter().chain([orders]).map(Into::into);
+        let line = [self.python.as_os_str(), self.direct.as_os_str()].map(ToOwned::to_owned);
+        let arguments = server.into_iter().chain([orders]).map(Into::into);
         let output = Program::new(line.into_iter().chain(arguments)).output().await?;
         serde_json::from_slice(&output.stdout).context("read what the Python client measured")
     }
@@ -89,6 +95,7 @@ pub(super) struct Callers {
     in_process: Engine,
     /// The rows that need it are left out without it, for this reason.
     stdio: Result<(Engine, Sdk, Arc<Toolbox>), String>,
+    faces: Faces,
     workspace: PathBuf,
 }
 
@@ -120,7 +127,8 @@ impl Callers {
             }
             Err(reason) => Err(format!("{reason:#}")),
         };
-        Ok(Self { in_process, stdio, workspace })
+        let faces = Faces::start(folder, in_process.clone()).await?;
+        Ok(Self { in_process, stdio, faces, workspace })
     }
 
     /// One run of one row.
@@ -129,10 +137,14 @@ impl Callers {
         let stdio = || self.stdio.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"));
         let engine = match plan.from {
             From::Host | From::Process => &self.in_process,
-            From::Stdio | From::Nap => &stdio()?.0,
+            From::Stdio | From::Nap | From::Http => &stdio()?.0,
         };
         let times = match plan.by {
-            By::Direct => stdio()?.1.call(&orders).await?,
+            By::Direct => {
+                let sdk = &stdio()?.1;
+                sdk.call(sdk.server(), &orders).await?
+            }
+            By::Client | By::Baseline => stdio()?.1.call(self.faces.server(plan)?, &orders).await?,
             By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
             By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,
         };

@@ -1,4 +1,4 @@
-"""The same calls by the client of the Python SDK. Arguments: the server's command line, then the plan as JSON."""
+"""Calls by the client of the Python SDK. Arguments: the server's address or command line, then the plan as JSON."""
 
 import asyncio
 import json
@@ -11,14 +11,17 @@ from mcp import Client, StdioServerParameters
 async def main() -> None:
     plan = json.loads(sys.argv[-1])
     command, *args = sys.argv[1:-1]
-    async with Client(StdioServerParameters(command=command, args=args)) as client:
+    server = command if command.startswith("http://") else StdioServerParameters(command=command, args=args)
+    async with Client(server) as client:
+        # After a call clients look whether the answer is as promised there.
+        await client.list_tools()
         each = []
 
         async def call() -> None:
             begun = time.perf_counter_ns()
-            answer = await client.call_tool(plan["tool"], {"text": plan["text"]})
+            answer = await client.call_tool(plan["tool"], {plan["argument"]: plan["text"]})
             each.append((time.perf_counter_ns() - begun) / 1e3)
-            if answer.structured_content != {"result": plan["text"]}:
+            if answer.is_error or (plan["echoes"] and answer.structured_content != {"result": plan["text"]}):
                 raise SystemExit(f"an answer that makes no sense: {answer}")
 
         async def calls(count: int) -> None:

@@ -1,5 +1,6 @@
 //! What is measured: the rows, and what one run of a row tells.
 
+use coracle_server::baseline::TOOL;
 use serde::{Deserialize, Serialize};
 
 /// Calls at once, in the rows that make several.
@@ -10,6 +11,9 @@ pub(super) const NAP_SECONDS: f64 = 0.020;
 
 /// Naps are long: in one round no more of them are taken.
 const MOST_NAPS: usize = 256;
+
+/// So are executions by a client.
+const MOST_RUNS: usize = 400;
 
 /// Calls that come before those that count.
 const WARM_UP: usize = 50;
@@ -26,6 +30,10 @@ pub(super) enum By {
     TypeScript,
     /// The client of the Python SDK, in a process of its own.
     Direct,
+    /// The same client, which asks Coracle itself to run `pass`.
+    Client,
+    /// The same client, which calls a tool that does nothing of a server that is the protocol library alone.
+    Baseline,
 }
 
 /// Who answers them.
@@ -39,6 +47,8 @@ pub(super) enum From {
     Stdio,
     /// The same server, whose tool takes a while.
     Nap,
+    /// A server over HTTP.
+    Http,
 }
 
 /// One row of the table.
@@ -61,9 +71,13 @@ pub(super) const DIRECT: &str = "direct";
 pub(super) const DIRECT_32: &str = "direct_32";
 pub(super) const NAP: &str = "nap";
 pub(super) const NAP_32: &str = "nap_32";
+pub(super) const MCP_STDIO: &str = "mcp_stdio";
+pub(super) const MCP_HTTP: &str = "mcp_http";
+pub(super) const PLAIN_STDIO: &str = "plain_stdio";
+pub(super) const PLAIN_HTTP: &str = "plain_http";
 
 /// In the order of the table.
-pub(super) const ROWS: [Plan; 13] = [
+pub(super) const ROWS: [Plan; 17] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
     plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
@@ -77,13 +91,21 @@ pub(super) const ROWS: [Plan; 13] = [
     plan(NAP, By::Python, From::Nap, 1, "a stdio server that takes 20 ms, from Python in a sandbox"),
     plan(NAP_32, By::Python, From::Nap, AT_ONCE, "the same, with asyncio"),
     plan("nap_typescript_32", By::TypeScript, From::Nap, AT_ONCE, "the same, from TypeScript"),
+    plan(MCP_STDIO, By::Client, From::Stdio, 1, "execute_code of `pass` by the Python client, over stdio"),
+    plan(PLAIN_STDIO, By::Baseline, From::Stdio, 1, "a tool that does nothing, of a server of the bare library"),
+    plan(MCP_HTTP, By::Client, From::Http, 1, "execute_code of `pass` by the Python client, over HTTP"),
+    plan(PLAIN_HTTP, By::Baseline, From::Http, 1, "a tool that does nothing, of a server of the bare library"),
 ];
 
 /// What the program that makes the calls is told.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Orders {
     tool: &'static str,
+    /// The one argument, and its name.
+    argument: &'static str,
     text: &'static str,
+    /// Whether the text comes back.
+    echoes: bool,
     at_once: usize,
     warm_up: usize,
     pub(super) calls: usize,
@@ -91,12 +113,17 @@ pub(super) struct Orders {
 
 impl Plan {
     pub(super) fn orders(&self, calls: usize) -> Orders {
-        let (tool, calls) = match self.from {
-            From::Host => ("straight", calls),
-            From::Process | From::Stdio => ("echo", calls),
-            From::Nap => ("nap", calls.min(MOST_NAPS)),
+        let (tool, calls) = match (self.by, self.from) {
+            (By::Client, _) => ("execute_code", calls.min(MOST_RUNS)),
+            (By::Baseline, _) => (TOOL, calls.min(MOST_RUNS)),
+            (_, From::Host) => ("straight", calls),
+            (_, From::Process | From::Stdio | From::Http) => ("echo", calls),
+            (_, From::Nap) => ("nap", calls.min(MOST_NAPS)),
         };
-        Orders { tool, text: TEXT, at_once: self.at_once, warm_up: WARM_UP.min(calls), calls }
+        let is_run = self.by == By::Client;
+        let (argument, text) = if is_run { ("code", "pass") } else { ("text", TEXT) };
+        let echoes = !is_run && self.by != By::Baseline;
+        Orders { tool, argument, text, echoes, at_once: self.at_once, warm_up: WARM_UP.min(calls), calls }
     }
 }
 

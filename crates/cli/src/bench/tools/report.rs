@@ -1,6 +1,9 @@
 //! What `bench tools` prints: the JSON of `--json`, and a table.
 
-use super::plan::{AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, NAP, NAP_32, Plan, Times};
+use super::plan::{
+    AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_HTTP, MCP_STDIO, NAP, NAP_32, PLAIN_HTTP, PLAIN_STDIO, Plan,
+    Times,
+};
 use crate::bench::report::{align, plain, rounded};
 use crate::timing::{median, quantile};
 use serde::Serialize;
@@ -64,6 +67,9 @@ pub(super) struct Figures {
     pub(super) of_direct: BTreeMap<&'static str, f64>,
     /// How many times faster 32 naps at once are than one after the other.
     pub(super) at_once_faster: Option<f64>,
+    /// What `execute_code` of `pass` takes longer than nothing, by the same client: the difference of two medians.
+    pub(super) over_stdio_ms: Option<f64>,
+    pub(super) over_http_ms: Option<f64>,
 }
 
 impl Report {
@@ -72,6 +78,7 @@ impl Report {
         let per_call = |name| self.row(name).map(|row| row.per_call_us);
         let p50 = |name| self.row(name).and_then(|row| row.p50_us);
         let ratio = |one: Option<f64>, other: Option<f64>| Some((one? / other? * 100.0).round() / 100.0);
+        let more = |one: Option<f64>, other: Option<f64>| Some(((one? - other?) / 10.0).round() / 100.0);
         let of_direct = self.rows.iter().filter(|row| row.name.starts_with("stdio")).filter_map(|row| {
             let direct = if row.at_once == 1 { DIRECT } else { DIRECT_32 };
             Some((row.name, ratio(Some(row.per_call_us), per_call(direct))?))
@@ -81,6 +88,8 @@ impl Report {
             in_broker_us: p50(IN_PROCESS).zip(p50(HOST)).map(|(all, way)| ((all - way) * 10.0).round() / 10.0),
             of_direct: of_direct.collect(),
             at_once_faster: ratio(per_call(NAP), per_call(NAP_32)),
+            over_stdio_ms: more(p50(MCP_STDIO), p50(PLAIN_STDIO)),
+            over_http_ms: more(p50(MCP_HTTP), p50(PLAIN_HTTP)),
         };
     }
 
@@ -109,6 +118,13 @@ impl Report {
         }
         if let Some(times) = self.figures.at_once_faster {
             let _ = writeln!(text, "naps: {AT_ONCE} at once are {times:.1} × faster than one after the other");
+        }
+        if let (Some(stdio), Some(http)) = (self.figures.over_stdio_ms, self.figures.over_http_ms) {
+            let _ = writeln!(
+                text,
+                "clients: execute_code of `pass` takes {stdio:.2} ms more than a tool that does nothing over stdio, \
+                 {http:.2} ms over HTTP"
+            );
         }
         for (name, reason) in &self.skipped {
             let _ = writeln!(text, "skipped {name}: {reason}");
