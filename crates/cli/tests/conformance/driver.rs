@@ -2,7 +2,7 @@
 //! when it is asked to.
 
 use async_trait::async_trait;
-use coracle_types::{Scope, Secret, ServerName, ServerSpec, Transport, UserId};
+use coracle_types::{OauthClient, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
 use coracle_upstream::{CallContext, Options, Question, QuestionKind, Refusal, Reverse, Upstream, UpstreamError};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -13,7 +13,10 @@ use tokio::net::TcpStream;
 
 /// A server that wants more sign-ins than this is given up.
 const SIGN_INS: usize = 3;
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Many clients start at once.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The address by which the suite knows a client that has a document about itself.
+const DESCRIPTION: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Names the scenario to the client.
 pub(crate) const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
@@ -23,7 +26,8 @@ const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 /// Uses the server at this address; the error is for people.
 pub(crate) fn drive(address: &str) -> Result<(), String> {
     let context = std::env::var(CONTEXT).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let client = Client::new(address, &context)?;
         let outcome = client.use_everything(&context).await;
@@ -40,7 +44,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(address: &str, _context: &Value) -> Result<Self, String> {
+    fn new(address: &str, context: &Value) -> Result<Self, String> {
         let server = ServerName::new("suite").map_err(|error| error.to_string())?;
         let spec = ServerSpec {
             name: server.clone(),
@@ -48,10 +52,12 @@ impl Client {
             scope: Scope::User,
             description: None,
             category: None,
+            client: Some(client(context)),
             start_timeout: PATIENCE,
             call_timeout: PATIENCE,
         };
-        let capabilities: Map<String, Value> = [("elicitation".to_owned(), json!({ "form": {} }))].into_iter().collect();
+        let capabilities: Map<String, Value> =
+            [("elicitation".to_owned(), json!({ "form": {} }))].into_iter().collect();
         let options = Options { capabilities: capabilities.clone(), ..Options::default() };
         let upstream = Upstream::new(vec![spec], options);
         Ok(Self { upstream, user: UserId::local(), server, capabilities })
@@ -110,6 +116,14 @@ impl Client {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// Whom the scenario wants to see: somebody whom its authorization server knows, or may look up.
+fn client(context: &Value) -> OauthClient {
+    match context["client_id"].as_str() {
+        Some(id) => OauthClient { id: id.to_owned(), secret: context["client_secret"].as_str().map(Secret::new) },
+        None => OauthClient { id: DESCRIPTION.to_owned(), secret: None },
     }
 }
 
@@ -177,6 +191,7 @@ async fn visit(address: &str) -> Option<String> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.ok()?;
     let head = answer.split("\r\n\r\n").next()?;
-    let location = head.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("location"));
+    let location =
+        head.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("location"));
     location.map(|(_, value)| value.trim().to_owned())
 }
