@@ -25,6 +25,24 @@ use suite::{Outcome, Role, Suite};
 const RUNS: [(Suite, &str); 4] =
     [(Suite::Old, "2025-06-18"), (Suite::Old, "2025-11-25"), (Suite::New, "2025-11-25"), (Suite::New, "2026-07-28")];
 
+/// What a client of 2026 wants of a server of 2025, but for questions: a question that nobody answers leaves a call under
+/// way, and while there is one, it cannot be told whose the next question is. Half of the scenarios leave one so.
+const WITHOUT_QUESTIONS: &[&str] = &[
+    "caching",
+    "completion-complete",
+    "http-custom-header-server-validation",
+    "http-header-validation",
+    "json-schema-2020-12",
+    "prompts-get-embedded-resource",
+    "prompts-get-with-image",
+    "resources-read-binary",
+    "sep-2164-resource-not-found",
+    "tools-call-error",
+    "tools-call-mixed-content",
+    "tools-call-with-progress",
+    "tools-list",
+];
+
 fn main() -> ExitCode {
     if std::env::var_os(driver::SCENARIO).is_some() {
         let address = std::env::args().next_back().unwrap_or_default();
@@ -58,12 +76,14 @@ fn main() -> ExitCode {
             let name = format!("server, {suite} for {revision}, in front of {generation}");
             run(name, &|| {
                 let gateway = Gateway::start(generation);
-                suite.run(Role::Server(&gateway.url), revision)
+                let is_translated = (generation, suite, revision) == (Generation::Initialize, Suite::New, "2026-07-28");
+                let only = if is_translated { WITHOUT_QUESTIONS } else { &[] };
+                suite.run(Role::Server(&gateway.url), revision, only)
             });
         }
     }
     for (suite, revision) in RUNS {
-        run(format!("client, {suite} for {revision}"), &|| suite.run(Role::Client, revision));
+        run(format!("client, {suite} for {revision}"), &|| suite.run(Role::Client, revision, &[]));
     }
     if failed.is_empty() {
         return ExitCode::SUCCESS;

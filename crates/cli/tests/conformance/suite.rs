@@ -45,7 +45,8 @@ impl fmt::Display for Suite {
 }
 
 impl Suite {
-    pub(crate) fn run(self, role: Role<'_>, revision: &str) -> Outcome {
+    /// Runs these scenarios, or, if none are named, all.
+    pub(crate) fn run(self, role: Role<'_>, revision: &str, only: &[&str]) -> Outcome {
         let folder = TempDir::new().unwrap();
         let own = std::env::current_exe().unwrap();
         let mut words = match role {
@@ -53,15 +54,21 @@ impl Suite {
             Role::Client => vec!["client", "--command", own.to_str().unwrap(), "--timeout", CLIENT_TIME],
         };
         words.extend(["--expected-failures", EXPECTED, "-o", folder.path().to_str().unwrap()]);
+        let each = |names: &[&str]| -> Vec<Output> {
+            let one =
+                |name: &&str| self.call(&[&words[..], &["--spec-version", revision, "--scenario", name]].concat());
+            names.iter().map(one).collect()
+        };
         let outputs = match (self, role) {
+            _ if !only.is_empty() => each(only),
             (Self::New, _) => vec![self.call(&[&words[..], &["--requirements", revision]].concat())],
             (Self::Old, Role::Server(_)) => {
                 vec![self.call(&[&words[..], &["--suite", "all", "--spec-version", revision]].concat())]
             }
             // It measures how long clients wait. All at once they would disturb each other.
             (Self::Old, Role::Client) => {
-                let one = |name: &String| self.call(&[&words[..], &["--scenario", name]].concat());
-                self.client_scenarios(revision).iter().map(one).collect()
+                let names = self.client_scenarios(revision);
+                each(&names.iter().map(String::as_str).collect::<Vec<_>>())
             }
         };
         Outcome {
