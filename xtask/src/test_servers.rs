@@ -40,6 +40,13 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["clients/package.json", "clients/package-lock.json"],
         make: |pins, folder| make_npm(&pins.join("clients"), folder),
     },
+    // The official suite in two versions, and a Node that is new enough for it: what the package `node` would fetch when
+    // it is installed.
+    Environment {
+        name: "npm-conformance",
+        pins: &["conformance/package.json", "conformance/package-lock.json"],
+        make: |pins, folder| make_npm(&pins.join("conformance"), folder),
+    },
     Environment {
         name: "venv",
         pins: &["requirements.txt"],
@@ -161,7 +168,7 @@ mod tests {
 
     #[test]
     fn no_pin_names_a_registry() {
-        for name in ["package-lock.json", "clients/package-lock.json"] {
+        for name in ["package-lock.json", "clients/package-lock.json", "conformance/package-lock.json"] {
             let lock = fs::read_to_string(repository().join("xtask/test-servers").join(name)).unwrap();
             assert!(!lock.contains("\"resolved\""), "write it with `npm install --omit-lockfile-registry-resolved`");
         }

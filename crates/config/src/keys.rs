@@ -158,6 +158,8 @@ pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("cwd", Kind::Text),
     ("url", Kind::Text),
     ("headers", Kind::TextMap),
+    ("client_id", Kind::Text),
+    ("client_secret", Kind::Text),
     ("scope", Kind::Choice(SCOPES)),
     ("description", Kind::Text),
     ("category", Kind::Text),

@@ -8,7 +8,7 @@ use crate::reader::{MAX_FILE_BYTES, read_text};
 use crate::settings::{ConnectionType, McpServer};
 use crate::value::Base;
 use crate::{Origin, import::server_name};
-use coracle_types::{Scope, Secret, ServerName, ServerSpec, Transport};
+use coracle_types::{OauthClient, Scope, Secret, ServerName, ServerSpec, Transport};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -206,6 +206,14 @@ fn resolve<'a>(
             }
         }
     };
+    let client = match &entry.client_id {
+        None => None,
+        Some(id) => {
+            let secret =
+                entry.client_secret.as_ref().map(|secret| filled("client_secret", secret.expose())).transpose()?;
+            Some(OauthClient { id: filled("client_id", id)?, secret: secret.map(Secret::new) })
+        }
+    };
     Ok(ServerSpec {
         name: valid,
         transport,
@@ -213,6 +221,7 @@ fn resolve<'a>(
         scope: entry.scope.unwrap_or(Scope::User),
         description: entry.description.clone(),
         category: entry.category.clone(),
+        client,
         start_timeout: entry.start_timeout.map_or(START_TIMEOUT, Duration::from_secs_f64),
         call_timeout: entry.call_timeout.map_or(CALL_TIMEOUT, Duration::from_secs_f64),
     })

@@ -69,6 +69,9 @@ fn shown_server(server: &McpServer) -> Value {
     if let Some(url) = &server.url {
         fields.insert("url".to_owned(), json!(masked_address(url.expose())));
     }
+    if let Some(secret) = &server.client_secret {
+        fields.insert("client_secret".to_owned(), json!(masked(Some("client_secret"), secret.expose())));
+    }
     for (name, map) in [("env", &server.env), ("headers", &server.headers)] {
         if !map.is_empty() {
             fields.insert(name.to_owned(), hidden(map));

@@ -5,7 +5,7 @@
 use crate::answer::Answer;
 use crate::clock::{Clock, Pause};
 use crate::ledger::Ledger;
-use crate::request::{HostCallError, HostCalls};
+use crate::request::{DirectError, HostCallError, HostCalls};
 use crate::toolbox::Toolbox;
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
@@ -146,19 +146,22 @@ impl Broker {
         tool: &str,
         arguments: Map<String, Value>,
         context: CallContext,
-    ) -> Result<Value, HostCallError> {
+    ) -> Result<Value, DirectError> {
         let bytes = json_length(&arguments);
         let line = self.ledger.begin(server.as_str(), tool, bytes);
         let passed = async {
             let (tool, arguments) = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre).await?;
             let Some(upstream) = self.toolbox.upstream().passes_on() else {
-                return Err(refused("unavailable", "these tools can be called from code only"));
+                return Err(refused("unavailable", "these tools can be called from code only").into());
             };
             let answer = upstream.call_raw(&self.caller.user, server, &tool.name, arguments, context).await;
-            let answer = answer.map_err(|error| upstream_failed(&error))?;
+            let answer = answer.map_err(|error| match error {
+                UpstreamError::Refused { number, message, data, .. } => DirectError::Refused { number, message, data },
+                other => upstream_failed(&other).into(),
+            })?;
             let length = json_length(&answer);
             self.fits(length)?;
-            Ok((answer, length))
+            Ok::<_, DirectError>((answer, length))
         };
         let (user, outcome) = (&self.caller.user, passed.await);
         match outcome {
@@ -168,8 +171,8 @@ impl Broker {
                 Ok(answer)
             }
             Err(error) => {
-                line.failed(&error.code);
-                tracing::info!(%user, %server, tool, bytes, code = error.code, "a call was not passed on");
+                line.failed(error.code());
+                tracing::info!(%user, %server, tool, bytes, code = error.code(), "a call was not passed on");
                 Err(error)
             }
         }

@@ -3,7 +3,7 @@ use crate::broker::{Broker, Caller};
 use crate::capture::{Capture, Captured};
 use crate::clock::Clock;
 use crate::ledger::Ledger;
-use crate::request::{DirectCall, HostCallError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
+use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
 use crate::run::{Context, Ran, run};
 use crate::session::{Live, Sessions};
 use crate::toolbox::{Inventory, Listing, Toolbox};
@@ -135,8 +135,8 @@ impl Engine {
     }
 
     /// Calls one tool for somebody who does not write code, past the same broker as code does.
-    pub async fn call_tool(&self, call: DirectCall) -> Result<Value, HostCallError> {
-        let Some(toolbox) = &self.inner.toolbox else { return Err(NoCalls::refusal(&call.tool)) };
+    pub async fn call_tool(&self, call: DirectCall) -> Result<Value, DirectError> {
+        let Some(toolbox) = &self.inner.toolbox else { return Err(NoCalls::refusal(&call.tool).into()) };
         let caller = Caller {
             user: call.user.clone(),
             session: call.session.clone(),

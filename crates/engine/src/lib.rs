@@ -28,6 +28,6 @@ mod workspace;
 pub use artifacts::ArtifactError;
 pub use broker::CallCaps;
 pub use engine::{Engine, EngineConfig};
-pub use request::{DirectCall, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
+pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
 pub use servers::Servers;
 pub use toolbox::{Inventory, Listing, Toolbox, ToolboxConfig};

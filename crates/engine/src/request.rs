@@ -80,6 +80,38 @@ pub struct DirectCall {
     pub context: CallContext,
 }
 
+/// Why a call that was to be passed on has no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DirectError {
+    /// The server refused it by an error of the protocol: its number, its words, and what it gave along. Hostile.
+    Refused {
+        /// The error's number in JSON-RPC.
+        number: i64,
+        /// What it said.
+        message: String,
+        /// More of it, as it came.
+        data: Option<Box<Value>>,
+    },
+    /// It did not get there, or nothing came back.
+    Failed(HostCallError),
+}
+
+impl DirectError {
+    /// For programs.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Refused { .. } => "refused",
+            Self::Failed(error) => &error.code,
+        }
+    }
+}
+
+impl From<HostCallError> for DirectError {
+    fn from(error: HostCallError) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Why a call of the code was not answered, as the code sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCallError {

@@ -1,4 +1,4 @@
-use crate::mcp::{Parked, definitions};
+use crate::mcp::{Headed, Parked, definitions};
 use crate::metrics::Metrics;
 use crate::profile::Profile;
 use coracle_config::Settings;
@@ -29,6 +29,7 @@ pub struct Face {
     pub(crate) options: Arc<FaceOptions>,
     pub(crate) tools: Arc<[definitions::Definition]>,
     pub(crate) parked: Parked,
+    pub(crate) headed: Headed,
     pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the one client of this face is gone; over HTTP each request knows that of its own.
     pub(crate) gone: Option<CancellationToken>,
@@ -45,8 +46,8 @@ impl Face {
         let tools = definitions::chosen(options.profile, options.tools.as_deref())?;
         // Reading the vocabulary takes a moment, which the first client should not wait for.
         tokio::task::spawn_blocking(|| crate::mcp::count_tokens("warm"));
-        let (parked, metrics, user) = (Parked::default(), Arc::default(), UserId::local());
-        Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, metrics, gone: None, user })
+        let (parked, headed, metrics, user) = (Parked::default(), Headed::default(), Arc::default(), UserId::local());
+        Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, headed, metrics, gone: None, user })
     }
 
     pub(crate) fn user(&self) -> UserId {

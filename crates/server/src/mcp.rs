@@ -15,6 +15,7 @@ mod shown;
 mod tokens;
 
 pub use definitions::names as tool_names;
+pub(crate) use direct::Headed;
 pub(crate) use run::Parked;
 pub use tokens::count_tokens;
 
@@ -206,7 +207,8 @@ impl ServerHandler for Face {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.tools.iter().find(|tool| tool.name == name).map(definitions::Definition::tool)
+        let own = self.tools.iter().find(|tool| tool.name == name);
+        own.map(definitions::Definition::tool).or_else(|| self.headed.get(name))
     }
 
     async fn list_prompts(

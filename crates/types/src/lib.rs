@@ -20,5 +20,5 @@ pub use id::{ExecutionId, IdError, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LimitError, Limits, Mechanism};
 pub use secret::Secret;
-pub use server::{Scope, ServerSpec, Transport};
+pub use server::{OauthClient, Scope, ServerSpec, Transport};
 pub use tool::{Content, Decision, Tool, ToolHints, ToolResult};

@@ -17,10 +17,21 @@ pub struct ServerSpec {
     pub description: Option<String>,
     /// Where it belongs, if the configuration says so.
     pub category: Option<String>,
+    /// As whom to sign in to it, where that is settled beforehand.
+    pub client: Option<OauthClient>,
     /// Longest wait for it to be ready.
     pub start_timeout: Duration,
     /// Longest wait for the answer to one call.
     pub call_timeout: Duration,
+}
+
+/// A client that an authorization server knows, or can look up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OauthClient {
+    /// What it was registered as, or the address of a document that describes it.
+    pub id: String,
+    /// Its secret, if it has one.
+    pub secret: Option<Secret>,
 }
 
 /// How to talk to a server.

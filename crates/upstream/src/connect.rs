@@ -4,7 +4,7 @@ use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
 use crate::desk::{Desk, Fault};
 use crate::error::UpstreamError;
 use crate::http::{self, HttpError, WebClient};
-use crate::login;
+use crate::login::{self, Challenge};
 use crate::reverse::{Question, QuestionKind};
 use crate::screen::{Screen, Silence};
 use crate::scrub::{Scrubber, shortened};
@@ -61,6 +61,7 @@ struct Attempt<'a> {
     owner: &'a Owner,
     scrubber: &'a Arc<Scrubber>,
     shared: &'a Shared,
+    challenge: &'a Arc<Challenge>,
     /// What a child says while it starts, for the error if it takes too long.
     words: Mutex<Option<Tail>>,
 }
@@ -71,9 +72,10 @@ pub(crate) async fn connect(
     owner: &Owner,
     scrubber: &Arc<Scrubber>,
     shared: &Shared,
+    challenge: &Arc<Challenge>,
     lifecycle: Lifecycle,
 ) -> Result<Started, UpstreamError> {
-    let attempt = Attempt { spec, owner, scrubber, shared, words: Mutex::default() };
+    let attempt = Attempt { spec, owner, scrubber, shared, challenge, words: Mutex::default() };
     match tokio::time::timeout(spec.start_timeout, attempt.run(lifecycle)).await {
         Ok(result) => result,
         Err(_) => Err(attempt.took_too_long()),
@@ -128,7 +130,7 @@ impl Attempt<'_> {
                     .custom_headers(custom)
                     .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
                     .max_sse_event_size(MAX_MESSAGE);
-                let web = WebClient::new(client, Arc::clone(&desk));
+                let web = WebClient::new(client, Arc::clone(&desk), Arc::clone(self.challenge));
                 // Whoever configures a header of their own signs in by that.
                 let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
                 match manager {
@@ -221,7 +223,7 @@ impl Attempt<'_> {
 
     fn not_initialized(&self, error: &ClientInitializeError, desk: &Desk) -> Failure {
         let server = self.server();
-        if error.is_authorization_required() || wants_sign_in(error) {
+        if error.is_authorization_required() || error.auth_challenge().is_some() || wants_sign_in(error) {
             return final_failure(UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() });
         }
         let error = match desk.fault() {
@@ -238,7 +240,7 @@ impl Attempt<'_> {
     }
 
     async fn sign_in(&self, uri: &Url) -> Result<Option<rmcp::transport::AuthorizationManager>, UpstreamError> {
-        login::stored(&self.shared.options.tokens, self.owner, &self.spec.name, uri, self.scrubber).await
+        login::stored(&self.shared.options.tokens, self.owner, self.spec, uri, self.scrubber).await
     }
 
     fn address(&self, url: &Secret) -> Result<Url, UpstreamError> {

@@ -7,6 +7,7 @@ pub(crate) use body::{BodyError, event_stream};
 pub(crate) use errors::HttpError;
 
 use crate::desk::{Desk, Fault};
+use crate::login::Challenge;
 use crate::stdio::MAX_MESSAGE;
 use bytes::Bytes;
 use coracle_types::Secret;
@@ -90,16 +91,18 @@ pub(crate) fn headers(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Head
 pub(crate) struct WebClient {
     client: reqwest::Client,
     desk: Arc<Desk>,
+    challenge: Arc<Challenge>,
 }
 
 type Refusal = StreamableHttpError<HttpError>;
 
 impl WebClient {
-    pub(crate) fn new(client: reqwest::Client, desk: Arc<Desk>) -> Self {
-        Self { client, desk }
+    pub(crate) fn new(client: reqwest::Client, desk: Arc<Desk>, challenge: Arc<Challenge>) -> Self {
+        Self { client, desk, challenge }
     }
 
     async fn sent(
+        &self,
         request: RequestBuilder,
         session: Option<&str>,
         token: Option<String>,
@@ -116,10 +119,13 @@ impl WebClient {
             request = request.bearer_auth(token);
         }
         let response = request.send().await.map_err(|error| Refusal::Client(error.into()))?;
-        match challenge(&response) {
-            Some(refusal) => Err(refusal),
-            None => Ok(response),
+        let Some(refusal) = challenge(&response) else { return Ok(response) };
+        if let Refusal::AuthRequired(AuthRequiredError { www_authenticate_header: asked, .. })
+        | Refusal::InsufficientScope(InsufficientScopeError { www_authenticate_header: asked, .. }) = &refusal
+        {
+            self.challenge.note(asked);
         }
+        Err(refusal)
     }
 
     async fn answer(
@@ -232,7 +238,7 @@ impl StreamableHttpClient for WebClient {
     ) -> Result<StreamableHttpPostResponse, Refusal> {
         let body = serde_json::to_vec(&message)?;
         let request = self.client.post(uri.as_ref()).header(CONTENT_TYPE, JSON).body(Bytes::from(body));
-        let response = Self::sent(request, session_id.as_deref(), auth_header, custom_headers).await?;
+        let response = self.sent(request, session_id.as_deref(), auth_header, custom_headers).await?;
         self.answer(&message, session_id.is_some(), response).await
     }
 
@@ -243,7 +249,7 @@ impl StreamableHttpClient for WebClient {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Refusal> {
-        Self::sent(self.client.delete(uri.as_ref()), Some(&session_id), auth_header, custom_headers).await?;
+        self.sent(self.client.delete(uri.as_ref()), Some(&session_id), auth_header, custom_headers).await?;
         Ok(())
     }
 
@@ -259,7 +265,7 @@ impl StreamableHttpClient for WebClient {
         if let Some(last) = last_event_id {
             request = request.header(LAST_EVENT, last);
         }
-        let response = Self::sent(request, session_id.as_deref(), auth_header, custom_headers).await?;
+        let response = self.sent(request, session_id.as_deref(), auth_header, custom_headers).await?;
         let status = response.status();
         if !status.is_success() {
             // Servers that offer no such stream say so in different ways.

@@ -9,15 +9,39 @@ use crate::scrub::{Scrubber, shortened};
 use crate::status::Owner;
 use crate::tokens::TokenStore;
 use async_trait::async_trait;
-use coracle_types::{Secret, ServerName, ServerSpec, Transport};
-use redirect::Redirect;
+use coracle_types::{OauthClient, Secret, ServerName, ServerSpec, Transport};
+use redirect::{ANYWHERE, Redirect};
+use rmcp::transport::auth::{OAuthClientConfig, WWWAuthenticateParams};
 use rmcp::transport::{
     AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore, StoredCredentials,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
 const SHOWN: usize = 500;
+
+/// Longest challenge that is kept.
+const MAX_CHALLENGE: usize = 8 << 10;
+
+/// What a server last said when it wanted a sign-in, or a better one: where that is to be had, and for what.
+#[derive(Debug, Default)]
+pub(crate) struct Challenge(Mutex<Option<String>>);
+
+impl Challenge {
+    pub(crate) fn note(&self, header: &str) {
+        if header.len() <= MAX_CHALLENGE {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(header.to_owned());
+        }
+    }
+
+    pub(crate) fn is_noted(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    pub(crate) fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// What the MCP library sees of our store.
 struct Credentials {
@@ -53,10 +77,11 @@ impl CredentialStore for Credentials {
 pub(crate) async fn stored(
     store: &Arc<dyn TokenStore>,
     owner: &Owner,
-    server: &ServerName,
+    spec: &ServerSpec,
     uri: &Url,
     scrubber: &Scrubber,
 ) -> Result<Option<AuthorizationManager>, UpstreamError> {
+    let server = &spec.name;
     let unavailable = |reason: &str| UpstreamError::Unavailable {
         server: server.clone(),
         reason: format!("its sign-in cannot be used: {}", scrubber.clean(reason)),
@@ -69,7 +94,14 @@ pub(crate) async fn stored(
     }
     let ready = async {
         let mut manager = manager(store, owner, server, uri).await?;
-        Ok::<_, AuthError>(manager.initialize_from_store().await?.then_some(manager))
+        if !manager.initialize_from_store().await? {
+            return Ok::<_, AuthError>(None);
+        }
+        // The library keeps no secrets of clients, and cannot refresh without.
+        if let Some(OauthClient { id, secret: Some(secret) }) = &spec.client {
+            manager.configure_client(OAuthClientConfig::new(id, ANYWHERE).with_client_secret(secret.expose()))?;
+        }
+        Ok(Some(manager))
     };
     ready.await.map_err(|error| unavailable(&chain(&error)))
 }
@@ -93,6 +125,7 @@ pub(crate) async fn login(
     spec: &ServerSpec,
     owner: &Owner,
     options: &Options,
+    challenge: Option<&str>,
     open: impl FnOnce(&str) + Send,
 ) -> Result<(), UpstreamError> {
     let scrubber = Scrubber::new(spec);
@@ -107,11 +140,22 @@ pub(crate) async fn login(
     let auth = |error: AuthError| failed(&chain(&error));
 
     let mut manager = manager(&options.tokens, owner, &spec.name, &uri).await.map_err(auth)?;
-    let metadata = manager.resolve_metadata().await.map_err(auth)?;
+    let metadata = manager.resolve_metadata_from_challenge(challenge).await.map_err(auth)?;
     manager.set_metadata(metadata.metadata);
     let redirect = Redirect::listen().await.map_err(|error| failed(&error.to_string()))?;
-    let request =
+    let mut request =
         AuthorizationRequest::new(redirect.address()).with_client_name("Coracle").with_initial_scope_selection();
+    request = match &spec.client {
+        None => request,
+        Some(OauthClient { id, secret: None }) if id.starts_with("https://") => request.with_client_metadata_url(id),
+        Some(OauthClient { id, secret: None }) => request.with_preregistered_client(id),
+        Some(OauthClient { id, secret: Some(secret) }) => {
+            request.with_preregistered_client(id).with_client_secret(secret.expose())
+        }
+    };
+    if let Some(more) = more_scopes(&options.tokens, owner, &spec.name, &uri, challenge).await {
+        request = request.with_scopes(more);
+    }
     let session = AuthorizationSession::new(manager, request).await.map_err(|(_, error)| auth(error))?;
     let address = session.get_authorization_url().to_owned();
     let state = Url::parse(&address)
@@ -122,4 +166,24 @@ pub(crate) async fn login(
     let callback = redirect.wait(&state).await.map_err(|error| failed(&error.to_string()))?;
     session.handle_callback_url(&callback).await.map_err(auth)?;
     Ok(())
+}
+
+/// If a sign-in was not enough for what was tried: what it was for, and what more is wanted.
+async fn more_scopes(
+    store: &Arc<dyn TokenStore>,
+    owner: &Owner,
+    server: &ServerName,
+    uri: &Url,
+    challenge: Option<&str>,
+) -> Option<Vec<String>> {
+    let asked = WWWAuthenticateParams::parse(challenge?, uri);
+    let wanted = asked.scope.as_deref().filter(|_| asked.is_insufficient_scope())?;
+    let kept = Credentials { store: Arc::clone(store), owner: owner.clone(), server: server.clone() };
+    let mut scopes = kept.load().await.ok().flatten().map(|kept| kept.granted_scopes).unwrap_or_default();
+    for scope in wanted.split_whitespace() {
+        if !scopes.iter().any(|known| known == scope) {
+            scopes.push(scope.to_owned());
+        }
+    }
+    Some(scopes)
 }

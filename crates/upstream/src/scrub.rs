@@ -40,6 +40,7 @@ impl Scrubber {
                 }
             }
         }
+        secrets.extend(spec.client.iter().filter_map(|client| client.secret.as_ref()).map(|it| it.expose().to_owned()));
         secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
         // The longest first, so that no part of a longer one is left over.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));

@@ -3,10 +3,11 @@
 use crate::connect::{self, Lifecycle};
 use crate::connection::{Connection, Idle, Lease, keep};
 use crate::error::UpstreamError;
+use crate::login::{self, Challenge};
 use crate::options::Options;
 use crate::scrub::Scrubber;
 use crate::status::{Change, Owner, ServerState, ServerStatus};
-use coracle_types::ServerSpec;
+use coracle_types::{ServerSpec, Transport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
@@ -34,6 +35,8 @@ pub(crate) struct Slot {
     spec: Arc<ServerSpec>,
     scrubber: Arc<Scrubber>,
     shared: Arc<Shared>,
+    /// For the next sign-in.
+    challenge: Arc<Challenge>,
     state: Mutex<State>,
 }
 
@@ -62,7 +65,7 @@ impl Slot {
     pub(crate) fn new(owner: Owner, spec: Arc<ServerSpec>, shared: Arc<Shared>) -> Self {
         let scrubber = Arc::new(Scrubber::new(&spec));
         let state = State { phase: Phase::Idle, failures: 0, lifecycle: Lifecycle::Unknown };
-        Self { owner, spec, scrubber, shared, state: Mutex::new(state) }
+        Self { owner, spec, scrubber, shared, challenge: Arc::default(), state: Mutex::new(state) }
     }
 
     /// A connection to use; starts it if there is none.
@@ -116,7 +119,7 @@ impl Slot {
         self.shared.tasks.spawn(async move {
             let shutdown = slot.shared.shutdown.clone();
             let result = tokio::select! {
-                result = connect::connect(&slot.spec, &slot.owner, &slot.scrubber, &slot.shared, lifecycle) => result,
+                result = slot.connect(lifecycle) => result,
                 () = shutdown.cancelled() => Err(UpstreamError::ShutDown),
             };
             let result = slot.started(result);
@@ -124,6 +127,22 @@ impl Slot {
             let _ = sender.send(Some(result));
         });
         Ok(Err(outcome))
+    }
+
+    async fn connect(&self, lifecycle: Lifecycle) -> Result<connect::Started, UpstreamError> {
+        connect::connect(&self.spec, &self.owner, &self.scrubber, &self.shared, &self.challenge, lifecycle).await
+    }
+
+    /// Signs in by OAuth; the next use starts anew.
+    pub(crate) async fn login(self: &Arc<Self>, open: impl FnOnce(&str) + Send) -> Result<(), UpstreamError> {
+        // Where to sign in, and for what, is best known from the server's own refusal.
+        if matches!(self.spec.transport, Transport::Http { .. }) && !self.challenge.is_noted() {
+            let _ = self.lease().await;
+        }
+        let challenge = self.challenge.take();
+        login::login(&self.spec, &self.owner, &self.shared.options, challenge.as_deref(), open).await?;
+        self.reset();
+        Ok(())
     }
 
     fn started(self: &Arc<Self>, result: Result<connect::Started, UpstreamError>) -> Result<(), UpstreamError> {

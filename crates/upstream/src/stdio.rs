@@ -321,6 +321,7 @@ mod tests {
             scope: Scope::User,
             description: None,
             category: None,
+            client: None,
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(1),
         };

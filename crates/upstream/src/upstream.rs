@@ -1,7 +1,6 @@
 use crate::call::CallContext;
 use crate::connection::Lease;
 use crate::error::UpstreamError;
-use crate::login;
 use crate::options::Options;
 use crate::slot::{Shared, Slot};
 use crate::status::{Change, Owner, ServerState, ServerStatus};
@@ -93,11 +92,7 @@ impl Upstream {
         server: &ServerName,
         open: impl FnOnce(&str) + Send,
     ) -> Result<(), UpstreamError> {
-        let spec = self.spec(server)?;
-        let owner = Owner::of(user, spec.scope);
-        login::login(spec, &owner, &self.0.shared.options, open).await?;
-        self.slot(user, server)?.reset();
-        Ok(())
+        self.slot(user, server)?.login(open).await
     }
 
     /// Forgets a sign-in.

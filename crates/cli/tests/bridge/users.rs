@@ -24,6 +24,7 @@ fn spec(bridge: &Bridge, name: &str, scope: Scope) -> ServerSpec {
         scope,
         description: None,
         category: None,
+        client: None,
         start_timeout: Duration::from_mins(1),
         call_timeout: Duration::from_mins(1),
     }

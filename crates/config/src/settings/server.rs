@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One MCP server: a program with `command`, or an address with `url`. `${VAR}`, `${VAR:-default}` and `${env:VAR}` are
-/// filled in from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `url` and `headers`; `$${` is
-/// a literal `${`.
+/// filled in from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`, `client_id` and
+/// `client_secret`; `$${` is a literal `${`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServer {
@@ -37,6 +37,14 @@ pub struct McpServer {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Text>")]
     pub headers: BTreeMap<String, Secret>,
+    /// What Coracle is registered as with whoever signs people in to it, where that cannot be done on the way; or the
+    /// address of a document that describes the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// The secret that belongs to it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub client_secret: Option<Secret>,
     /// `user`, the default: each user has their own process or connection. `shared`: one for all, for a server that
     /// keeps nothing about anybody.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -50,6 +50,7 @@ impl InProcess {
             scope: Scope::User,
             description: None,
             category: None,
+            client: None,
             start_timeout: Duration::from_secs(1),
             call_timeout: Duration::from_secs(1),
         };

@@ -4,6 +4,8 @@ mod lists;
 mod requests;
 mod watching;
 
+pub(crate) use lists::Headed;
+
 use crate::face::Face;
 use coracle_types::ServerName;
 use coracle_upstream::{Upstream, UpstreamError};
@@ -39,13 +41,15 @@ impl Face {
 /// What a server did not do, as the client is told.
 fn failed(error: &UpstreamError) -> ErrorData {
     match error {
-        // The server's own words and number.
-        UpstreamError::Refused { number, message, .. } => {
-            let number = i32::try_from(*number).unwrap_or(ErrorCode::INTERNAL_ERROR.0);
-            ErrorData::new(ErrorCode(number), message.clone(), None)
-        }
+        UpstreamError::Refused { number, message, data, .. } => refused(*number, message.clone(), data.clone()),
         other => ErrorData::internal_error(other.to_string(), None),
     }
+}
+
+/// A server's own refusal, in its words.
+fn refused(number: i64, message: String, data: Option<Box<Value>>) -> ErrorData {
+    let number = i32::try_from(number).unwrap_or(ErrorCode::INTERNAL_ERROR.0);
+    ErrorData::new(ErrorCode(number), message, data.map(|data| *data))
 }
 
 /// What came from a server, as the protocol library knows it.

@@ -17,6 +17,9 @@ const MAX_HEAD: usize = 16 * 1024;
 const SHOWN: usize = 200;
 const PATH: &str = "/callback";
 
+/// Where a client with a sign-in says that browsers come back to: nobody will.
+pub(super) const ANYWHERE: &str = "http://127.0.0.1/callback";
+
 /// Why nobody came back from the browser.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RedirectError {

@@ -49,6 +49,7 @@ pub(crate) fn spec(name: &str, transport: Transport) -> ServerSpec {
         scope: Scope::User,
         description: None,
         category: None,
+        client: None,
         start_timeout: Duration::from_mins(1),
         call_timeout: Duration::from_mins(1),
     }

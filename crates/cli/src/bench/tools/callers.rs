@@ -69,6 +69,7 @@ impl Sdk {
             scope: Scope::User,
             description: None,
             category: None,
+            client: None,
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(1),
         }

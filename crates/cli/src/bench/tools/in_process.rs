@@ -38,6 +38,7 @@ impl InProcess {
             scope: Scope::User,
             description: None,
             category: None,
+            client: None,
             start_timeout: Duration::ZERO,
             call_timeout: Duration::ZERO,
         };

@@ -10,6 +10,10 @@ use rmcp::model::{ListPromptsResult, ListResourceTemplatesResult, ListResourcesR
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// The member of a schema that makes an argument a header.
+const HEADER: &str = "x-mcp-header";
 
 /// Something with a name, as clients see it.
 pub(super) struct Named {
@@ -54,6 +58,34 @@ fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
         .collect()
 }
 
+/// Tools some of whose arguments are to be headers of HTTP as well, as they were last listed: what comes over HTTP is
+/// compared with these before it is looked at any further.
+#[derive(Clone, Default)]
+pub(crate) struct Headed(Arc<RwLock<HashMap<String, Tool>>>);
+
+impl Headed {
+    fn replace(&self, tools: &[Named]) {
+        let headed = tools.iter().filter(|tool| mentions(&tool.definition["inputSchema"], HEADER));
+        let headed = headed
+            .filter_map(|tool| Some((tool.name.clone(), understood::<Tool>(tool.definition.clone(), &tool.server)?)));
+        let headed = headed.collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = headed;
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Tool> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+/// Whether there is such a member anywhere.
+fn mentions(value: &Value, member: &str) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, value)| name == member || mentions(value, member)),
+        Value::Array(items) => items.iter().any(|item| mentions(item, member)),
+        _ => false,
+    }
+}
+
 impl Face {
     /// Asks all servers at once; those that fail are left out and logged.
     async fn of_all<T, F>(&self, what: &str, ask: impl Fn(ServerName) -> F) -> Vec<(ServerName, T)>
@@ -85,7 +117,9 @@ impl Face {
             .await;
         let wanted = self.options.tools.as_deref();
         let is_wanted = |tool: &Named| wanted.is_none_or(|wanted| wanted.contains(&tool.name));
-        named(lists).into_iter().filter(is_wanted).collect()
+        let tools: Vec<Named> = named(lists).into_iter().filter(is_wanted).collect();
+        self.headed.replace(&tools);
+        tools
     }
 
     pub(super) async fn named_prompts(&self) -> Vec<Named> {

@@ -4,17 +4,17 @@ use super::super::outward::{Outward, Way, capabilities};
 use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
-use super::{failed, read};
+use super::{failed, read, refused};
 use crate::face::Face;
-use coracle_engine::DirectCall;
+use coracle_engine::{DirectCall, DirectError};
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
-    GetPromptResponse, GetPromptResult, InputRequiredResult, InputResponses, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, Reference,
+    GetPromptResponse, GetPromptResult, InputRequiredResult, InputResponses, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value};
@@ -39,12 +39,12 @@ impl Face {
         let way = self.way(&tool.server, &context).await;
         let resume = resume(request.request_state, request.input_responses);
         let arguments = request.arguments.unwrap_or_default();
-        let token = context.meta.get_progress_token();
+        let (token, logs) = (context.meta.get_progress_token(), Logs::of(&context));
         let (peer, meta, asks) = (context.peer.clone(), meta(&context), capabilities(&context));
         let run = Run::start(&context, Progress::none(), |cancel, outward| {
             let face = self.clone();
             async move {
-                let (upward, mut reports) = Reports::new();
+                let (upward, mut reports) = Reports::new(logs);
                 let call = DirectCall {
                     user: face.user(),
                     session: None,
@@ -63,7 +63,10 @@ impl Face {
                         read::<InputRequiredResult>(value, &tool.server).map(Into::into)
                     }
                     Ok(value) => read::<CallToolResult>(value, &tool.server).map(Into::into),
-                    Err(error) => Ok(refusal(format!("{} ({})", error.message, error.code)).into()),
+                    Err(DirectError::Refused { number, message, data }) => Err(refused(number, message, data)),
+                    Err(DirectError::Failed(error)) => {
+                        Ok(refusal(format!("{} ({})", error.message, error.code)).into())
+                    }
                 }
             }
         });
@@ -175,15 +178,43 @@ enum Passing {
     Translated,
 }
 
+/// Which log messages a client wants: in the stateless revision it says so with each request, before once for all.
+#[derive(Clone, Copy, PartialEq)]
+enum Logs {
+    Nothing,
+    From(LoggingLevel),
+    /// What is wanted was told to the servers.
+    AsTheyCome,
+}
+
+impl Logs {
+    fn of(context: &RequestContext<RoleServer>) -> Self {
+        match (Way::of(context), context.meta.log_level()) {
+            (Way::Request, _) => Self::AsTheyCome,
+            (Way::InputRequired, Some(level)) => Self::From(level),
+            (Way::InputRequired, None) => Self::Nothing,
+        }
+    }
+
+    fn want(self, level: LoggingLevel) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::From(least) => level as u8 >= least as u8,
+            Self::AsTheyCome => true,
+        }
+    }
+}
+
 /// What a server tells during a call.
 struct Reports {
     progress: mpsc::Receiver<Reported>,
     log: mpsc::Receiver<Value>,
+    logs: Logs,
 }
 
 struct Upward {
     progress: mpsc::Sender<Reported>,
-    log: mpsc::Sender<Value>,
+    log: Option<mpsc::Sender<Value>>,
 }
 
 impl Upward {
@@ -197,15 +228,16 @@ impl Upward {
         resume: Option<Resume>,
     ) -> CallContext {
         let reverse = (passing == Passing::Translated).then_some(outward as Arc<dyn Reverse>);
-        let (progress, log) = (Some(self.progress), Some(self.log));
+        let (progress, log) = (Some(self.progress), self.log);
         CallContext { cancel, progress, log, reverse, capabilities, meta, resume, ..CallContext::default() }
     }
 }
 
 impl Reports {
-    fn new() -> (Upward, Self) {
+    fn new(logs: Logs) -> (Upward, Self) {
         let ((progress, heard), (log, logged)) = (mpsc::channel(QUEUE), mpsc::channel(QUEUE));
-        (Upward { progress, log }, Self { progress: heard, log: logged })
+        let log = (logs != Logs::Nothing).then_some(log);
+        (Upward { progress, log }, Self { progress: heard, log: logged, logs })
     }
 
     /// Passes on what the server tells until the call has ended, and what it had told before that.
@@ -220,7 +252,7 @@ impl Reports {
             tokio::select! {
                 biased;
                 Some(report) = self.progress.recv() => tell_progress(peer, token.as_ref(), report).await,
-                Some(message) = self.log.recv() => tell_log(peer, message).await,
+                Some(message) = self.log.recv() => tell_log(peer, self.logs, message).await,
                 answer = &mut call => break answer,
             }
         };
@@ -228,7 +260,7 @@ impl Reports {
             tell_progress(peer, token.as_ref(), report).await;
         }
         while let Ok(message) = self.log.try_recv() {
-            tell_log(peer, message).await;
+            tell_log(peer, self.logs, message).await;
         }
         answer
     }
@@ -243,8 +275,11 @@ async fn tell_progress(peer: &Peer<RoleServer>, token: Option<&ProgressToken>, r
     }
 }
 
-async fn tell_log(peer: &Peer<RoleServer>, message: Value) {
+async fn tell_log(peer: &Peer<RoleServer>, logs: Logs, message: Value) {
     let Ok(message) = serde_json::from_value::<LoggingMessageNotificationParam>(message) else { return };
+    if !logs.want(message.level) {
+        return;
+    }
     if let Err(error) = peer.notify_logging_message(message).await {
         tracing::debug!(%error, "a log message is not passed on");
     }
