@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 
+#[path = "support/again.rs"]
+mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
@@ -93,6 +95,55 @@ time.sleep(0.5)"
     let deleted = lab.execute(lab.request(Language::Bash, "find /workspace -type f -delete")).await;
     assert_eq!(error_code(&deleted), None, "{deleted:?}");
     assert_eq!(error_code(&lab.python("open('/workspace/a', 'w').write('x')").await), None);
+    lab.close().await;
+}
+
+/// Makes so many empty files in a folder, a thousand in each folder below.
+fn make_files(folder: &str, many: u64) -> String {
+    format!(
+        "
+import os, time
+for i in range({many}):
+    if i % 1000 == 0: os.makedirs(f'{folder}/{{i // 1000}}', exist_ok=True)
+    os.close(os.open(f'{folder}/{{i // 1000}}/{{i}}', os.O_CREAT | os.O_WRONLY))
+time.sleep(0.5)"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_files_are_stopped_at_the_limit_that_everybody_has() {
+    let lab = lab(Limits::default());
+    for (folder, name) in [("/workspace", "the workspace"), ("/artifacts", "/artifacts")] {
+        let under = lab.python(&make_files(folder, 90_000)).await;
+        assert_eq!(error_code(&under), None, "{folder}: {under:?}");
+        let over = lab.python(&make_files(folder, 1_000_000)).await;
+        assert_limit(&over, ErrorCode::Disk, &format!("{name} holds "));
+        assert_limit(&over, ErrorCode::Disk, "files and folders: the limit is 100000");
+        println!("{folder}: {}", over.failure.unwrap().error);
+        let cleaned = lab.execute(lab.request(Language::Bash, "rm -rf /workspace/*")).await;
+        assert_eq!(error_code(&cleaned), None, "{folder}: {cleaned:?}");
+        assert_eq!(lab.python("open('/workspace/a', 'w').write('x')").await.result, Some(1.into()), "{folder}");
+    }
+    lab.close().await;
+}
+
+/// A million files that are really there, for whoever allows so many.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes a minute: cargo xtask soak"]
+async fn soak_a_million_files_are_counted_and_removed() {
+    let limits = Limits { workspace_files: 1_005_000, wall_ms: 600_000, ..Limits::default() };
+    let lab = lab(limits);
+    let long = async |code: &str, language| {
+        let executed = tokio::time::timeout(LONG, lab.engine.execute(lab.request(language, code))).await;
+        executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"))
+    };
+    let million = long(&make_files("/workspace", 1_000_000), Language::Python).await;
+    assert_eq!(error_code(&million), None, "{million:?}");
+    let over = long(&make_files("/workspace", 1_200_000), Language::Python).await;
+    assert_limit(&over, ErrorCode::Disk, "files and folders: the limit is 1005000");
+    let cleaned = long("rm -rf /workspace/*", Language::Bash).await;
+    assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
+    assert_eq!(lab.python("open('/workspace/a', 'w').write('x')").await.result, Some(1.into()));
     lab.close().await;
 }
 
@@ -217,4 +268,13 @@ fn what_a_killed_program_left_is_removed_however_deep() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&[
+        "all_of_it_as_an_ordinary_user",
+        "a_workspace_that_was_filled_by_earlier_programs_is_full",
+        "what_a_killed_program_left_is_removed_however_deep",
+    ]);
 }
