@@ -1,7 +1,6 @@
 //! The program with a settings file, and servers to put into it.
 
 use crate::harness::{As, Coracle};
-use crate::installed::installed;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,7 +123,7 @@ impl Bridge {
 
 /// A server from npm.
 pub(crate) fn npm(package: &str, args: &[&str]) -> Value {
-    let folder = installed("npm/node_modules/@modelcontextprotocol").join(format!("server-{package}"));
+    let folder = test_servers().join("npm/node_modules/@modelcontextprotocol").join(format!("server-{package}"));
     let script = folder.join("dist/index.js");
     let args: Vec<&str> = [&[script.to_str().unwrap()], args].concat();
     json!({ "command": "node", "args": args })
@@ -132,7 +131,18 @@ pub(crate) fn npm(package: &str, args: &[&str]) -> Value {
 
 /// A server from PyPI.
 pub(crate) fn pypi(name: &str, args: &[&str]) -> Value {
-    json!({ "command": installed("venv/bin").join(format!("mcp-server-{name}")), "args": args })
+    json!({ "command": test_servers().join("venv/bin").join(format!("mcp-server-{name}")), "args": args })
+}
+
+/// The folder that `cargo xtask needs` fills.
+fn test_servers() -> PathBuf {
+    let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
+        Some(folder) => PathBuf::from(folder),
+        // `target/debug/deps/test` → `target/test-servers`
+        None => std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("test-servers"),
+    };
+    assert!(folder.join("npm/node_modules").is_dir(), "{} is not there: run `cargo xtask needs`", folder.display());
+    folder
 }
 
 /// Whether a process is there and not just waiting to be collected.
