@@ -1,4 +1,5 @@
-//! The MCP servers of other people that the tests talk to, in pinned versions below the target folder.
+//! The MCP servers of other people that the tests talk to, and the packages that code in sandboxes uses, in pinned
+//! versions below the target folder.
 //!
 //! `xtask/test-servers/` has the pins. Each environment is made anew when its pins have changed, and left alone
 //! otherwise. `mypy` and `tsc`, which check generated code, come along.
@@ -57,6 +58,12 @@ const ENVIRONMENTS: &[Environment] = &[
         name: "venv-sqlite",
         pins: &["requirements-sqlite.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-sqlite.txt"), folder),
+    },
+    // No servers: the packages that people's code uses most, for sandboxes that run with this interpreter.
+    Environment {
+        name: "venv-science",
+        pins: &["requirements-science.txt"],
+        make: |pins, folder| make_venv(&pins.join("requirements-science.txt"), folder),
     },
 ];
 
@@ -159,7 +166,7 @@ mod tests {
     #[test]
     fn every_pin_is_exact() {
         let pins = repository().join("xtask/test-servers");
-        for name in ["requirements.txt", "requirements-sqlite.txt"] {
+        for name in ["requirements.txt", "requirements-sqlite.txt", "requirements-science.txt"] {
             let text = fs::read_to_string(pins.join(name)).unwrap();
             let loose: Vec<_> = text.lines().filter(|line| line.split("==").count() != 2).collect();
             assert_eq!(loose, Vec::<&str>::new(), "{name}");

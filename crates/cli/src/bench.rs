@@ -13,6 +13,7 @@ mod report;
 mod starts;
 mod tools;
 
+use crate::environment;
 use crate::status::Status;
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -70,6 +71,10 @@ struct SandboxArguments {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PARTS)]
     only: Vec<String>,
 
+    /// The image for docker and podman: it is not pulled and must have a python3; else the first local one that has.
+    #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
+    image: Option<String>,
+
     /// Few runs and small counts: to see that it works, not to learn a number.
     #[arg(long)]
     quick: bool,
@@ -122,13 +127,17 @@ impl Scale {
     }
 }
 
-/// Which parts were asked for.
+/// What was asked for.
 #[derive(Clone, Debug)]
-struct Wanted(BTreeSet<String>);
+struct Wanted {
+    /// Empty: all.
+    parts: BTreeSet<String>,
+    image: Option<String>,
+}
 
 impl Wanted {
     fn has(&self, part: &str) -> bool {
-        self.0.is_empty() || self.0.contains(part)
+        self.parts.is_empty() || self.parts.contains(part)
     }
 }
 
@@ -161,9 +170,10 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
 
 /// Gives the report as it is to be printed.
 async fn sandbox(arguments: SandboxArguments) -> anyhow::Result<String> {
-    let (scale, wanted) = (Scale::of(&arguments), Wanted(arguments.only.iter().cloned().collect()));
+    let (scale, json) = (Scale::of(&arguments), arguments.json);
+    let wanted = Wanted { parts: arguments.only.into_iter().collect(), image: arguments.image };
     let report = measure(scale, wanted).await?;
-    if arguments.json {
+    if json {
         return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
     }
     Ok(report.render())

@@ -14,6 +14,9 @@ pub(crate) const LOG: &str = "CORACLE_LOG";
 /// The MCP servers that `bench tools` and the tests call; without it `test-servers` in the build folder.
 pub(crate) const TEST_SERVERS: &str = "CORACLE_TEST_SERVERS";
 
+/// The image for docker and podman in `bench sandbox`; without it the first local one that has a `python3`.
+pub(crate) const BENCH_IMAGE: &str = "CORACLE_BENCH_IMAGE";
+
 /// The data folder.
 pub(crate) fn home() -> anyhow::Result<PathBuf> {
     if let Some(home) = std::env::var_os(HOME).filter(|home| !home.is_empty()) {

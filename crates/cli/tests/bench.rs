@@ -63,6 +63,27 @@ fn a_part_alone_can_be_asked_for() {
 }
 
 #[test]
+fn an_image_that_is_not_there_is_named() {
+    let coracle = Coracle::new(everybody()[0]);
+    for by_option in [true, false] {
+        let mut command = coracle.command();
+        command.args(["bench", "sandbox", "--quick", "--json", "--only", "docker_run,podman_run"]);
+        if by_option {
+            command.args(["--image", "no-such-image"]);
+        } else {
+            command.env("CORACLE_BENCH_IMAGE", "no-such-image");
+        }
+        let output = command.output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+        for (name, engine) in [("docker_run", "docker"), ("podman_run", "podman")] {
+            let reason = report["skipped"][name].as_str().unwrap();
+            let absent = format!("{engine} is not on PATH");
+            assert!(reason.contains("the image no-such-image of --image") || reason == absent, "{reason}");
+        }
+    }
+}
+
+#[test]
 fn without_a_sandbox_it_says_so() {
     for who in everybody() {
         let coracle = Coracle::new(*who);

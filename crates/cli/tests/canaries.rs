@@ -2,6 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
+#[path = "support/again.rs"]
+mod again;
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_types::{Execution, Language, Limits, SessionId, UserId};
@@ -23,7 +29,7 @@ impl Server {
         let home = TempDir::new().unwrap();
         let config = NativeConfig {
             home: home.path().to_owned(),
-            launcher: env!("CARGO_BIN_EXE_coracle").into(),
+            launcher: harness::built(),
             python: None,
             pool: 2,
             preload: true,
@@ -172,4 +178,9 @@ async fn no_two_sandboxes_draw_the_same_random_numbers() {
     let seeded = "import random\nrandom.seed(1)\nrandom.random()";
     assert_eq!(server.fresh("alice", seeded).await, server.fresh("bob", seeded).await);
     server.engine.shutdown().await;
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
 }

@@ -11,13 +11,12 @@ mod harness;
 #[path = "escape/syscalls.rs"]
 mod syscalls;
 
-use battery::{Outside, as_user, facts, inside, outside};
+use battery::{Outside, as_user, beside, facts, inside, outside};
 use harness::{As, Coracle, everybody};
 use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,17 +46,6 @@ impl Drop for Bystander {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// A folder beside the workspace that the same user may write, with a file in it.
-fn beside(coracle: &Coracle) -> (PathBuf, PathBuf) {
-    let folder = coracle.home().join("beside");
-    fs::create_dir(&folder).unwrap();
-    coracle.own(&folder);
-    let canary = folder.join("canary");
-    fs::write(&canary, "CANARY-OF-THE-HOST").unwrap();
-    coracle.own(&canary);
-    (folder, canary)
 }
 
 fn both(probes: &str, place: Outside, at_least: usize) {

@@ -180,3 +180,21 @@ fn who_expects_the_code_to_see_the_current_folder_is_told() {
         assert_eq!((found.code(), found.stdout.as_slice()), (Some(0), &b"42\n"[..]), "{found:?}");
     }
 }
+
+/// Programs can be shown an old version of the kernel that is there.
+#[test]
+fn a_kernel_that_is_too_old_is_refused() {
+    for who in everybody() {
+        let old = Coracle::behind(*who, &["setarch", "--uname-2.6"]);
+        let refused = old.run("python", "6 * 7", &[]);
+        assert_eq!(refused["error_code"], "sandbox_unavailable", "as {who:?}: {refused:#}");
+        let words = refused["error"].as_str().unwrap();
+        let expected = "is too old: 5.14 or later is needed, since before that the limit on processes is shared";
+        assert!(words.contains("Linux 2.6.") && words.contains(expected), "as {who:?}: {words}");
+        let diagnosis = old.command().arg("doctor").output().unwrap();
+        assert_eq!(diagnosis.status.code(), Some(1), "as {who:?}: {diagnosis:?}");
+        assert!(String::from_utf8_lossy(&diagnosis.stdout).contains("is too old"), "as {who:?}: {diagnosis:?}");
+        let as_it_is = Coracle::behind(*who, &["setarch", "--addr-no-randomize"]);
+        assert_eq!(as_it_is.python("6 * 7"), 42, "as {who:?}");
+    }
+}

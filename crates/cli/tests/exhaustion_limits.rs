@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 
+#[path = "support/again.rs"]
+mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
@@ -93,6 +95,59 @@ time.sleep(0.5)"
     let deleted = lab.execute(lab.request(Language::Bash, "find /workspace -type f -delete")).await;
     assert_eq!(error_code(&deleted), None, "{deleted:?}");
     assert_eq!(error_code(&lab.python("open('/workspace/a', 'w').write('x')").await), None);
+    lab.close().await;
+}
+
+/// Makes so many empty files in a folder.
+fn make_files(folder: &str, many: u64) -> String {
+    format!(
+        "
+import os, time
+for i in range({many}): os.close(os.open(f'{folder}/{{i}}', os.O_CREAT | os.O_WRONLY))
+time.sleep(0.5)"
+    )
+}
+
+/// Time enough that a slow disk does not come first.
+const TIME_FOR_FILES: u64 = 80_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_million_files_are_stopped_at_the_limit_that_everybody_has() {
+    let lab = lab(Limits { wall_ms: TIME_FOR_FILES, ..Limits::default() });
+    let under = lab.python(&make_files("/workspace", 10_000)).await;
+    assert_eq!(error_code(&under), None, "{under:?}");
+    let over = lab.python(&make_files("/workspace", 1_000_000)).await;
+    assert_limit(&over, ErrorCode::Disk, "files and folders: the limit is 100000");
+    println!("{}", over.failure.unwrap().error);
+    let cleaned = lab.execute(lab.request(Language::Bash, "find /workspace -type f -delete")).await;
+    assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
+    assert_eq!(lab.python("open('/workspace/a', 'w').write('x')").await.result, Some(1.into()));
+    lab.close().await;
+}
+
+/// A million files that are really there, for whoever allows so many; as artifacts nobody may have that many.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes minutes: cargo xtask soak"]
+async fn soak_a_million_files_are_counted_and_removed() {
+    // What the kernel remembers of so many files counts as memory of whoever opened them.
+    let limits = Limits { workspace_files: 1_005_000, wall_ms: 600_000, memory_mb: 4_000, ..Limits::default() };
+    let lab = lab(limits);
+    let long = async |code: &str, language| {
+        let executed = tokio::time::timeout(LONG, lab.engine.execute(lab.request(language, code))).await;
+        executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"))
+    };
+    let million = long(&make_files("/workspace", 1_000_000), Language::Python).await;
+    assert_eq!(error_code(&million), None, "{million:?}");
+    let over = long(&make_files("/workspace", 1_200_000), Language::Python).await;
+    assert_limit(&over, ErrorCode::Disk, "the workspace holds ");
+    assert_limit(&over, ErrorCode::Disk, "files and folders: the limit is 1005000");
+    let cleaned = long("find /workspace -type f -delete", Language::Bash).await;
+    assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
+    assert_eq!(lab.python("open('/workspace/a', 'w').write('x')").await.result, Some(1.into()));
+    let mut request = lab.request(Language::Python, &make_files("/artifacts", 1_000_000));
+    request.limits.workspace_files = Limits::default().workspace_files;
+    let over = tokio::time::timeout(LONG, lab.engine.execute(request)).await.expect("it ends");
+    assert_limit(&over, ErrorCode::Disk, "/artifacts holds ");
     lab.close().await;
 }
 
@@ -217,4 +272,13 @@ fn what_a_killed_program_left_is_removed_however_deep() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&[
+        "all_of_it_as_an_ordinary_user",
+        "a_workspace_that_was_filled_by_earlier_programs_is_full",
+        "what_a_killed_program_left_is_removed_however_deep",
+    ]);
 }

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 
+#[path = "support/again.rs"]
+mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
@@ -314,4 +316,9 @@ async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
         "{execution:?}"
     );
     lab.close().await;
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
 }

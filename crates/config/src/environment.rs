@@ -9,6 +9,8 @@ pub const HOME_VARIABLE: &str = "CORACLE_HOME";
 pub const CONFIG_VARIABLE: &str = "CORACLE_CONFIG";
 /// Where benchmarks and tests find servers of other people; no setting.
 const TEST_SERVERS_VARIABLE: &str = "CORACLE_TEST_SERVERS";
+/// The image of `bench sandbox` for docker and podman.
+const BENCH_IMAGE_VARIABLE: &str = "CORACLE_BENCH_IMAGE";
 /// What all of our variables begin with.
 const PREFIX: &str = "CORACLE_";
 /// The servers, as YAML or JSON.
@@ -59,9 +61,8 @@ pub(crate) fn stray(name: &str) -> Option<Stray> {
     let rest = name.strip_prefix(PREFIX)?;
     let known: Vec<String> = KEYS.iter().map(|key| variable(key.path)).chain([SERVERS_VARIABLE.to_owned()]).collect();
     let others = KEYS.iter().flat_map(|key| key.other_variables.iter().copied());
-    if [HOME_VARIABLE, CONFIG_VARIABLE, TEST_SERVERS_VARIABLE].into_iter().chain(others).any(|other| other == name)
-        || known.iter().any(|variable| variable == name)
-    {
+    let elsewhere = [HOME_VARIABLE, CONFIG_VARIABLE, TEST_SERVERS_VARIABLE, BENCH_IMAGE_VARIABLE];
+    if elsewhere.into_iter().chain(others).any(|other| other == name) || known.iter().any(|variable| variable == name) {
         return None;
     }
     let meant = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
@@ -98,6 +99,7 @@ mod tests {
         for other in [
             "CORACLE_HOME",
             "CORACLE_TEST_SERVERS",
+            "CORACLE_BENCH_IMAGE",
             "CORACLE_LOG",
             "CORACLE_LOG_LEVEL",
             "CORACLE_UPDATE",

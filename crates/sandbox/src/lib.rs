@@ -11,6 +11,6 @@ mod native;
 
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
 pub use native::{
-    ForkedLauncher, LAUNCHER_ARGUMENT, NativeBackend, NativeConfig, NativeReport, PythonError, fork_launcher,
-    launcher_main,
+    ForkedLauncher, LAUNCHER_ARGUMENT, NativeBackend, NativeConfig, NativeReport, OLDEST_KERNEL, PythonError,
+    fork_launcher, kernel_version, launcher_main,
 };

@@ -7,6 +7,7 @@ mod cgroup;
 mod disk;
 mod guest_files;
 mod instance;
+mod kernel_version;
 mod launcher;
 mod link;
 mod messages;
@@ -17,6 +18,7 @@ mod python;
 mod sandbox;
 mod watch;
 
+pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main};
 pub use python::PythonError;
 
@@ -66,8 +68,8 @@ pub struct NativeReport {
     pub privilege: String,
     /// The host's user id that code runs as.
     pub host_uid: u32,
-    /// Zero: none.
-    pub landlock_abi: u32,
+    /// The version of Landlock's interface, or why there is none.
+    pub landlock: Result<u32, String>,
     /// The cgroup that limits the memory of a tree, or why there is none.
     pub cgroup: Result<Mechanism, String>,
     /// Each sandbox has a `/proc` of its own.
@@ -78,8 +80,8 @@ impl NativeReport {
     /// What keeps this machine from full isolation.
     pub fn lacks(&self) -> Vec<String> {
         let mut lacks = Vec::new();
-        if self.landlock_abi == 0 {
-            lacks.push("Landlock".to_owned());
+        if let Err(reason) = &self.landlock {
+            lacks.push(format!("Landlock ({reason})"));
         }
         if let Err(reason) = &self.cgroup {
             lacks.push(format!("a cgroup for memory ({reason})"));
@@ -189,6 +191,8 @@ impl NativeBackend {
 
     fn launch(&self) -> Result<Running, SandboxError> {
         let config = &self.config;
+        let release = rustix::system::uname();
+        kernel_version::check(&release.release().to_string_lossy()).map_err(SandboxError::Unavailable)?;
         // What is enforced must be known before there is a sandbox, if it decides whether there is to be one.
         let forked = self.take_forked().filter(|_| !config.require_full_isolation);
         let python = python::find(config.python.as_deref())?;
@@ -227,7 +231,7 @@ fn report(python: &Path, started: &Started) -> NativeReport {
         python_version: started.python_version,
         privilege: started.privilege.clone(),
         host_uid: started.host_uid,
-        landlock_abi: started.landlock_abi,
+        landlock: started.landlock.clone(),
         cgroup: started.cgroup.clone().map(|kind| match kind {
             CgroupKind::Cgroup1 => Mechanism::Cgroup1,
             CgroupKind::Cgroup2 => Mechanism::Cgroup2,
@@ -326,7 +330,7 @@ mod tests {
                 python_version: Some([3, 12, 0]),
                 privilege: "root".to_owned(),
                 host_uid: 61042,
-                landlock_abi: 1,
+                landlock: Ok(1),
                 cgroup,
                 own_proc: true,
             };

@@ -11,7 +11,7 @@ use crate::{needs, readme};
 /// `cargo xtask needs`: what the tests need, in place.
 pub(super) fn needs(steps: &mut Steps) -> Result<()> {
     steps.step("needs", "what the tests need on this machine", needs::install)?;
-    steps.step("servers", "MCP servers of other people that the tests talk to", test_servers::install)
+    steps.step("servers", "MCP servers and packages of other people that the tests use", test_servers::install)
 }
 
 pub(super) fn run(steps: &mut Steps) -> Result<()> {

@@ -23,13 +23,13 @@ const IMAGES_TRIED: usize = 10;
 /// A container that nobody removes ends by itself after so many seconds.
 const CONTAINER_SECONDS: u32 = 1_800;
 
-/// The peer of this name, or why it is left out.
-pub(super) async fn probe(name: &str, interpreter: &Interpreter) -> anyhow::Result<Peer> {
+/// The peer of this name, or why it is left out. Containers run `image` if one is named.
+pub(super) async fn probe(name: &str, interpreter: &Interpreter, image: Option<&str>) -> anyhow::Result<Peer> {
     let peer = match name {
         "bwrap" => bwrap(interpreter)?,
-        "docker_run" => run("docker").await?,
-        "docker_exec" => exec("docker").await?,
-        "podman_run" => run("podman").await?,
+        "docker_run" => run("docker", image).await?,
+        "docker_exec" => exec("docker", image).await?,
+        "podman_run" => run("podman", image).await?,
         "runsc" => runsc(interpreter)?,
         other => bail!("{other} is not known"),
     };
@@ -68,8 +68,8 @@ fn runsc(interpreter: &Interpreter) -> anyhow::Result<Peer> {
     Ok(Peer { program: Program::new(line), how: "runsc do python3 -I -c pass".to_owned(), _container: None })
 }
 
-async fn run(engine: &str) -> anyhow::Result<Peer> {
-    let image = image_with_python(engine).await?;
+async fn run(engine: &str, image: Option<&str>) -> anyhow::Result<Peer> {
+    let image = image_with_python(engine, image).await?;
     let how = format!("{engine} run --rm {image} python3 -I -c pass");
     Ok(Peer { program: run_in(engine, &image)?, how, _container: None })
 }
@@ -83,8 +83,8 @@ fn run_in(engine: &str, image: &str) -> anyhow::Result<Program> {
     Ok(Program::new(line))
 }
 
-async fn exec(engine: &str) -> anyhow::Result<Peer> {
-    let image = image_with_python(engine).await?;
+async fn exec(engine: &str, image: Option<&str>) -> anyhow::Result<Peer> {
+    let image = image_with_python(engine, image).await?;
     let wait = format!("import time; time.sleep({CONTAINER_SECONDS})");
     let program = installed(engine)?;
     let mut line = vec![program.clone()];
@@ -110,20 +110,29 @@ async fn exec(engine: &str) -> anyhow::Result<Peer> {
     Ok(Peer { program: Program::new(line), how, _container: Some(container) })
 }
 
-/// A local image that has a `python3`; nothing is ever pulled.
-async fn image_with_python(engine: &str) -> anyhow::Result<String> {
+/// A local image that has a `python3`: the one that was named, else the first that works. Nothing is ever pulled.
+async fn image_with_python(engine: &str, named: Option<&str>) -> anyhow::Result<String> {
     let program = installed(engine)?;
+    if let Some(image) = named {
+        let tried = run_in(engine, image)?.output().await;
+        return tried.map(|_| image.to_owned()).with_context(|| format!("the image {image} of --image"));
+    }
     let list =
         Program::new([program, "images".into(), "--format".into(), "{{.Repository}}:{{.Tag}}".into()]).output().await?;
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let mut images: Vec<&str> = list.lines().filter(|image| !image.contains("<none>")).collect();
     images.sort_by_key(|image| !image.contains("python"));
+    let mut reason = "there is none".to_owned();
     for image in images.iter().take(IMAGES_TRIED) {
-        if run_in(engine, image)?.output().await.is_ok() {
-            return Ok((*image).to_owned());
+        match run_in(engine, image)?.output().await {
+            Ok(_) => return Ok((*image).to_owned()),
+            Err(error) => reason = format!("{image}: {error:#}"),
         }
     }
-    bail!("{engine} has no local image with python3 ({} there)", images.len())
+    bail!(
+        "{engine} has no local image whose python3 starts ({reason}); name one by --image, or make one of a folder: \
+         tar -c -C FOLDER . | {engine} import - python"
+    )
 }
 
 #[derive(Debug)]

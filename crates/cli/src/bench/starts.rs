@@ -122,7 +122,7 @@ async fn entries(
     subjects.retain(|(name, ..)| wanted.has(name));
     for name in PEERS.into_iter().filter(|name| wanted.has(name)) {
         progress.set_message(format!("looking for {name}"));
-        let peer = peers::probe(name, &bench.interpreter).await;
+        let peer = peers::probe(name, &bench.interpreter, wanted.image.as_deref()).await;
         let how = peer.as_ref().map_or(String::new(), |peer| peer.how.clone());
         subjects.push((name, how, peer.map(Subject::Peer)));
     }

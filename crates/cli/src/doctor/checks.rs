@@ -216,11 +216,13 @@ fn files(files: &Files) -> Check {
 }
 
 fn landlock(files: &Files, report: &NativeReport, machine: &Machine) -> Check {
-    if report.landlock_abi == 0 {
-        let detail = "the kernel has none: only mounts and the filter keep files apart";
-        return Check::new("landlock", Outcome::Weak, detail).with_mend(mends::landlock(machine));
-    }
-    let abi = report.landlock_abi;
+    let abi = match &report.landlock {
+        Ok(abi) => abi,
+        Err(reason) => {
+            let detail = format!("{reason}: only mounts and the filter keep files apart");
+            return Check::new("landlock", Outcome::Weak, detail).with_mend(mends::landlock(machine));
+        }
+    };
     // Without Landlock this file could be read, own /proc or not.
     let holds = matches!(files.status, Some(EACCES | ENOENT));
     let detail = if holds {

@@ -65,8 +65,7 @@ impl Machine {
 
     /// Major and minor version of the kernel.
     pub(crate) fn kernel_version(&self) -> Option<(u32, u32)> {
-        let mut numbers = self.kernel.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+        coracle_sandbox::kernel_version(&self.kernel)
     }
 }
 

@@ -1,10 +1,8 @@
 //! What to do about what is missing, from what the machine says about itself.
 
 use super::machine::{Family, Machine};
+use coracle_sandbox::OLDEST_KERNEL;
 use std::path::Path;
-
-/// The oldest kernel that has all that a sandbox needs.
-const OLDEST_KERNEL: (u32, u32) = (5, 14);
 
 /// Why no sandbox starts, and what to do: everything that this machine's settings tell.
 pub(crate) fn no_sandbox(machine: &Machine, reason: &str, program: &Path) -> Vec<String> {
@@ -102,7 +100,12 @@ pub(crate) fn landlock(machine: &Machine) -> Vec<String> {
             let all = modules.join(",");
             vec![format!("add Landlock to the kernel's command line and boot again: lsm=landlock,{all}")]
         }
-        _ => vec!["a kernel built with CONFIG_SECURITY_LANDLOCK and started with lsm=landlock,… is needed".to_owned()],
+        (Some(_), _) => vec![
+            "the kernel has it, so that a filter around Coracle hides it: let the container or the service manager allow \
+             landlock_create_ruleset, landlock_add_rule and landlock_restrict_self"
+                .to_owned(),
+        ],
+        (None, _) => vec!["a kernel built with CONFIG_SECURITY_LANDLOCK and started with lsm=landlock,… is needed".to_owned()],
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PROBE: &str = include_str!("probe.py");
@@ -20,6 +20,17 @@ pub(crate) enum Outside {
     Host,
     /// As root of namespaces that end with it: what would change the machine changes only these.
     Namespaces,
+}
+
+/// A folder beside the workspace that the same user may write, with a file in it.
+pub(crate) fn beside(coracle: &Coracle) -> (PathBuf, PathBuf) {
+    let folder = coracle.home().join("beside");
+    fs::create_dir(&folder).expect("make a folder");
+    coracle.own(&folder);
+    let canary = folder.join("canary");
+    fs::write(&canary, "CANARY-OF-THE-HOST").expect("write a canary");
+    coracle.own(&canary);
+    (folder, canary)
 }
 
 /// What a script is told, as Python.
@@ -40,6 +51,8 @@ fn script(place: &str, facts: &str, probes: &str) -> String {
 pub(crate) struct Outcome {
     pub(crate) seen: BTreeSet<String>,
     pub(crate) failures: Vec<String>,
+    /// Controls that this machine cannot give, with the reason.
+    pub(crate) skipped: Vec<String>,
 }
 
 impl Outcome {
@@ -48,12 +61,15 @@ impl Outcome {
             let list = report[name].as_array().unwrap_or_else(|| panic!("no {name}: {report:#}"));
             list.iter().map(|text| text.as_str().expect("text").to_owned()).collect()
         };
-        Self { seen: texts("seen").into_iter().collect(), failures: texts("failures") }
+        Self { seen: texts("seen").into_iter().collect(), failures: texts("failures"), skipped: texts("skipped") }
     }
 
     /// Everything that went wrong, at once; a battery that did not fire is wrong too.
     pub(crate) fn demand(&self, at_least: usize, who: &str) {
         println!("{who}: {} probes", self.seen.len());
+        for control in &self.skipped {
+            println!("SKIPPED {who}, the control of {control}");
+        }
         assert!(self.failures.is_empty(), "{who}:\n{}", self.failures.join("\n"));
         assert!(self.seen.len() >= at_least, "{who}: only {} probes ran: {:?}", self.seen.len(), self.seen);
     }

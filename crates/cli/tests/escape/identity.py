@@ -21,8 +21,8 @@ ENVIRONMENT = {
 FOLDERS = {"artifacts", "coracle", "dev", "etc", "proc", "skills", "tmp", "tools", "usr", "workspace"}
 PROGRAMS = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 FILES_OF_ETC = {
-    "alternatives", "group", "hostname", "hosts", "ld.so.cache", "ld.so.conf", "localtime", "mime.types", "passwd",
-    "nsswitch.conf",
+    "alternatives", "fonts", "group", "hostname", "hosts", "ld.so.cache", "ld.so.conf", "localtime", "mime.types",
+    "nsswitch.conf", "passwd",
 }
 
 check("user", os.getresuid() == (1000,) * 3 and os.getresgid() == (1000,) * 3, (os.getresuid(), os.getresgid()))

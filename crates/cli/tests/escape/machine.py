@@ -3,6 +3,9 @@ check, so only there outside is a control."""
 
 import resource
 
+NOT_ALLOWED = "ValueError: not allowed to raise maximum limit"
+LIMITS_STAY = {} if MAY_RAISE_LIMITS else {NOT_ALLOWED: "even root may not raise limits here", "EPERM": "the same"}
+
 for name, args, outside in (
     ("init_module", (0, 0, 0), ("EFAULT", "ENOEXEC", "EINVAL")),
     ("finit_module", (-1, 0, 0), ("EBADF", "EFAULT")),
@@ -21,9 +24,10 @@ for name, args, outside in (
     ("open_by_handle_at", (-100, 0, 0), ("EFAULT",)),
     ("setgroups", (0, 0), ("done",)),
 ):
-    probe(name, lambda: call(name, *args), "EPERM", root=outside)
-for name, args in (("iopl", (0,)), ("ioperm", (0, 1, 0))) if X86_64 else ():
-    probe(name, lambda: call(name, *args), "ENOSYS", root=("done", "ENOSYS"))
+    probe(name, lambda: call(name, *args), "EPERM", root=outside, absent=NOT_BUILT)
+NO_PORTS = {"ENOSYS": "the kernel was built without CONFIG_X86_IOPL_IOPERM", "EPERM": "the kernel is locked down"}
+for name, args in (("iopl", (3,)), ("ioperm", (0x80, 1, 1))) if X86_64 else ():
+    probe(name, lambda: call(name, *args), "ENOSYS", root="done", absent=NO_PORTS)
 
 
 
@@ -49,8 +53,9 @@ for name in ("NOFILE", "NPROC", "FSIZE", "MEMLOCK", "RTPRIO", "NICE"):
         probe(
             f"raise the hard limit {name}",
             lambda: resource.setrlimit(which, (soft, hard + 1)),
-            ("ValueError: not allowed to raise maximum limit", "EPERM"),
+            (NOT_ALLOWED, "EPERM"),
             root="done",
+            absent=LIMITS_STAY,
         )
     elif INSIDE and name in ("NOFILE", "NPROC", "MEMLOCK"):
         check(f"there is a hard limit {name}", False, hard)
@@ -75,7 +80,6 @@ def cores(*limits):
 
 
 probe("crash with a dump", crash, "EPERM", root="done")
-NOT_ALLOWED = "ValueError: not allowed to raise maximum limit"
 for limits in ((0, 0), (0, 1), (1, 1), (-1, -1)):
     probe(f"set the limit of dumps to {limits}", lambda: cores(*limits), NOT_ALLOWED, root="done")
 none = (ctypes.c_uint64 * 2)(0, 0)

@@ -33,11 +33,14 @@ for name in ("kcore", "kmsg", "kallsyms", "kpagecount", "1/environ", "1/maps", "
         lambda: os.close(os.open(f"/proc/{name}", os.O_RDONLY | os.O_NONBLOCK)),
         CLOSED,
         root=control,
+        absent=FIRST_HAS_MORE,
     )
 for name in (
     "sysrq-trigger", "sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/vm/drop_caches", "sys/kernel/hostname",
 ):
-    probe(f"open /proc/{name} for writing", lambda: write(f"/proc/{name}"), CLOSED, root="done")
+    probe(
+        f"open /proc/{name} for writing", lambda: write(f"/proc/{name}"), CLOSED, root="done", absent=NO_SUCH_FILE
+    )
 for name in (
     "mem", "uid_map", "setgroups", "oom_score_adj", "coredump_filter", "clear_refs", "comm", "attr/current",
     "timerslack_ns",

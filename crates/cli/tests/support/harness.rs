@@ -1,6 +1,7 @@
 //! Runs the real program as root and as an ordinary user, and gives back what it says.
 
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,6 +12,9 @@ use tempfile::TempDir;
 
 /// An ordinary user that need not exist in any list.
 const ORDINARY: u32 = 54_321;
+
+/// Where the program is, for tests that were started again from elsewhere.
+pub const PROGRAM: &str = "CORACLE_TEST_PROGRAM";
 
 /// As whom the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,33 +39,57 @@ pub fn everybody() -> &'static [As] {
 pub struct Coracle {
     pub who: As,
     folder: TempDir,
+    /// Words before those that start the program.
+    before: Vec<String>,
+}
+
+/// The program where it was built.
+pub fn built() -> PathBuf {
+    std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_coracle").into(), PathBuf::from)
 }
 
 /// The program where an ordinary user can reach it, whoever owns the build folder.
-fn program() -> &'static Path {
+pub fn program() -> &'static Path {
     static COPY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = COPY.get_or_init(|| {
-        let folder = TempDir::new().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let path = folder.path().join("coracle");
-        fs::copy(env!("CARGO_BIN_EXE_coracle"), &path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        (folder, path)
-    });
+    let (_, path) = COPY.get_or_init(|| for_everybody(&built(), "coracle"));
     path
+}
+
+/// A copy of a program where an ordinary user can reach it.
+pub fn for_everybody(program: &Path, name: &str) -> (TempDir, PathBuf) {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join(name);
+    fs::copy(program, &path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    (folder, path)
+}
+
+/// The words that run what follows them as an ordinary user; none if that is who we are.
+pub fn as_ordinary() -> Vec<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let id = ORDINARY.to_string();
+    ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--"].map(str::to_owned).to_vec()
 }
 
 impl Coracle {
     pub fn new(who: As) -> Self {
         let folder = TempDir::new().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let coracle = Self { who, folder };
+        let coracle = Self { who, folder, before: Vec::new() };
         for name in ["home", "workspace"] {
             let path = coracle.folder.path().join(name);
             fs::create_dir(&path).unwrap();
             coracle.own(&path);
         }
         coracle
+    }
+
+    /// The same, started by another program: `before` are its words.
+    pub fn behind(who: As, before: &[&str]) -> Self {
+        Self { before: before.iter().map(|&word| word.to_owned()).collect(), ..Self::new(who) }
     }
 
     /// Gives a file or folder to whom the program runs as.
@@ -81,14 +109,14 @@ impl Coracle {
 
     /// The program, ready for arguments; `CORACLE_HOME` is its own.
     pub fn command(&self) -> Command {
-        let mut command = if self.who == As::Ordinary && rustix::process::geteuid().is_root() {
-            let mut command = Command::new("setpriv");
-            let id = ORDINARY.to_string();
-            command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--"]).arg(program());
-            command
-        } else {
-            Command::new(program())
-        };
+        let mut line: Vec<OsString> = Vec::new();
+        if self.who == As::Ordinary {
+            line.extend(as_ordinary().into_iter().map(OsString::from));
+        }
+        line.extend(self.before.iter().map(OsString::from));
+        line.push(program().into());
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
         command.env("CORACLE_HOME", self.home()).current_dir("/").stdin(Stdio::null());
         command
     }

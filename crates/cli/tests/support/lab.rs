@@ -3,6 +3,7 @@
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -21,11 +22,16 @@ pub(crate) struct Lab {
 impl Lab {
     /// Sandboxes are prepared with these limits, and executions ask for the same.
     pub(crate) fn new(limits: Limits, pool: usize, session_idle: Duration) -> Self {
+        Self::with_python(None, limits, pool, session_idle)
+    }
+
+    /// The same with an interpreter of one's choice.
+    pub(crate) fn with_python(python: Option<PathBuf>, limits: Limits, pool: usize, session_idle: Duration) -> Self {
         let home = TempDir::new().unwrap();
         let config = NativeConfig {
             home: home.path().to_owned(),
-            launcher: env!("CARGO_BIN_EXE_coracle").into(),
-            python: None,
+            launcher: crate::harness::built(),
+            python,
             pool,
             preload: false,
             require_full_isolation: false,

@@ -15,10 +15,12 @@
 | `Decimal`, `Fraction`, `complex`, `UUID`, path, exception | a string |
 | `bytes` and the like | `{"type": "bytes", "length", "base64"}`; beyond `BYTES_SHOWN` also `"truncated": true` |
 | `MediaFile` | `{"type": "media", "path", "mime", "size"}`, and `"uri"` if it has one |
-| NumPy scalar, array | as its Python value, as nested lists |
-| pandas `DataFrame` | `{"type": "dataframe", "shape", "columns", "rows"}`, the first `ROWS_SHOWN` rows as objects |
+| NumPy scalar, record, array | as its Python value, as an object of its fields, as nested lists |
+| NumPy `datetime64`, `timedelta64` | ISO 8601; seconds, or text for months and years |
+| pandas `DataFrame` | `{"type": "dataframe", "shape", "columns", "rows"}`, the first `ROWS_SHOWN` rows as objects; also `"index"` if it is more than numbers from zero |
 | pandas `Series`, `Index` | `{"type": "series", "name", "dtype", "length", "index", "values"}`, as many |
-| pandas `NA`, `NaT` | `null` |
+| pandas `Period`, `Interval`; arrays of pandas | a string; a list |
+| `NA`, `NaT`, what is masked | `null` |
 | anything else, generators among them (which are not consumed) | its `repr`, at most `REPR_BYTES` long |
 | a container inside itself | `"<cycle>"` |
 | what is deeper than `MAX_DEPTH` | `"<too deep>"` |

@@ -18,15 +18,16 @@ def expand(value: Any) -> Any:
     """As `encode.expand`, for what that does not know."""
     for convert in (_library, _enum, _numbers_and_text, _moments, _named_strings, _containers):
         plain = convert(value)
-        if plain is not _UNKNOWN:
+        if plain is not UNKNOWN:
             return plain
     return text.describe(value, encode.REPR_BYTES)
 
 
-_UNKNOWN: Any = object()
+UNKNOWN: Any = object()
+"""What a conversion gives for a value that it does not know."""
 
 
-def _is(value: Any, module: str, *names: str) -> bool:
+def derives(value: Any, module: str, *names: str) -> bool:
     """Whether the real type of `value` derives from one of these classes of a module, if that is loaded."""
     loaded = sys.modules.get(module)
     if loaded is None:
@@ -35,8 +36,17 @@ def _is(value: Any, module: str, *names: str) -> bool:
     return any(getattr(loaded, name, None) in bases for name in names)
 
 
+def _library(value: Any) -> Any:
+    """NumPy and pandas, if the code uses them."""
+    if "numpy" not in sys.modules:
+        return UNKNOWN
+    from coracle_guest import libraries
+
+    return libraries.expand(value)
+
+
 def _enum(value: Any) -> Any:
-    return encode.expand(value._value_) if _is(value, "enum", "Enum") else _UNKNOWN
+    return encode.expand(value._value_) if derives(value, "enum", "Enum") else UNKNOWN
 
 
 def _numbers_and_text(value: Any) -> Any:
@@ -50,34 +60,34 @@ def _numbers_and_text(value: Any) -> Any:
         return encode.expand(float.__add__(value, 0.0))
     if complex in bases:
         return complex.__repr__(value)
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _moments(value: Any) -> Any:
-    if _is(value, "datetime", "datetime", "date", "time"):
-        return _checked(value.isoformat())
-    if _is(value, "datetime", "timedelta"):
+    if derives(value, "datetime", "datetime", "date", "time"):
+        return checked(value.isoformat())
+    if derives(value, "datetime", "timedelta"):
         return encode.expand(value.total_seconds())
-    return _UNKNOWN
+    return UNKNOWN
 
 
 def _named_strings(value: Any) -> Any:
     bases = type.__getattribute__(type(value), "__mro__")
-    if _is(value, "coracle.media", "MediaFile"):
+    if derives(value, "coracle.media", "MediaFile"):
         plain = {"type": "media", "path": value.path, "mime": value.mime, "size": value.size}
         if value.uri is not None:
             plain["uri"] = value.uri
         return encode.Pairs("media", len(plain), plain.items())
     if BaseException in bases:
         return text.cap(str(value) or text.type_name(value), encode.REPR_BYTES)
-    if _is(value, "decimal", "Decimal") or _is(value, "fractions", "Fraction") or _is(value, "uuid", "UUID"):
-        return _checked(str(value))
-    if _is(value, "pathlib", "PurePath"):
-        return _checked(str(value))
-    return _UNKNOWN
+    if derives(value, "decimal", "Decimal") or derives(value, "fractions", "Fraction") or derives(value, "uuid", "UUID"):
+        return checked(str(value))
+    if derives(value, "pathlib", "PurePath"):
+        return checked(str(value))
+    return UNKNOWN
 
 
-def _checked(plain: Any) -> str:
+def checked(plain: Any) -> str:
     """Text that a method gave, which need not be text."""
     if not isinstance(plain, str):
         raise TypeError
@@ -102,13 +112,13 @@ def _containers(value: Any) -> Any:
         return _set(value, name)
     if dict in bases:
         return encode.Pairs(name, dict.__len__(value), dict.items(value))
-    if _is(value, "_collections", "deque") or kind in (type({}.keys()), type({}.values()), type({}.items())):
+    if derives(value, "_collections", "deque") or kind in (type({}.keys()), type({}.values()), type({}.items())):
         return encode.Items(name, len(value), value)
-    if _is(value, "collections", "UserDict", "ChainMap") or kind is _MAPPING_PROXY:
+    if derives(value, "collections", "UserDict", "ChainMap") or kind is _MAPPING_PROXY:
         return encode.Pairs(name, len(value), ((key, value[key]) for key in value))
-    if _is(value, "collections", "UserList"):
+    if derives(value, "collections", "UserList"):
         return encode.Items(name, len(value), value)
-    return _UNKNOWN
+    return UNKNOWN
 
 
 _MAPPING_PROXY = type(type.__dict__)
@@ -143,48 +153,3 @@ def _set(value: Any, name: str) -> Any:
         # Elements that cannot be compared: any order is as good as another.
         pass
     return encode.Items(name, len(elements), elements)
-
-
-def _library(value: Any) -> Any:
-    """NumPy and pandas, if the code uses them."""
-    if _is(value, "pandas", "DataFrame"):
-        rows, columns = value.shape
-        plain = {
-            "type": "dataframe",
-            "shape": [rows, columns],
-            "columns": list(value.columns),
-            "rows": _rows(value),
-        }
-        return encode.Pairs("dataframe", len(plain), plain.items())
-    if _is(value, "pandas", "Series", "Index"):
-        head = value[: encode.ROWS_SHOWN] if _is(value, "pandas", "Index") else value.head(encode.ROWS_SHOWN)
-        plain = {
-            "type": "series",
-            "name": value.name,
-            "dtype": str(value.dtype),
-            "length": len(value),
-            "index": list(head.index) if hasattr(head, "index") and not callable(head.index) else [],
-            "values": list(head),
-        }
-        return encode.Pairs("series", len(plain), plain.items())
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and (value is getattr(pandas, "NA", pandas) or value is getattr(pandas, "NaT", pandas)):
-        return None
-    if _is(value, "numpy", "ndarray"):
-        if value.ndim == 0:
-            return encode.expand(value.item())
-        extra = {"shape": list(value.shape), "dtype": str(value.dtype)}
-        return encode.Items("ndarray", len(value), value, extra)
-    if _is(value, "numpy", "generic"):
-        plain = value.item()
-        # A scalar wider than any Python number gives itself.
-        return _checked(str(plain)) if _is(plain, "numpy", "generic") else encode.expand(plain)
-    return _UNKNOWN
-
-
-def _rows(frame: Any) -> encode.Items:
-    """The first rows of a data frame as objects. Pairs and not dictionaries: columns may share a name."""
-    head = frame.head(encode.ROWS_SHOWN)
-    columns = list(frame.columns)
-    rows = head.itertuples(index=False, name=None)
-    return encode.Items("rows", len(head), (encode.Pairs("row", len(columns), zip(columns, row)) for row in rows))

@@ -1,8 +1,7 @@
-"""What running Python code means: results, sessions, variables, streams, threads, children, figures."""
+"""What running Python code means: results, sessions, variables, streams, threads, children."""
 
 from __future__ import annotations
 
-import os
 import time
 import unittest
 
@@ -282,40 +281,6 @@ class HelperGlobals(GuestCase):
         self.assertEqual(helpers.format_output([], "table"), "\n")
         with self.assertRaises(ValueError):
             helpers.format_output(rows, "pdf")
-
-
-FAKE_PYPLOT = """
-import sys, types
-pyplot = types.ModuleType("matplotlib.pyplot")
-class Figure:
-    def __init__(self, n): self.n = n
-    def savefig(self, file, format):
-        if self.n == 9: raise ValueError("cannot draw")
-        file.write(b"png %d" % self.n)
-figures = {}
-pyplot.get_fignums = lambda: sorted(figures)
-pyplot.figure = lambda n: figures.setdefault(n, Figure(n))
-pyplot.close = lambda which: figures.clear()
-sys.modules["matplotlib.pyplot"] = pyplot
-"""
-
-
-class Figures(GuestCase):
-    def test_open_figures_become_files_and_are_closed(self) -> None:
-        with open(os.path.join(self.guest.artifacts, "figure_2.png"), "w") as file:
-            file.write("mine")
-        self.result(FAKE_PYPLOT + "pyplot.figure(3); pyplot.figure(4)")
-        found = {}
-        for name in sorted(os.listdir(self.guest.artifacts)):
-            with open(os.path.join(self.guest.artifacts, name)) as file:
-                found[name] = file.read()
-        self.assertEqual(found, {"figure_1.png": "png 3", "figure_2.png": "mine", "figure_3.png": "png 4"})
-        self.assertEqual(self.result("len(figures)"), 0)
-
-    def test_a_failure_is_a_line_on_stderr(self) -> None:
-        self.result(FAKE_PYPLOT + "pyplot.figure(9); pyplot.figure(10)\nNone")
-        self.assertEqual(self.guest.stderr(), "could not save a figure: ValueError: cannot draw\n")
-        self.assertEqual(self.guest.run("1")["result"], 1)
 
 
 class Program(unittest.TestCase):

@@ -115,7 +115,8 @@ pub(crate) struct Started {
     pub(crate) python_version: Option<[u32; 3]>,
     /// `root` or `ordinary`.
     pub(crate) privilege: String,
-    pub(crate) landlock_abi: u32,
+    /// The version of its interface or the reason for none.
+    pub(crate) landlock: Result<u32, String>,
     /// `cgroup1`, `cgroup2` or the reason for none.
     pub(crate) cgroup: Result<CgroupKind, String>,
     /// Each sandbox has its own `/proc`.

@@ -34,7 +34,7 @@ pub enum PythonError {
 /// An interpreter and where its parts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Python {
-    /// Without symbolic links.
+    /// Without symbolic links, but for that of a virtual environment, whose place tells which one it is.
     pub(crate) path: PathBuf,
     /// What it needs outside `/usr`.
     pub(crate) folders: Vec<PathBuf>,
@@ -85,10 +85,13 @@ fn inspect(candidate: &Path) -> Result<Python, PythonError> {
     let name = || candidate.display().to_string();
     let broken = |reason: String| PythonError::Broken { path: name(), reason };
     let real = fs::canonicalize(candidate).map_err(|error| broken(error.to_string()))?;
+    let environment = Environment::of(candidate);
     // The usual case needs no trial start: the name tells the version and all of it is below /usr.
     if let Some(minor) = real.to_str().and_then(|path| path.strip_prefix("/usr/bin/python3.")?.parse::<u32>().ok()) {
         return if minor >= OLDEST_MINOR {
-            Ok(Python { path: real, folders: Vec::new() })
+            let own = environment.iter().map(|environment| environment.folder.clone());
+            let folders = outside_usr(own.collect());
+            Ok(Python { path: environment.map_or(real, |environment| environment.program), folders })
         } else {
             Err(PythonError::TooOld { path: name(), version: format!("3.{minor}") })
         };
@@ -112,27 +115,41 @@ fn inspect(candidate: &Path) -> Result<Python, PythonError> {
     if (numbers.next(), numbers.next().unwrap_or(0)) < (Some(3), OLDEST_MINOR) {
         return Err(PythonError::TooOld { path: name(), version });
     }
-    let prefixes: Vec<PathBuf> = lines.map(PathBuf::from).collect();
+    let mut prefixes: Vec<PathBuf> = lines.map(PathBuf::from).collect();
     // A shim is a script that finds the interpreter; what it found is below the prefix.
     let path = match prefixes.first().map(|prefix| prefix.join("bin").join(format!("python{version}"))) {
         Some(inside) if inside.is_file() && !starts_as_program(&real) => fs::canonicalize(&inside).unwrap_or(inside),
-        _ => candidate_in_environment(candidate, &real, &prefixes),
+        _ => environment.as_ref().map_or(real, |environment| environment.program.clone()),
     };
+    prefixes.extend(environment.map(|environment| environment.folder));
+    Ok(Python { path, folders: outside_usr(prefixes) })
+}
+
+/// A virtual environment: a folder of packages beside links to an interpreter that is elsewhere.
+struct Environment {
+    folder: PathBuf,
+    /// The link, which the interpreter must be started by.
+    program: PathBuf,
+}
+
+impl Environment {
+    /// The one that a program belongs to, by the file that every environment has.
+    fn of(candidate: &Path) -> Option<Self> {
+        let bin = fs::canonicalize(candidate.parent()?).ok()?;
+        let folder = bin.parent().filter(|folder| folder.join("pyvenv.cfg").is_file())?.to_owned();
+        Some(Self { folder, program: bin.join(candidate.file_name()?) })
+    }
+}
+
+/// Which folders sandboxes do not have anyway, each once.
+fn outside_usr(prefixes: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for prefix in prefixes {
         if !prefix.starts_with("/usr") && prefix != Path::new("/") && !folders.contains(&prefix) {
             folders.push(prefix);
         }
     }
-    Ok(Python { path, folders })
-}
-
-/// The interpreter of a virtual environment is a link whose place matters: it must be started by that name.
-fn candidate_in_environment(candidate: &Path, real: &Path, prefixes: &[PathBuf]) -> PathBuf {
-    match prefixes.last() {
-        Some(prefix) if candidate.starts_with(prefix) && !real.starts_with(prefix) => candidate.to_owned(),
-        _ => real.to_owned(),
-    }
+    folders
 }
 
 fn starts_as_program(path: &Path) -> bool {

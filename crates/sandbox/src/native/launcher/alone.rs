@@ -13,7 +13,7 @@ use super::plan::NOTHING;
 use super::privilege::{self, Privilege};
 use super::serve::{parameters, settings};
 use super::zygote::{ENVIRONMENT, NAMESPACES, name_yourself};
-use super::{LaunchError, root, seccomp};
+use super::{LaunchError, landlock, root, seccomp};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
 use crate::native::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -188,7 +188,7 @@ impl<'a> Alone<'a> {
         let started = Started {
             python_version: None,
             privilege: self.privilege.name().to_owned(),
-            landlock_abi: kernel::landlock_abi(),
+            landlock: landlock::find(),
             cgroup,
             own_proc: self.proc == Proc::Own,
             host_uid,

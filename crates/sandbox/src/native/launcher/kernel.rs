@@ -91,13 +91,13 @@ pub(super) fn install_filter(program: &[sock_filter]) -> Result<(), Errno> {
     result(unsafe { libc::syscall(libc::SYS_seccomp, mode, 0, &raw const descriptor) }).map(drop)
 }
 
-/// The version of Landlock's interface; zero if the kernel has none or it is switched off.
-pub(super) fn landlock_abi() -> u32 {
+/// The version of Landlock's interface.
+pub(super) fn landlock_abi() -> Result<u32, Errno> {
     const VERSION: libc::c_uint = 1;
     let none: *const libc::c_void = std::ptr::null();
     // SAFETY: with this flag and no attribute the call only returns a number.
-    let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
-    u32::try_from(version).unwrap_or(0)
+    let version = result(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) })?;
+    u32::try_from(version).map_err(|_| Errno::RANGE)
 }
 
 /// Ends this process without running anything of it.

@@ -6,6 +6,7 @@
 use super::confinement::AT_FDCWD;
 use super::plan::{Arg, Plan};
 use Arg::{Bytes, Result as Earlier, Value};
+use rustix::io::Errno;
 
 const EXECUTE: u64 = 1 << 0;
 const WRITE_FILE: u64 = 1 << 1;
@@ -50,6 +51,15 @@ const RULES: &[(&str, u64)] = &[
 const BIND_AND_CONNECT_TCP: u64 = 0b11;
 const SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
 const RULE_PATH_BENEATH: u64 = 1;
+
+/// The version of the interface, or why there is none.
+pub(super) fn find() -> Result<u32, String> {
+    super::kernel::landlock_abi().map_err(|errno| match errno {
+        Errno::NOSYS => "the kernel was built without it, or a filter around Coracle hides it".to_owned(),
+        Errno::OPNOTSUPP => "it is switched off on the kernel's command line".to_owned(),
+        other => format!("the kernel answers: {other}"),
+    })
+}
 
 /// Where the ruleset is between `begin` and `complete`: a number that nothing else in a child uses.
 const RULESET: u64 = 7;

@@ -42,6 +42,10 @@ const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "lib
 /// Small files of the host that programs need to start and to tell the time; what is missing is left out.
 const COPIED: [&str; 2] = ["etc/ld.so.cache", "etc/localtime"];
 
+/// Where `fc-list`, which Matplotlib asks for fonts, looks for them; without this it complains on standard error.
+const FONTS: &str = "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/share/fonts</dir>\
+    <cachedir>/tmp/.cache/fontconfig</cachedir></fontconfig>\n";
+
 /// The step that fails where the host's own `/proc` is masked, as in a container.
 pub(super) const MOUNT_PROC: &str = "mount /proc";
 
@@ -147,7 +151,7 @@ pub(super) fn enter(shared: Vec<Shared>, proc: Option<ProcMount>) -> Result<(), 
 
 /// Folders, links and files that are not bound. In the root's folder, not yet the root.
 fn furnish() -> std::io::Result<()> {
-    for folder in ["proc", "dev", "etc", "tmp", "workspace", "artifacts", "usr", "skills", "tools"] {
+    for folder in ["proc", "dev", "etc", "etc/fonts", "tmp", "workspace", "artifacts", "usr", "skills", "tools"] {
         fs::create_dir(folder)?;
     }
     for name in PROGRAM_FOLDERS {
@@ -177,6 +181,7 @@ fn furnish() -> std::io::Result<()> {
     fs::write("etc/group", format!("coderunner:x:{INSIDE_ID}:\nnogroup:x:65534:\n"))?;
     fs::write("etc/hosts", "127.0.0.1 localhost\n::1 localhost\n")?;
     fs::write("etc/hostname", "coracle\n")?;
+    fs::write("etc/fonts/fonts.conf", FONTS)?;
     fs::write("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")
 }
 

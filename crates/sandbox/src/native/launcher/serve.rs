@@ -3,10 +3,9 @@
 use super::confinement::{MemoryCount, Proc, Settings};
 use super::folders::Folders;
 use super::id_map::{IdMaps, Mounts};
-use super::kernel;
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
-use super::{LaunchError, root};
+use super::{LaunchError, landlock, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
 use crate::native::messages::{self, Ask, Bind, Counters, RLIMITS, Say, Slot, Start, Started};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -97,7 +96,7 @@ pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount)
         proc: Proc::Own,
         last_capability: last_capability.and_then(|text| text.trim().parse().ok()).unwrap_or(OLDEST_LAST_CAPABILITY),
         readable: root::readable(&start.python_folders),
-        landlock_abi: kernel::landlock_abi(),
+        landlock_abi: landlock::find().unwrap_or(0),
         memory,
     }
 }
@@ -219,7 +218,7 @@ impl<'a> Launcher<'a> {
                 let started = Started {
                     python_version: Some(version),
                     privilege: self.privilege.name().to_owned(),
-                    landlock_abi: self.settings.landlock_abi,
+                    landlock: landlock::find(),
                     cgroup: self.cgroups.as_ref().map(Cgroups::kind).map_err(Clone::clone),
                     own_proc: self.settings.proc == Proc::Own,
                     host_uid,

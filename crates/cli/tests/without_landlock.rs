@@ -1,0 +1,116 @@
+//! Where Landlock cannot be had: the tier is partial and says so, whoever wants full isolation gets nothing, and mounts
+//! and filters still keep code in.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "escape/battery.rs"]
+mod battery;
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "escape/syscalls.rs"]
+mod syscalls;
+
+use battery::{beside, facts, inside};
+use harness::{As, Coracle, everybody};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// Becomes the program that its arguments name, with a filter around it: a system call of this number has this outcome.
+const FILTERED: &str = "
+import ctypes, os, struct, sys
+number, errno = int(sys.argv[1]), int(sys.argv[2])
+lines = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | errno), (0x06, 0, 0, 0x7FFF0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *line) for line in lines))
+program = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', len(lines), ctypes.addressof(code)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[3], sys.argv[3:])
+";
+
+/// The same number on every machine.
+const LANDLOCK_CREATE_RULESET: &str = "444";
+const ENOSYS: &str = "38";
+/// What a kernel says that has Landlock and was told not to start it.
+const EOPNOTSUPP: &str = "95";
+/// Nothing has this number: the same filter, without an effect.
+const NO_CALL: &str = "9999";
+
+fn filtered(who: As, call: &str, errno: &str) -> Coracle {
+    let python = if fs::exists("/usr/bin/python3").unwrap() { "/usr/bin/python3" } else { "/usr/local/bin/python3" };
+    Coracle::behind(who, &[python, "-I", "-c", FILTERED, call, errno])
+}
+
+fn tier(coracle: &Coracle, more: &[&str]) -> (Value, Value) {
+    let execution = coracle.run("python", "6 * 7", more);
+    assert_eq!((&execution["success"], &execution["result"]), (&json!(true), &json!(42)), "{execution:#}");
+    let mut enforced = execution["limits"]["enforced"].clone();
+    // The one thing that the machine decides.
+    enforced["memory"].take();
+    (execution["limits"]["tier"].clone(), enforced)
+}
+
+#[test]
+fn the_tier_is_partial_and_full_isolation_is_refused() {
+    for who in everybody() {
+        let with = filtered(*who, NO_CALL, ENOSYS);
+        let full = tier(&with, &[]);
+        for (errno, reason) in [(ENOSYS, "a filter around Coracle hides it"), (EOPNOTSUPP, "switched off")] {
+            let without = filtered(*who, LANDLOCK_CREATE_RULESET, errno);
+            let (named, enforced) = tier(&without, &[]);
+            assert_eq!(named, "native-partial", "{who:?}");
+            assert_eq!(enforced, full.1, "{who:?}: limits do not hang on Landlock");
+            let refused = without.run("python", "6 * 7", &["--require-full-isolation"]);
+            assert_eq!(refused["error_code"], "sandbox_unavailable", "{who:?}: {refused:#}");
+            let words = refused["error"].as_str().unwrap();
+            assert!(words.contains("Landlock") && words.contains(reason), "{who:?}: {words}");
+        }
+        if full.0 == "native" {
+            tier(&with, &["--require-full-isolation"]);
+        } else {
+            // An ordinary user on a machine with cgroup v1, for example.
+            let refused = with.run("python", "6 * 7", &["--require-full-isolation"]);
+            let words = refused["error"].as_str().unwrap();
+            assert!(!words.contains("Landlock"), "{who:?}: Landlock is there: {words}");
+        }
+    }
+}
+
+#[test]
+fn mounts_alone_keep_code_from_files_of_the_host() {
+    let probes = include_str!("escape/files.py");
+    for who in everybody() {
+        let coracle = filtered(*who, LANDLOCK_CREATE_RULESET, ENOSYS);
+        let (folder, canary) = beside(&coracle);
+        symlink(&canary, coracle.workspace().join("planted")).unwrap();
+        let told = facts(&[("CANARY", &canary), ("OUTSIDE", &folder)]);
+        // What succeeds outside, the escape battery shows.
+        inside(&coracle, &told, probes).demand(80, &format!("{who:?} without Landlock"));
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["canary"], "{who:?}: something came out");
+        assert_eq!(fs::read_to_string(&canary).unwrap(), "CANARY-OF-THE-HOST");
+    }
+}
+
+#[test]
+fn the_doctor_says_why() {
+    for who in everybody() {
+        let landlock = |call: &str| {
+            let output = filtered(*who, call, ENOSYS).command().args(["doctor", "--json"]).output().unwrap();
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+            let checks = found["tiers"][0]["checks"].as_array().unwrap().clone();
+            let check = checks.into_iter().find(|check| check["name"] == "landlock").unwrap();
+            (output.status.code(), found["tiers"][0]["verdict"].clone(), check)
+        };
+        let (code, verdict, check) = landlock(LANDLOCK_CREATE_RULESET);
+        assert_eq!((code, &verdict), (Some(0), &json!("partial")), "{who:?}: {check:#}");
+        let detail = check["detail"].as_str().unwrap();
+        assert!(detail.contains("a filter around Coracle hides it"), "{who:?}: {detail}");
+        assert!(!check["mend"].as_array().unwrap().is_empty(), "{who:?}: {check:#}");
+        let (_, _, check) = landlock(NO_CALL);
+        assert_eq!(check["outcome"], "ok", "{who:?}: {check:#}");
+    }
+}
