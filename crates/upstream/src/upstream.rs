@@ -5,6 +5,7 @@ use crate::login;
 use crate::options::Options;
 use crate::slot::{Shared, Slot};
 use crate::status::{Change, Owner, ServerState, ServerStatus};
+use crate::stdio::Warden;
 use crate::tools::ToolList;
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
 use serde_json::{Map, Value};
@@ -35,6 +36,7 @@ impl Upstream {
         let specs: Vec<_> = specs.into_iter().map(Arc::new).collect();
         let by_name = specs.iter().enumerate().map(|(position, spec)| (spec.name.clone(), position)).collect();
         let shared = Shared {
+            warden: Arc::new(Warden::new(options.warden.clone())),
             options,
             changes: broadcast::channel(KEPT_CHANGES).0,
             shutdown: CancellationToken::new(),
