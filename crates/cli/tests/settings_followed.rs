@@ -220,6 +220,8 @@ fn what_is_not_followed_yet_is_told() {
         assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
         let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` changes nothing in this version\n");
         assert_eq!(place.redacted(&said.stderr), line);
+        let said = place.run(&["config", "show"]);
+        assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));
     }
     // What is followed is not, and neither are variables that other programs read too.
     place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\n");
