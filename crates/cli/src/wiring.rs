@@ -48,10 +48,9 @@ pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathB
     let mut folders = Vec::new();
     for (key, folder, seen_at) in named {
         let Some(folder) = folder else { continue };
-        let found = folder.canonicalize().and_then(|found| match found.is_dir() {
-            true => Ok(found),
-            false => Err(std::io::ErrorKind::NotADirectory.into()),
-        });
+        let found = folder
+            .canonicalize()
+            .and_then(|found| if found.is_dir() { Ok(found) } else { Err(std::io::ErrorKind::NotADirectory.into()) });
         let found = found.map_err(|error| {
             let hint = format!("code sees this folder as {seen_at}: make it, or take the setting away");
             Mistake::new(format!("execution.{key}: {}: {error}", folder.display()), Some(hint))

@@ -1,6 +1,6 @@
 //! Credentials of servers are in the memory of no process that is in a sandbox: looked for from outside, in all of it.
 
-use crate::harness::{As, everybody};
+use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
 use rustix::process::geteuid;
 use serde_json::{Value, json};
@@ -108,11 +108,8 @@ fn credentials_are_in_the_memory_of_no_process_of_a_sandbox() {
             assert!(inside.iter().all(|process| !process.found), "{language} as {who:?}: {looked:#?}");
             // The same look finds what is put there on purpose, in the process that runs the language.
             let (looked, _) = paused(&bridge, language, &(plant + &code), &mark);
-            let runner = looked.iter().filter(|process| process.inside && runs(language, &process.words));
-            assert!(runner.map(|process| process.found).any(|found| found), "{language} as {who:?}: {looked:#?}");
-        }
-        if *who == As::Ordinary {
-            println!("looked into the sandboxes of an ordinary user");
+            let mut runner = looked.iter().filter(|process| process.inside && runs(language, &process.words));
+            assert!(runner.any(|process| process.found), "{language} as {who:?}: {looked:#?}");
         }
     }
 }

@@ -163,10 +163,9 @@ fn await_end(children: &mut HashMap<Pid, OwnedFd>, within: Duration) {
         let left = deadline.saturating_duration_since(Instant::now());
         let mut handles: Vec<PollFd<'_>> =
             children.values().map(|handle| PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)).collect();
-        match (poll(&mut handles, Timespec::try_from(left).ok().as_ref()), left.is_zero()) {
-            (Ok(0), _) | (_, true) => return,
-            (Ok(_), false) | (Err(Errno::INTR), false) => {}
-            (Err(_), false) => return,
+        let time = Timespec::try_from(left).ok();
+        if left.is_zero() || !matches!(poll(&mut handles, time.as_ref()), Ok(1..) | Err(Errno::INTR)) {
+            return;
         }
         let ended: Vec<bool> = handles.iter().map(|handle| !handle.revents().is_empty()).collect();
         let ended: Vec<Pid> = children.keys().zip(ended).filter(|(_, ended)| *ended).map(|(child, _)| *child).collect();
