@@ -87,7 +87,7 @@ pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> a
             () = signals.next() => Err(Cancelled.into()),
         }
     });
-    if outcome.as_ref().is_err_and(|error| error.is::<Cancelled>()) {
+    if outcome.as_ref().is_err_and(anyhow::Error::is::<Cancelled>) {
         // Nobody waits for a name that is being looked up.
         runtime.shutdown_background();
     }
