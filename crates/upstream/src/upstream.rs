@@ -133,6 +133,10 @@ impl Upstream {
         context: &CallContext,
     ) -> Result<Lease, UpstreamError> {
         let slot = self.slot(user, server)?;
+        // What is not wanted any more is not begun, however soon the answer would be there.
+        if context.cancel.is_cancelled() {
+            return Err(UpstreamError::Cancelled { server: server.clone() });
+        }
         tokio::select! {
             biased;
             lease = slot.lease() => lease,
