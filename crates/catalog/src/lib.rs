@@ -26,6 +26,7 @@ mod write;
 pub use catalog::{Catalog, Entry, Filter, Level, UnknownLevel};
 pub use layout::{MAX_TOOL_NAME, MAX_TOOLS, ServerTools};
 pub use learned::Shape;
+pub use names::package_name;
 pub use search::Hit;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};

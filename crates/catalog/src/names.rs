@@ -143,12 +143,14 @@ impl Place {
             // The body of a function calls `arguments`; the catch-all parameter is `more`.
             Self::Parameter => is_keyword || name == "arguments" || name == "more" || name == "self",
             Self::Type => is_keyword || TYPESCRIPT_KEYWORDS.contains(&name) || USED.contains(&name),
-            Self::Tool | Self::Server => {
+            Self::Tool => {
                 is_keyword
                     || TYPESCRIPT_KEYWORDS.contains(&name)
                     || USED.contains(&name)
                     || FILES.contains(&name.to_lowercase().as_str())
             }
+            // A folder beside other folders, imported below `servers`: TypeScript takes any name in a path.
+            Self::Server => is_keyword,
         }
     }
 
@@ -212,6 +214,11 @@ pub(crate) fn identifier(wire: &str, place: Place) -> String {
         name.push('_');
     }
     name
+}
+
+/// The package of a server in generated code, unless another server has taken that name: `from servers.PACKAGE import …`.
+pub fn package_name(server: &str) -> String {
+    identifier(server, Place::Server)
 }
 
 /// `UpperCamel` for a type, from a property or a definition.
@@ -299,6 +306,17 @@ mod tests {
             assert_eq!(identifier(wire, Place::Tool), format!("{wire}_"));
         }
         assert_eq!(identifier("search", Place::Tool), "search");
+    }
+
+    #[test]
+    fn servers_may_have_names_that_are_taken_elsewhere() {
+        for name in ["tools", "index", "list", "call", "coracle", "servers", "skills", "delete", "help", "json"] {
+            assert_eq!(package_name(name), name);
+        }
+        for (name, package) in [("class", "class_"), ("import", "import_"), ("my-server", "my_server"), ("2fa", "_2fa")]
+        {
+            assert_eq!(package_name(name), package);
+        }
     }
 
     #[test]

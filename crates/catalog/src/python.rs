@@ -152,28 +152,11 @@ fn documentation(module: &Module, described: &[(String, &str)]) -> String {
 
 /// A string literal of one line. Everything but plain letters, digits and marks is escaped.
 pub(crate) fn literal_text(value: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in value.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            ' ' => out.push(' '),
-            plain if plain.is_ascii_graphic() => out.push(plain),
-            visible if visible.is_alphanumeric() && !text::is_hidden(visible) => out.push(visible),
-            '…' => out.push('…'),
-            other => {
-                let number = u32::from(other);
-                let _ = match number {
-                    0..=0xff => write!(out, "\\x{number:02x}"),
-                    0x100..=0xffff => write!(out, "\\u{number:04x}"),
-                    _ => write!(out, "\\U{number:08x}"),
-                };
-            }
-        }
-    }
-    out.push('"');
-    out
+    text::quoted(value, |number| match number {
+        0..=0xff => format!("\\x{number:02x}"),
+        0x100..=0xffff => format!("\\u{number:04x}"),
+        _ => format!("\\U{number:08x}"),
+    })
 }
 
 struct Types<'a> {

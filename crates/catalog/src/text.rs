@@ -59,6 +59,25 @@ pub(crate) fn is_hidden(letter: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
 }
 
+/// A string literal of one line, of which nothing but letters, digits and plain marks stands as it is; `escaped` writes the
+/// rest by its number, as the language wants it.
+pub(crate) fn quoted(text: &str, escaped: impl Fn(u32) -> String) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            ' ' | CUT => out.push(letter),
+            plain if plain.is_ascii_graphic() => out.push(plain),
+            visible if visible.is_alphanumeric() && !is_hidden(visible) => out.push(visible),
+            other => out.push_str(&escaped(u32::from(other))),
+        }
+    }
+    out.push('"');
+    out
+}
+
 /// The first paragraph as one line of at most `cap` characters.
 pub(crate) fn one_line(text: &str, cap: usize) -> String {
     let whole = clean(text, cap.saturating_mul(8));

@@ -78,22 +78,7 @@ fn words(description: &str) -> String {
 
 /// A string literal. Everything but plain letters, digits and marks is escaped.
 fn literal_text(value: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in value.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            ' ' => out.push(' '),
-            plain if plain.is_ascii_graphic() => out.push(plain),
-            visible if visible.is_alphanumeric() && !text::is_hidden(visible) => out.push(visible),
-            other => {
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(other));
-            }
-        }
-    }
-    out.push('"');
-    out
+    text::quoted(value, |number| format!("\\u{{{number:x}}}"))
 }
 
 struct Types<'a> {

@@ -64,6 +64,7 @@ pub(crate) fn run(arguments: &ConfigArguments, config: Option<&Path>) -> anyhow:
 
 fn show(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
+    settings::warn_of_not_followed(&loaded);
     let rows = loaded.show();
     let text = if arguments.json {
         let mut all = Map::new();

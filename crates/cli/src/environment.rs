@@ -1,9 +1,7 @@
 //! The environment variables that Coracle reads, each named once.
 
 use anyhow::Context;
-use std::io::IsTerminal;
 use std::path::PathBuf;
-use tracing_subscriber::EnvFilter;
 
 /// The data folder; `~/.coracle` without it.
 pub(crate) const HOME: &str = "CORACLE_HOME";
@@ -39,11 +37,4 @@ pub(crate) fn test_servers() -> Option<PathBuf> {
     }
     let folder = std::env::current_exe().ok()?.parent()?.parent()?.join("test-servers");
     folder.is_dir().then_some(folder)
-}
-
-/// Logs go to standard error; without a word from the environment, those that `default` lets through.
-pub(crate) fn start_log(default: &str) {
-    let filter = EnvFilter::try_from_env(LOG).unwrap_or_else(|_| EnvFilter::new(default));
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }

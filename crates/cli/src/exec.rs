@@ -4,7 +4,7 @@ use crate::settings::flag;
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::wiring::{Sandboxes, check, engine, native_for_one, toolbox};
+use crate::wiring::{Sandboxes, check, engine, folders, native_for_one, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -125,13 +125,14 @@ async fn execute(
         require_full_isolation: settings.execution.require_full_isolation,
         limits: limits.clone(),
         python: settings.execution.python.clone(),
+        folders: folders(settings)?,
     };
     // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
     let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded, Map::new()).await?) };
-    let engine = engine(native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
+    let engine = engine(settings, native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
     let own_workspace = arguments.workspace.is_none();

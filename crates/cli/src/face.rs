@@ -2,7 +2,7 @@
 
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Sandboxes, check, engine, native, toolbox};
+use crate::wiring::{Sandboxes, check, engine, folders, native, toolbox};
 use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
@@ -82,11 +82,12 @@ impl Serving {
             require_full_isolation: settings.execution.require_full_isolation,
             limits: settings.limits(),
             python: settings.execution.python.clone(),
+            folders: folders(settings)?,
         };
         let profile = settings.server.profile.parse().unwrap_or_default();
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
         let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(loaded, may_ask).await?) };
-        let engine = engine(native(&sandboxes)?, toolbox.clone())?;
+        let engine = engine(settings, native(&sandboxes)?, toolbox.clone())?;
         let options = FaceOptions {
             profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),

@@ -9,6 +9,7 @@ mod doctor;
 mod environment;
 mod exec;
 mod face;
+mod log;
 mod mcp;
 mod plain;
 mod process_tree;
@@ -81,12 +82,16 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_sandbox::LAUNCHER_ARGUMENT) {
         return coracle_sandbox::launcher_main();
     }
+    // Nor has this anything to do with what follows: it waits for the end of the program that started it.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_upstream::WARDEN_ARGUMENT) {
+        return coracle_upstream::warden_main();
+    }
     // Inside a sandbox this program is something else, and has none of what follows.
     if let Some(guest) = coracle_guest::guest_main() {
         return guest;
     }
     let arguments = Arguments::parse();
-    environment::start_log(match arguments.command {
+    log::start(match arguments.command {
         // They say themselves what is the matter with a server.
         Command::Servers(_) | Command::Tools(_) => "warn,rmcp=off,coracle_upstream=error",
         // What the library complains about comes as an error of ours too.

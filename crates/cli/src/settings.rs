@@ -23,6 +23,7 @@ pub(crate) fn load(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Load
 /// The same for whoever shows by themselves which servers cannot be used.
 pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
     let loaded = coracle_config::load(&options(file, flags)?).map_err(explained)?;
+    crate::log::follow(&loaded)?;
     for warning in &loaded.warnings {
         eprintln!("warning: {}", plain(&warning.to_string(), MAX_MESSAGE));
     }
@@ -30,23 +31,27 @@ pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow:
 }
 
 /// Keys of which this version knows the meaning and does nothing about it.
-const NOT_FOLLOWED: [&str; 6] = [
+const NOT_FOLLOWED: [&str; 10] = [
+    "agent.azure_openai.api_key",
+    "agent.azure_openai.api_version",
+    "agent.azure_openai.deployment",
+    "agent.azure_openai.endpoint",
+    "agent.default_model",
+    "execution.microsandbox.api_key",
+    "execution.microsandbox.server_url",
     "execution.sandbox_image",
-    "execution.skills_dir",
-    "execution.tools_dir",
-    "execution.workspace_dir",
-    "log.file",
-    "log.level",
+    "guardrails.security_checks",
+    "guardrails.strict_mode",
 ];
 
-/// Says which settings change nothing. Variables that other programs may mean are passed over, and `CORACLE_LOG` counts.
+/// Says which settings change nothing. Variables that other programs may mean are passed over.
 pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
     for key in NOT_FOLLOWED {
         let Some(origin) = loaded.origins.get(key) else { continue };
         let is_ours = match origin {
-            Origin::Env { name } => name.starts_with("CORACLE_") && name != environment::LOG,
+            Origin::Env { name } | Origin::DotEnv { name, .. } => name.starts_with("CORACLE_"),
             Origin::Default | Origin::Flag { .. } => false,
-            Origin::File { .. } | Origin::DotEnv { .. } => true,
+            Origin::File { .. } => true,
         };
         if is_ours {
             eprintln!("warning: {}", plain(&format!("{origin}: `{key}` changes nothing in this version"), MAX_MESSAGE));

@@ -1,6 +1,8 @@
 //! Joins settings, store, servers, backend and engine.
 
 use crate::environment;
+use crate::signals::Signals;
+use crate::status::{Cancelled, Mistake};
 use crate::tokens::StoredTokens;
 use anyhow::{Context, bail};
 use coracle_config::{Loaded, SandboxType, Settings};
@@ -18,6 +20,10 @@ use std::time::Duration;
 /// An interpreter of a session that nobody uses ends after this time.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 
+/// Where code finds the operator's skills and modules.
+const SKILLS: &str = "/skills";
+const TOOLS: &str = "/tools";
+
 /// How sandboxes are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes {
@@ -31,6 +37,27 @@ pub(crate) struct Sandboxes {
     pub(crate) limits: Limits,
     /// The interpreter, if one was asked for.
     pub(crate) python: Option<PathBuf>,
+    /// Folders of the operator that code may read, and where it sees them.
+    pub(crate) folders: Vec<(PathBuf, PathBuf)>,
+}
+
+/// What the settings make of `/skills` and `/tools`.
+pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
+    let execution = &settings.execution;
+    let named = [("skills_dir", &execution.skills_dir, SKILLS), ("tools_dir", &execution.tools_dir, TOOLS)];
+    let mut folders = Vec::new();
+    for (key, folder, seen_at) in named {
+        let Some(folder) = folder else { continue };
+        let found = folder
+            .canonicalize()
+            .and_then(|found| if found.is_dir() { Ok(found) } else { Err(std::io::ErrorKind::NotADirectory.into()) });
+        let found = found.map_err(|error| {
+            let hint = format!("code sees this folder as {seen_at}: make it, or take the setting away");
+            Mistake::new(format!("execution.{key}: {}: {error}", folder.display()), Some(hint))
+        })?;
+        folders.push((found, seen_at.into()));
+    }
+    Ok(folders)
 }
 
 /// Settings that this version cannot follow are refused: running without them would not be what was asked for.
@@ -50,6 +77,23 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")
 }
 
+/// Runs a command that somebody may end from the keyboard: what it has begun is then dropped, and with that ended.
+pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = runtime()?;
+    let outcome = runtime.block_on(async {
+        let mut signals = Signals::listen().context("listen for signals")?;
+        tokio::select! {
+            outcome = work => outcome,
+            () = signals.next() => Err(Cancelled.into()),
+        }
+    });
+    if outcome.as_ref().is_err_and(anyhow::Error::is::<Cancelled>) {
+        // Nobody waits for a name that is being looked up.
+        runtime.shutdown_background();
+    }
+    outcome
+}
+
 /// The store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
     let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await;
@@ -62,8 +106,13 @@ pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
 
 /// The connections to these servers, which may ask so much; starts none.
 pub(crate) fn upstream(servers: Vec<ServerSpec>, store: &Arc<dyn Store>, may_ask: Map<String, Value>) -> Upstream {
-    let tokens = Arc::new(StoredTokens(Arc::clone(store)));
-    Upstream::new(servers, Options { tokens, capabilities: may_ask, ..Options::default() })
+    let options = Options {
+        tokens: Arc::new(StoredTokens(Arc::clone(store))),
+        warden: std::env::current_exe().ok(),
+        capabilities: may_ask,
+        ..Options::default()
+    };
+    Upstream::new(servers, options)
 }
 
 /// The tools of all configured servers, which may ask so much (client capabilities of the protocol); starts none of them.
@@ -107,13 +156,22 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
         pool: sandboxes.pool,
         preload: sandboxes.preload,
         require_full_isolation: sandboxes.require_full_isolation,
+        folders: sandboxes.folders.clone(),
         limits: sandboxes.limits.clone(),
     })
 }
 
 /// An engine on a backend, with tools if there are any.
-pub(crate) fn engine(backend: Arc<NativeBackend>, toolbox: Option<Arc<Toolbox>>) -> anyhow::Result<Engine> {
-    let config = EngineConfig { home: environment::home()?, session_idle: SESSION_IDLE };
+pub(crate) fn engine(
+    settings: &Settings,
+    backend: Arc<NativeBackend>,
+    toolbox: Option<Arc<Toolbox>>,
+) -> anyhow::Result<Engine> {
+    let workspaces = match &settings.execution.workspace_dir {
+        Some(folder) => folder.clone(),
+        None => environment::home()?.join("workspaces"),
+    };
+    let config = EngineConfig { workspaces, session_idle: SESSION_IDLE };
     Ok(match toolbox {
         Some(toolbox) => Engine::with_tools(config, backend, toolbox),
         None => Engine::new(config, backend),

@@ -26,6 +26,7 @@ async fn the_native_backend_keeps_the_contract() {
             pool,
             preload: false,
             require_full_isolation: false,
+            folders: Vec::new(),
             limits: Limits::default(),
         });
         contract::holds(&backend, folder.path()).await;

@@ -34,10 +34,11 @@ impl Server {
             pool: 2,
             preload: true,
             require_full_isolation: false,
+            folders: Vec::new(),
             limits: Limits::default(),
         };
         let backend = Arc::new(NativeBackend::new(config));
-        let config = EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_mins(10) };
+        let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(10) };
         Self { engine: Engine::new(config, backend), _home: home }
     }
 

@@ -157,16 +157,6 @@ fn the_schema_is_the_one_that_is_checked_in() {
 }
 
 #[test]
-fn a_setting_that_changes_nothing_is_told() {
-    let place = Place::new();
-    place.put("coracle.yaml", "execution:\n  workspace_dir: ./w\n  limits: { time: 9 }\n");
-    let said = place.run(&["exec", "-c", "print(1)"]);
-    assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
-    let line = "warning: ROOT/workspace/coracle.yaml:2:3: `execution.workspace_dir` changes nothing in this version\n";
-    assert_eq!(place.redacted(&said.stderr), line);
-}
-
-#[test]
 fn servers_of_the_current_folder_are_announced_once() {
     let place = Place::new();
     place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}, y: {url: 'http://127.0.0.1:9/mcp'}}\n");

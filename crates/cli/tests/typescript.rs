@@ -321,6 +321,37 @@ async fn a_session_keeps_what_was_declared() {
     lab.close().await;
 }
 
+/// The sandbox lives on, and what ran TypeScript in it does not: its variables are gone, those of Python are not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_says_when_typescript_had_to_start_anew() {
+    let lab = Lab::new(Limits { wall_ms: 20_000, memory_mb: 200, ..Limits::default() }, 1, Duration::from_mins(10));
+    let say = async |language, code: &str| {
+        let execution = lab.execute(lab.in_session("a", language, code)).await;
+        assert_eq!(error_code(&execution), None, "{code}: {execution:?}");
+        (execution.result, execution.session_restarted)
+    };
+    assert_eq!(say(TypeScript, "let kept = 5; kept").await, (Some(json!(5)), false));
+    assert_eq!(say(TypeScript, "kept").await, (Some(json!(5)), false));
+    // All but the process of the sandbox itself.
+    let kill = "import os\nmine = 7\nothers = [int(name) for name in os.listdir('/proc') if name.isdigit() and int(name) != os.getpid()]\nfor pid in others:\n    os.kill(pid, 9)\nlen(others)";
+    assert_eq!(say(Python, kill).await, (Some(json!(1)), false));
+    assert_eq!(say(TypeScript, "typeof kept").await, (Some(json!("undefined")), true));
+    assert_eq!(say(TypeScript, "let kept = 6; kept").await, (Some(json!(6)), false));
+    assert_eq!(say(Python, "mine").await, (Some(json!(7)), false));
+    // One that dies in the middle of a run: that run fails, and the next one is told.
+    let bomb = "const all = []; while (true) all.push(new Uint8Array(1 << 20).fill(1))";
+    let failed = lab.execute(lab.in_session("a", TypeScript, bomb)).await;
+    assert_eq!((error_code(&failed), failed.session_restarted), (Some(ErrorCode::Memory), false), "{failed:?}");
+    let (kept, restarted) = say(TypeScript, "typeof kept").await;
+    // Where the engine itself noticed, it lives on.
+    assert_eq!(restarted, kept == Some(json!("undefined")), "{kept:?}");
+    assert_eq!(say(TypeScript, "1").await, (Some(json!(1)), false));
+    // Without a session there is nothing to start anew.
+    let alone = lab.execute(lab.request(TypeScript, "1")).await;
+    assert!(!alone.session_restarted);
+    lab.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn variables_that_come_with_the_code_are_globals() {
     let lab = lab();

@@ -1,5 +1,7 @@
 //! Every key once, with what it takes and how earlier tools called it.
 
+use coracle_types::MAX_CALL_BYTES;
+
 /// The sections whose entries have names of the user's choice.
 pub(crate) const TOOLS: &str = "policy.tools";
 /// See [`TOOLS`].
@@ -69,8 +71,8 @@ const SANDBOX_TYPES: &[(&str, &str)] = &[
 /// Which tools clients see.
 const PROFILES: &[(&str, &str)] = &[("code", "code"), ("direct", "direct"), ("full", "full")];
 
-/// A byte cap that makes sense.
-const BYTES: Kind = Kind::Whole(1024, 1 << 30);
+/// A byte cap on one call that makes sense.
+const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
 
 /// Every key but the servers.
 pub(crate) const KEYS: &[Key] = &[

@@ -97,6 +97,9 @@ impl Problem {
             Reason::UnknownKey { suggestion: Some(suggestion), .. }
             | Reason::NotOneOf { suggestion: Some(suggestion), .. } => Some(format!("did you mean `{suggestion}`?")),
             Reason::UnknownKey { known, .. } if !known.is_empty() => Some(format!("known here: {}", known.join(", "))),
+            Reason::OutOfRange { .. } if self.key.starts_with("calls.max_") => Some(
+                "a call and its answer each pass in one message; ask a tool that has more for it in parts".to_owned(),
+            ),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),
             _ => None,
         }

@@ -6,7 +6,7 @@ mod server;
 pub use execution::{Execution, ExecutionLimits, Microsandbox, SandboxType};
 pub use server::{ConnectionType, McpServer};
 
-use coracle_types::{Decision, Limits, Secret};
+use coracle_types::{Decision, Limits, MAX_CALL_BYTES, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,10 +86,10 @@ enum DecisionText {
 #[serde(default, deny_unknown_fields)]
 pub struct Calls {
     /// The largest arguments of one call, in bytes of JSON.
-    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    #[schemars(range(min = 1024, max = MAX_CALL_BYTES))]
     pub max_argument_bytes: u64,
-    /// The largest result of one call, in bytes.
-    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    /// The largest result of one call, in bytes of JSON; what is longer is an error that code can catch.
+    #[schemars(range(min = 1024, max = MAX_CALL_BYTES))]
     pub max_result_bytes: u64,
     /// How many calls of one execution may wait for their answers at once.
     #[schemars(range(min = 1, max = 1024))]
@@ -98,7 +98,7 @@ pub struct Calls {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self { max_argument_bytes: 4 << 20, max_result_bytes: 32 << 20, concurrency: 32 }
+        Self { max_argument_bytes: 4 << 20, max_result_bytes: MAX_CALL_BYTES, concurrency: 32 }
     }
 }
 

@@ -69,6 +69,10 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
 /// What a text from the environment or the command line means.
 pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Reason> {
     let text = text.trim();
+    // There are no lists here.
+    if matches!(kind, Kind::Texts) {
+        return Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect());
+    }
     // There is no other kind of text here: whether it is a number is seen by reading it.
     let style = match kind {
         Kind::Truth => Style::Truth,
@@ -117,10 +121,6 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
         Kind::Choice(choices) => {
             let chosen = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
             chosen.map(|(_, meaning)| Value::String((*meaning).to_owned())).ok_or_else(|| not_one_of(text, choices))
-        }
-        // A variable has no lists.
-        Kind::Texts if style == Style::Text => {
-            Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
         }
         Kind::Texts | Kind::TextMap | Kind::Decisions => Err(wrong_type(kind, found)),
     }

@@ -10,7 +10,7 @@ use crate::toolbox::Toolbox;
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
 use coracle_protocol::MAX_FRAME;
-use coracle_types::{ExecutionId, ServerName, SessionId, Tool, UserId};
+use coracle_types::{ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, UpstreamError};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -24,15 +24,15 @@ const TOOL: &str = "tool";
 /// Of names that hostile code gave, messages show so much.
 const MAX_SHOWN_CHARS: usize = 100;
 
-/// No larger answer fits into a frame, whatever the caps say; the rest of the frame are an id and a few words.
-const MAX_ANSWER_BYTES: u64 = (MAX_FRAME - 1024) as u64;
+// What is around the arguments or the answer in a frame are an id and a few words.
+const _: () = assert!(MAX_CALL_BYTES + 1024 <= MAX_FRAME as u64);
 
 /// Caps on the calls of one execution, besides their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallCaps {
-    /// The largest arguments of one call, as JSON.
+    /// The largest arguments of one call, as JSON; never more than [`MAX_CALL_BYTES`].
     pub argument_bytes: u64,
-    /// The largest answer to one call, as JSON.
+    /// The largest answer to one call, as JSON; never more than [`MAX_CALL_BYTES`].
     pub answer_bytes: u64,
     /// So many calls are under way at once; others wait.
     pub at_once: usize,
@@ -40,7 +40,7 @@ pub struct CallCaps {
 
 impl Default for CallCaps {
     fn default() -> Self {
-        Self { argument_bytes: 4 << 20, answer_bytes: 32 << 20, at_once: 32 }
+        Self { argument_bytes: 4 << 20, answer_bytes: MAX_CALL_BYTES, at_once: 32 }
     }
 }
 
@@ -217,12 +217,13 @@ impl Broker {
     }
 
     fn fits(&self, length: u64) -> Result<(), HostCallError> {
-        let most = self.toolbox.caps().answer_bytes.min(MAX_ANSWER_BYTES);
+        let most = self.toolbox.caps().answer_bytes.min(MAX_CALL_BYTES);
         if length > most {
-            return Err(refused(
-                "too_large",
-                &format!("the answer is {length} bytes long: at most {most} are passed on"),
-            ));
+            let message = format!(
+                "the answer is {length} bytes long and at most {most} are passed on; ask the tool for less at once: a \
+                 filter, a page, a range"
+            );
+            return Err(refused("too_large", &message));
         }
         Ok(())
     }

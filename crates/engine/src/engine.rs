@@ -23,8 +23,8 @@ use tokio::time::Instant;
 /// How the engine is set up.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// The data folder.
-    pub home: PathBuf,
+    /// Where users have their folders: workspace and artifacts.
+    pub workspaces: PathBuf,
     /// An interpreter of a session that nobody uses ends after this time.
     pub session_idle: Duration,
 }
@@ -106,7 +106,7 @@ impl Engine {
             Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
         let workspace = match self.workspace(&request) {
             Ok(workspace) => workspace,
-            Err(error) => return refused(facts, &request, no_folder(&self.inner.config.home, &error)),
+            Err(error) => return refused(facts, &request, no_folder(&self.inner.config.workspaces, &error)),
         };
         if let Some(toolbox) = &self.inner.toolbox {
             // Servers that have never listed their tools are waited for: not in the code's time.
@@ -152,20 +152,18 @@ impl Engine {
 
     /// A file that code has left in `/artifacts`, by its address.
     pub fn artifact(&self, user: &UserId, uri: &str) -> Result<(Artifact, Vec<u8>), ArtifactError> {
-        let folders = UserFolders::of(&self.inner.config.home, user);
-        let kept = folders.artifacts().map_err(|error| ArtifactError::unreadable(uri, &error))?;
+        let kept = self.folders(user).artifacts().map_err(|error| ArtifactError::unreadable(uri, &error))?;
         artifacts::read(&kept, uri)
     }
 
     /// The newest files that code has left in `/artifacts`.
     pub fn artifacts(&self, user: &UserId) -> Vec<Artifact> {
-        let folders = UserFolders::of(&self.inner.config.home, user);
-        folders.artifacts().map(|kept| artifacts::newest(&kept)).unwrap_or_default()
+        self.folders(user).artifacts().map(|kept| artifacts::newest(&kept)).unwrap_or_default()
     }
 
     /// Writes what is too long to be shown into the workspace; names the file as the code sees it.
     pub fn keep(&self, user: &UserId, workspace: Option<&Path>, name: &str, bytes: &[u8]) -> Option<String> {
-        let own = || UserFolders::of(&self.inner.config.home, user).files().ok();
+        let own = || self.folders(user).files().ok();
         keep(&workspace.map(Path::to_owned).or_else(own)?, name, bytes)
     }
 
@@ -180,10 +178,14 @@ impl Engine {
         self.inner.backend.shutdown().await;
     }
 
+    fn folders(&self, user: &UserId) -> UserFolders {
+        UserFolders::of(&self.inner.config.workspaces, user)
+    }
+
     fn workspace(&self, request: &Request) -> std::io::Result<PathBuf> {
         match &request.workspace {
             Some(folder) => Ok(folder.clone()),
-            None => UserFolders::of(&self.inner.config.home, &request.user).files(),
+            None => self.folders(&request.user).files(),
         }
     }
 
@@ -221,6 +223,7 @@ impl Engine {
         }
         let Some(mut current) = current else { return ended(Ending::Cancelled) };
         let ran = self.run_live(&mut current, request, capture, facts).await;
+        facts.restarted |= ran.restarted;
         if ran.reusable {
             current.last_used = Instant::now();
             *live = Some(current);
@@ -239,8 +242,8 @@ impl Engine {
             () = facts.clock.expired() => return Err(ended(Ending::timed_out(request.limits.wall_ms))),
         };
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
-        let folders = UserFolders::of(&self.inner.config.home, &request.user);
-        let kept = folders
+        let kept = self
+            .folders(&request.user)
             .artifacts()
             .map_err(|error| ended(Ending::NoSandbox(SandboxError::Unavailable(error.to_string()))))?;
         let name = if request.session.is_some() { format!("session-{name}-{}", facts.id) } else { name.to_owned() };
@@ -310,7 +313,7 @@ fn explain_missing(failure: &mut Failure, code: &str, inventory: &Inventory) {
 }
 
 fn ended(ending: Ending) -> Ran {
-    Ran { ending, result: None, result_truncated: false, reusable: false }
+    Ran { ending, result: None, result_truncated: false, restarted: false, reusable: false }
 }
 
 fn check(request: &Request) -> Result<(), Failure> {
@@ -333,12 +336,12 @@ fn check(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
-fn no_folder(home: &Path, error: &std::io::Error) -> Failure {
+fn no_folder(workspaces: &Path, error: &std::io::Error) -> Failure {
     Failure {
-        error: format!("the user's workspace cannot be made in the data folder {}: {error}", home.display()),
+        error: format!("the user's workspace cannot be made in {}: {error}", workspaces.display()),
         error_code: ErrorCode::SandboxUnavailable,
         traceback: None,
-        hint: Some("name a folder that you may write to with CORACLE_HOME".to_owned()),
+        hint: Some("name a folder that you may write to with CORACLE_HOME or execution.workspace_dir".to_owned()),
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Ran {
     pub(crate) ending: Ending,
     pub(crate) result: Option<Value>,
     pub(crate) result_truncated: bool,
+    /// The guest says that what ran the code had to start anew.
+    pub(crate) restarted: bool,
     /// The sandbox may serve the same session again.
     pub(crate) reusable: bool,
 }
@@ -86,6 +88,7 @@ pub(crate) async fn run(
         lives_on: request.session.is_some(),
         result: None,
         truncated: false,
+        restarted: false,
     };
     let outcome = tokio::select! {
         biased;
@@ -117,7 +120,7 @@ pub(crate) async fn run(
             }
         }
     };
-    Ran { ending, result: run.result, result_truncated: run.truncated, reusable }
+    Ran { ending, result: run.result, result_truncated: run.truncated, restarted: run.restarted, reusable }
 }
 
 struct Run<'a> {
@@ -135,6 +138,7 @@ struct Run<'a> {
     lives_on: bool,
     result: Option<Value>,
     truncated: bool,
+    restarted: bool,
 }
 
 impl Run<'_> {
@@ -251,7 +255,7 @@ impl Run<'_> {
     #[expect(clippy::result_large_err, reason = "an ending is made once a run")]
     fn hear(&mut self, frame: FromGuest, length: usize) -> Result<Option<Ending>, Ending> {
         match frame {
-            FromGuest::Done { id, ok, result, result_truncated, exit_code, error } => {
+            FromGuest::Done { id, ok, result, result_truncated, exit_code, restarted, error } => {
                 if id != self.id {
                     return Err(Ending::Protocol(format!("an answer to run {id}, which was not asked")));
                 }
@@ -263,6 +267,7 @@ impl Run<'_> {
                 }
                 self.result = (!result.is_null()).then_some(result);
                 self.truncated = result_truncated;
+                self.restarted = restarted;
                 Ok(Some(Ending::Done { exit_code, error, known: Known::default() }))
             }
             FromGuest::Call { id, method, params } => {

@@ -26,6 +26,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 use tokio::sync::broadcast::error::RecvError;
 
+/// So many names are suggested for one that is not there.
+const NEAREST: usize = 3;
+
+/// Of a name that is not there, so much is compared.
+const MAX_COMPARED_CHARS: usize = 200;
+
 /// A shape that others write at the same time is read again and merged; not for ever.
 const TRIES: usize = 5;
 
@@ -127,11 +133,7 @@ impl Toolbox {
         let Some(owner) = self.owner(user, server) else { return Err(self.no_server(server.as_str())) };
         self.saw(&owner, server, &list).await;
         let Some(tool) = list.get(name) else {
-            let mut names: Vec<&str> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
-            names.sort_by_key(|candidate| distance(candidate, name));
-            let near = names.iter().take(3).map(|name| shown(name)).collect::<Vec<_>>().join(", ");
-            let message = format!("server {server} has no tool {}; the nearest are {near}", shown(name));
-            return Err(refused("tool_not_found", &message));
+            return Err(refused("tool_not_found", &no_tool(list.tools.iter().map(|tool| tool.name.as_str()), name)));
         };
         let mut known = self.known();
         let validator = known.entry((owner, server.clone())).or_default().validator(tool);
@@ -271,9 +273,14 @@ fn fingerprint(spec: &ServerSpec) -> String {
     hex::encode(Sha256::digest(&spec))
 }
 
-/// How far apart two names are, roughly: for suggestions.
-fn distance(one: &str, other: &str) -> usize {
-    let common = one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count();
-    let contained = one.contains(other) || other.contains(one);
-    one.len().abs_diff(other.len()) + if contained { 0 } else { 20usize.saturating_sub(common) }
+/// What is said to code that names a tool that its server does not have. The server and the name are part of the error.
+fn no_tool<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> String {
+    let name: String = name.chars().take(MAX_COMPARED_CHARS).collect();
+    let mut names: Vec<(f64, &str)> = names.map(|known| (strsim::jaro_winkler(known, &name), known)).collect();
+    names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    let near: Vec<String> = names.iter().take(NEAREST).map(|(_, name)| shown(name)).collect();
+    if near.is_empty() {
+        return "the server has no tools".to_owned();
+    }
+    format!("the server has no such tool; the nearest are {}", near.join(", "))
 }

@@ -5,15 +5,15 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// A user's folders, `<home>/workspaces/<user>/…`.
+/// A user's folders, `<workspaces>/<user>/…`.
 #[derive(Clone, Debug)]
 pub(crate) struct UserFolders {
     base: PathBuf,
 }
 
 impl UserFolders {
-    pub(crate) fn of(home: &Path, user: &UserId) -> Self {
-        Self { base: home.join("workspaces").join(user.as_str()) }
+    pub(crate) fn of(workspaces: &Path, user: &UserId) -> Self {
+        Self { base: workspaces.join(user.as_str()) }
     }
 
     /// What becomes `/workspace`; made when it is missing.

@@ -99,7 +99,9 @@ fn print(text: &str) -> io::Result<()> {
 fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
     let (server, tool, rest) = match words {
         [] => return Ok(help::servers(&catalogue.servers())),
-        [word, ..] if word == "--help" || word == "-h" || word == "help" => return Ok(help::USAGE.to_owned()),
+        [word, ..] if word == "--help" || word == "-h" => return Ok(help::USAGE.to_owned()),
+        // Unless a server is called so.
+        [word, ..] if word == "help" && catalogue.server(word).is_err() => return Ok(help::USAGE.to_owned()),
         [server] => return catalogue.server(server).map(|server| help::tools(&server)),
         [server, word] if word == "--help" || word == "-h" => {
             return catalogue.server(server).map(|server| help::tools(&server));

@@ -4,7 +4,7 @@
 (function (native, shared) {
   "use strict";
   const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor } = Reflect;
-  const { create, defineProperty, freeze } = Object;
+  const { create, defineProperty, freeze, hasOwn } = Object;
   const { stringify, parse } = JSON;
   const unbound = (method) => (self, ...args) => apply(method, self, args);
   const getter = (prototype, key) => unbound(getOwnPropertyDescriptor(prototype, key).get);
@@ -12,7 +12,7 @@
 
   const p = {
     __proto__: null,
-    apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, create, defineProperty, freeze, stringify, parse, unbound,
+    apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor, create, defineProperty, freeze, hasOwn, stringify, parse, unbound,
     isArray: Array.isArray,
     isFinite: Number.isFinite,
     isInteger: Number.isInteger,
@@ -63,6 +63,11 @@
   };
   shared.p = p;
 
+  // What formats stacks is given the functions in them: those of this runner are none of the code's business.
+  defineProperty(Error, "prepareStackTrace", {
+    __proto__: null, get: () => undefined, set: () => {}, enumerable: false, configurable: false,
+  });
+
   // An array element that no setter on Array.prototype can catch.
   const put = (array, value) => defineProperty(array, array.length, {
     __proto__: null, value, writable: true, enumerable: true, configurable: true,
@@ -111,8 +116,8 @@
   shared.beginRun = () => {
     const own = getOwnPropertyDescriptor(globalThis, "result");
     // A function of that name, or code that is fond of defineProperty, has replaced it.
-    if (own === undefined || own.set === undefined) {
-      result.value = own === undefined ? undefined : own.value;
+    if (own === undefined || !hasOwn(own, "set") || own.set === undefined) {
+      result.value = own !== undefined && hasOwn(own, "value") ? own.value : undefined;
       try {
         watchResult();
       } catch {
@@ -123,7 +128,7 @@
   };
   shared.takeResult = (last, hasLast) => {
     const own = getOwnPropertyDescriptor(globalThis, "result");
-    if (own !== undefined && "value" in own) return { __proto__: null, value: own.value };
+    if (own !== undefined && hasOwn(own, "value")) return { __proto__: null, value: own.value };
     if (result.assigned) return { __proto__: null, value: result.value };
     return { __proto__: null, value: hasLast ? last : undefined };
   };

@@ -22,9 +22,16 @@
     return "'" + out + "'";
   };
 
+  const errorName = (error) => {
+    try {
+      return p.String(error.name);
+    } catch {
+      return "Error";
+    }
+  };
   shared.errorText = (error) => {
     try {
-      const name = p.String(error.name);
+      const name = errorName(error);
       let message = p.String(error.message);
       if (name === "ToolError") message = `${error.server}.${error.tool}: ${message} (${error.code})`;
       if (message === "") return name;
@@ -125,7 +132,7 @@
       if (++count > MAX_ITEMS) continue;
       const key = typeof keys[i] === "symbol" ? `[${p.symbolText(keys[i])}]`
         : p.regexTest(isIdentifier, keys[i]) !== null ? keys[i] : quoted(keys[i]);
-      const text = "value" in own ? inner(own.value) : own.get === undefined ? "[Setter]" : "[Getter]";
+      const text = p.hasOwn(own, "value") ? inner(own.value) : own.get === undefined ? "[Setter]" : "[Getter]";
       put(pieces, `${key}: ${text}`);
     }
     more(pieces, count);
@@ -212,20 +219,46 @@
   });
   shared.endRun = () => { indent = ""; };
 
+  // Whether there is memory for anything at all.
+  const hasRoom = () => {
+    try {
+      return new p.Uint8Array(1 << 20).length > 0;
+    } catch {
+      return false;
+    }
+  };
+
+  // A proxy that was revoked refuses even this question.
+  const isError = (thrown) => {
+    try {
+      return thrown instanceof p.Error;
+    } catch {
+      return false;
+    }
+  };
+
   // What was thrown, in parts that are certain to be text.
   shared.explain = (thrown) => {
     const parts = { __proto__: null, name: "", message: "", stack: "", cause: "" };
-    try {
-      if (thrown instanceof p.Error) {
-        parts.name = p.String(thrown.name);
-        parts.message = shared.errorText(thrown);
-        parts.stack = typeof thrown.stack === "string" ? thrown.stack : "";
-        if (thrown.cause instanceof p.Error) parts.cause = shared.errorText(thrown.cause);
-      } else {
-        parts.message = "Uncaught " + inspect(thrown);
+    // Each by itself: one that code has spoiled does not hide the others.
+    const part = (name, tell) => {
+      try {
+        parts[name] = tell();
+      } catch {
+        if (name === "message") parts.message = "an error that cannot be read";
       }
-    } catch {
-      parts.message = "an error that cannot be read";
+    };
+    // The engine throws null where it has no memory left for an error.
+    if (thrown === null && !hasRoom()) {
+      parts.name = "InternalError";
+      parts.message = "InternalError: out of memory";
+    } else if (isError(thrown)) {
+      part("name", () => p.String(thrown.name));
+      part("message", () => shared.errorText(thrown));
+      part("stack", () => (typeof thrown.stack === "string" ? thrown.stack : ""));
+      part("cause", () => (thrown.cause instanceof p.Error ? shared.errorText(thrown.cause) : ""));
+    } else {
+      part("message", () => "Uncaught " + inspect(thrown));
     }
     const quote = shared.quote;
     return `{"name":${quote(parts.name)},"message":${quote(parts.message)},"stack":${quote(parts.stack)},"cause":${quote(parts.cause)}}`;

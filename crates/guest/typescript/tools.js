@@ -47,7 +47,7 @@
     const { stack } = new p.Error();
     let reply;
     try {
-      reply = await shared.ask("tool", { server, tool, arguments: args });
+      reply = await shared.ask("tool", { __proto__: null, server, tool, arguments: args });
     } catch (error) {
       if (error instanceof p.Error) throw error;
       const told = new ToolError(server, tool, p.String(error.code), p.String(error.message), error.retryable === true);

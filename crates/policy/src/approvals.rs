@@ -66,7 +66,7 @@ impl Approvals {
         let verdict = self.policy.decide(call.tool);
         match verdict.decision {
             Decision::Allow => return Ok(Grant::Policy(verdict.reason)),
-            Decision::Deny => return Err(Refusal::denied(call.tool, verdict)),
+            Decision::Deny => return Err(Refusal::denied(verdict)),
             Decision::Ask => {}
         }
         let definition = definition_digest(call.tool);
@@ -117,7 +117,7 @@ impl Approvals {
         }
         match remembered.decision {
             Decision::Allow => Some(Ok(Grant::Always)),
-            Decision::Deny => Some(Err(Refusal::remembered(call.tool))),
+            Decision::Deny => Some(Err(Refusal::Remembered)),
             Decision::Ask => None,
         }
     }
@@ -141,8 +141,8 @@ impl Approvals {
                 self.tell_others();
                 Ok(grant)
             }
-            Answer::Refuse => Err(Refusal::refused(call.tool)),
-            Answer::Nobody => Err(Refusal::nobody(call.tool, verdict)),
+            Answer::Refuse => Err(Refusal::Refused),
+            Answer::Nobody => Err(Refusal::nobody(verdict)),
         }
     }
 

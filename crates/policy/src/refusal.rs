@@ -1,36 +1,25 @@
-use crate::{Reason, Verdict, shown};
-use coracle_types::Tool;
+use crate::{Reason, Verdict};
 
-/// Why a tool may not be called.
+/// Why a tool may not be called. Which one it was is known to whoever called it, and said by their error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The policy says so.
-    #[error("{tool} is denied: {reason}")]
+    #[error("this call is denied: {reason}")]
     Denied {
-        /// The tool, to be shown.
-        tool: String,
         /// Why.
         reason: Reason,
         /// The line of configuration that would allow it.
         allow_line: String,
     },
     /// A person decided so earlier, for good.
-    #[error("{tool} was refused for good")]
-    Remembered {
-        /// The tool, to be shown.
-        tool: String,
-    },
+    #[error("calls of this tool were refused for good")]
+    Remembered,
     /// A person said no.
-    #[error("a person refused this call of {tool}")]
-    Refused {
-        /// The tool, to be shown.
-        tool: String,
-    },
+    #[error("a person refused this call")]
+    Refused,
     /// A person would have to say yes, and there is none.
-    #[error("{tool} needs a person's approval and there is nobody to ask: {reason}")]
+    #[error("this call needs a person's approval and there is nobody to ask: {reason}")]
     NobodyToAsk {
-        /// The tool, to be shown.
-        tool: String,
         /// Why a person would have to be asked.
         reason: Reason,
         /// The line of configuration that would allow it.
@@ -43,8 +32,8 @@ impl Refusal {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied { .. } => "denied_by_policy",
-            Self::Remembered { .. } => "denied_for_good",
-            Self::Refused { .. } => "denied_by_person",
+            Self::Remembered => "denied_for_good",
+            Self::Refused => "denied_by_person",
             Self::NobodyToAsk { .. } => "denied_unasked",
         }
     }
@@ -55,28 +44,16 @@ impl Refusal {
             Self::Denied { allow_line, .. } | Self::NobodyToAsk { allow_line, .. } => {
                 format!("this line of configuration would allow it: {allow_line}")
             }
-            Self::Remembered { .. } => "the user can take the decision back".to_owned(),
-            Self::Refused { .. } => "go on without this call, or say why it is needed".to_owned(),
+            Self::Remembered => "the user can take the decision back".to_owned(),
+            Self::Refused => "go on without this call, or say why it is needed".to_owned(),
         }
     }
 
-    pub(crate) fn denied(tool: &Tool, verdict: Verdict) -> Self {
-        Self::Denied { tool: full_name(tool), reason: verdict.reason, allow_line: verdict.allow_line }
+    pub(crate) fn denied(verdict: Verdict) -> Self {
+        Self::Denied { reason: verdict.reason, allow_line: verdict.allow_line }
     }
 
-    pub(crate) fn nobody(tool: &Tool, verdict: Verdict) -> Self {
-        Self::NobodyToAsk { tool: full_name(tool), reason: verdict.reason, allow_line: verdict.allow_line }
+    pub(crate) fn nobody(verdict: Verdict) -> Self {
+        Self::NobodyToAsk { reason: verdict.reason, allow_line: verdict.allow_line }
     }
-
-    pub(crate) fn remembered(tool: &Tool) -> Self {
-        Self::Remembered { tool: full_name(tool) }
-    }
-
-    pub(crate) fn refused(tool: &Tool) -> Self {
-        Self::Refused { tool: full_name(tool) }
-    }
-}
-
-fn full_name(tool: &Tool) -> String {
-    format!("{}.{}", tool.server, shown::name(&tool.name))
 }

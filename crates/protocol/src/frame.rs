@@ -97,6 +97,9 @@ pub enum FromGuest {
         result_truncated: bool,
         /// The exit status.
         exit_code: i32,
+        /// What ran it had to start anew: what earlier runs left there is gone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        restarted: bool,
         /// Why it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunFailure>,

@@ -53,6 +53,8 @@ pub struct NativeConfig {
     pub preload: bool,
     /// Refuse to run with less than the kernel's own limits on everything that it can limit.
     pub require_full_isolation: bool,
+    /// Folders of the host that every sandbox sees, read-only, and where: `/skills`, `/tools`.
+    pub folders: Vec<(PathBuf, PathBuf)>,
     /// What sandboxes are prepared with; an execution may ask for other limits, except of `/tmp`.
     pub limits: Limits,
 }
@@ -200,12 +202,13 @@ impl NativeBackend {
             |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
         let instance = instance::Instance::claim(&config.home).map_err(in_home)?;
         let guest_dir = guest_files::install(&config.home, &instance.dir, &python.path).map_err(in_home)?;
+        let own = python.folders.into_iter().map(|folder| (folder.clone(), folder));
         let start = Start {
             instance: instance.id.clone(),
             run_dir: instance.dir.clone(),
             guest_dir,
             python: python.path.clone(),
-            python_folders: python.folders,
+            folders: own.chain(config.folders.iter().cloned()).collect(),
             preload: config.preload,
             alone: forked.is_some(),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,

@@ -21,4 +21,4 @@ pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LimitError, Limits, Mechanism};
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
-pub use tool::{Content, Decision, Tool, ToolHints, ToolResult};
+pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

@@ -2,6 +2,10 @@ use crate::ServerName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The largest arguments of a call of a tool, and the largest answer to one, as JSON: they go to and from a sandbox in one
+/// frame of 8 MiB, with some words around them.
+pub const MAX_CALL_BYTES: u64 = (8 << 20) - (64 << 10);
+
 /// A tool as its server describes it. Every text in it is hostile.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {

@@ -9,7 +9,7 @@ use crate::reverse::{Question, QuestionKind};
 use crate::screen::{Screen, Silence};
 use crate::scrub::{Scrubber, shortened};
 use crate::slot::Shared;
-use crate::sse::{self, Sse};
+use crate::sse::{self, Caller, Sse};
 use crate::status::{Offers, Owner, ServerInfo};
 use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail};
 use ::http::HeaderMap;
@@ -112,7 +112,7 @@ impl Attempt<'_> {
         let desk = Arc::new(Desk::default());
         match &self.spec.transport {
             Where::Stdio { command, args, env, cwd } => {
-                let process = Process::start(command, args, env, cwd.as_deref())
+                let process = Process::start(command, args, env, cwd.as_deref(), &self.shared.warden)
                     .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
                 let pid = process.pid();
                 *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.stderr.clone());
@@ -141,15 +141,10 @@ impl Attempt<'_> {
             Where::Sse { url, headers } => {
                 let uri = self.address(url).map_err(final_failure)?;
                 let client = http::client().map_err(|error| self.web_failure(&error))?;
-                let mut headers = self.header_map(headers)?;
-                if !headers.contains_key(AUTHORIZATION)
-                    && let Some(manager) = self.sign_in(&uri).await.map_err(final_failure)?
-                    && let Ok(token) = manager.get_access_token().await
-                    && let Ok(value) = format!("Bearer {token}").parse()
-                {
-                    headers.insert(AUTHORIZATION, value);
-                }
-                let sse = Sse::connect(client, uri, headers, Arc::clone(&desk)).await;
+                let headers = self.header_map(headers)?;
+                let has_own = headers.contains_key(AUTHORIZATION);
+                let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
+                let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&desk)).await;
                 let sse = sse.map_err(|error| self.web_failure(&error))?;
                 self.serve(Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone), desk, None, lifecycle).await
             }

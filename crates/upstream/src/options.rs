@@ -1,6 +1,7 @@
 use crate::tokens::{MemoryTokens, TokenStore};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Where sign-ins are kept.
     pub tokens: Arc<dyn TokenStore>,
+    /// A program that, started with [`WARDEN_ARGUMENT`](crate::WARDEN_ARGUMENT), runs [`warden_main`](crate::warden_main):
+    /// it ends child processes that outlive this one. Without it they end when they find their input ended, if they look.
+    pub warden: Option<PathBuf>,
     /// What servers of before 2026 are told that they may ask during a call: client capabilities in the protocol's
     /// shape, of which `elicitation`, `sampling` and `roots` count. Who can really be asked is up to each call.
     pub capabilities: Map<String, Value>,
@@ -30,6 +34,7 @@ impl Default for Options {
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             idle_timeout: DEFAULT_IDLE_TIMEOUT,
             tokens: Arc::new(MemoryTokens::default()),
+            warden: None,
             capabilities: Map::new(),
         }
     }

@@ -7,6 +7,7 @@ use crate::login::{self, Challenge};
 use crate::options::Options;
 use crate::scrub::Scrubber;
 use crate::status::{Change, Owner, ServerState, ServerStatus};
+use crate::stdio::Warden;
 use coracle_types::{ServerSpec, Transport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ const ATTEMPTS: usize = 2;
 /// What all slots share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
+    pub(crate) warden: Arc<Warden>,
     pub(crate) changes: broadcast::Sender<Change>,
     pub(crate) shutdown: CancellationToken,
     pub(crate) tasks: TaskTracker,

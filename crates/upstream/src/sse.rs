@@ -11,17 +11,76 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
-use rmcp::transport::Transport;
+use rmcp::transport::{AuthorizationManager, Transport};
 use sse_stream::Sse as Event;
 use std::sync::Arc;
+use tokio::sync::Mutex;
 use url::Url;
 
 const ENDPOINT: &str = "endpoint";
 
-/// A connection of the older kind.
-pub(crate) struct Sse {
+/// Makes requests, with our headers and the sign-in if there is one.
+#[derive(Clone)]
+pub(crate) struct Caller {
     client: reqwest::Client,
     headers: HeaderMap,
+    sign_in: Option<Arc<SignIn>>,
+}
+
+struct SignIn {
+    manager: AuthorizationManager,
+    /// Of several who find that their token is good no more, one refreshes it: most servers take that once.
+    turn: Mutex<()>,
+}
+
+impl Caller {
+    pub(crate) fn new(client: reqwest::Client, headers: HeaderMap, manager: Option<AuthorizationManager>) -> Self {
+        let sign_in = manager.map(|manager| Arc::new(SignIn { manager, turn: Mutex::default() }));
+        Self { client, headers, sign_in }
+    }
+
+    /// Sends what `make` makes; if the server takes our token no more, once again with a new one.
+    async fn send(
+        &self,
+        make: impl Fn(&reqwest::Client) -> reqwest::RequestBuilder,
+    ) -> Result<reqwest::Response, HttpError> {
+        let once = async |token: Option<&str>| {
+            let request = make(&self.client).headers(self.headers.clone());
+            let request = token.into_iter().fold(request, reqwest::RequestBuilder::bearer_auth);
+            Ok::<_, HttpError>(request.send().await?)
+        };
+        let Some(sign_in) = &self.sign_in else { return once(None).await };
+        let used = sign_in.manager.get_access_token().await.ok();
+        let response = once(used.as_deref()).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        match sign_in.refreshed(used).await {
+            Some(token) => once(Some(&token)).await,
+            None => Ok(response),
+        }
+    }
+}
+
+impl SignIn {
+    /// A token that is not the one that was used.
+    async fn refreshed(&self, used: Option<String>) -> Option<String> {
+        let _turn = self.turn.lock().await;
+        let current = self.manager.get_access_token().await.ok();
+        if current.is_some() && current != used {
+            return current;
+        }
+        if let Err(error) = self.manager.refresh_token().await {
+            tracing::debug!(%error, "a sign-in cannot be refreshed");
+            return None;
+        }
+        self.manager.get_access_token().await.ok()
+    }
+}
+
+/// A connection of the older kind.
+pub(crate) struct Sse {
+    caller: Caller,
     endpoint: Url,
     events: BoxStream<'static, Result<Event, BodyError>>,
     desk: Arc<Desk>,
@@ -29,14 +88,8 @@ pub(crate) struct Sse {
 
 impl Sse {
     /// Opens the stream and waits for the address of messages.
-    pub(crate) async fn connect(
-        client: reqwest::Client,
-        url: Url,
-        headers: HeaderMap,
-        desk: Arc<Desk>,
-    ) -> Result<Self, HttpError> {
-        let request = client.get(url.clone()).headers(headers.clone()).header(ACCEPT, "text/event-stream");
-        let response = request.send().await?;
+    pub(crate) async fn connect(caller: Caller, url: Url, desk: Arc<Desk>) -> Result<Self, HttpError> {
+        let response = caller.send(|client| client.get(url.clone()).header(ACCEPT, "text/event-stream")).await?;
         if !response.status().is_success() {
             return Err(HttpError::Status(response.status().as_u16()));
         }
@@ -45,7 +98,7 @@ impl Sse {
             let event = event?;
             if event.event.as_deref() == Some(ENDPOINT) {
                 let endpoint = endpoint(&url, event.data.as_deref().unwrap_or_default())?;
-                return Ok(Self { client, headers, endpoint, events, desk });
+                return Ok(Self { caller, endpoint, events, desk });
             }
         }
         Err(HttpError::Endpoint("the stream ended before it named the address for messages".to_owned()))
@@ -70,10 +123,15 @@ impl Transport<RoleClient> for Sse {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
+        let (caller, endpoint) = (self.caller.clone(), self.endpoint.clone());
         async move {
             let body = serde_json::to_vec(&item).map_err(|error| HttpError::Body(error.to_string()))?;
-            let response = request.header(CONTENT_TYPE, "application/json").body(body).send().await?;
+            let body = bytes::Bytes::from(body);
+            let post = |client: &reqwest::Client| {
+                let request = client.post(endpoint.clone()).header(CONTENT_TYPE, "application/json");
+                request.body(body.clone())
+            };
+            let response = caller.send(post).await?;
             match response.status() {
                 status if status.is_success() => Ok(()),
                 status => Err(HttpError::Status(status.as_u16())),

@@ -2,9 +2,12 @@
 
 mod process;
 mod tail;
+mod warden;
 
 pub(crate) use process::Process;
 pub(crate) use tail::Tail;
+pub(crate) use warden::Warden;
+pub use warden::{WARDEN_ARGUMENT, warden_main};
 
 use crate::desk::{Desk, Fault, LOG_MESSAGE};
 use crate::reverse::QuestionKind;
@@ -280,7 +283,7 @@ impl Transport<RoleClient> for Stdio {
 
 #[cfg(test)]
 mod tests {
-    use super::{Desk, Fault, Process, Scrubber, Stdio, is_unwanted, message};
+    use super::{Desk, Fault, Process, Scrubber, Stdio, Warden, is_unwanted, message};
     use coracle_types::{Scope, Secret, ServerName, ServerSpec, Transport as Where};
     use rmcp::model::{JsonRpcMessage, RequestId};
     use rmcp::transport::Transport as _;
@@ -309,7 +312,8 @@ mod tests {
     #[tokio::test]
     async fn a_child_that_has_ended_before_it_is_asked_tells_why() {
         let (command, args) = ("/bin/sh".to_owned(), ["-c", "echo no key >&2; exit 3"].map(Secret::new).to_vec());
-        let process = Process::start(&command, &args, &BTreeMap::new(), None).unwrap();
+        let warden = Arc::new(Warden::new(None));
+        let process = Process::start(&command, &args, &BTreeMap::new(), None, &warden).unwrap();
         let stat = format!("/proc/{}/stat", process.pid().unwrap());
         while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
             tokio::time::sleep(Duration::from_millis(5)).await;

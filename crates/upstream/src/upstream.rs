@@ -4,6 +4,7 @@ use crate::error::UpstreamError;
 use crate::options::Options;
 use crate::slot::{Shared, Slot};
 use crate::status::{Change, Owner, ServerState, ServerStatus};
+use crate::stdio::Warden;
 use crate::tools::ToolList;
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
 use serde_json::{Map, Value};
@@ -34,6 +35,7 @@ impl Upstream {
         let specs: Vec<_> = specs.into_iter().map(Arc::new).collect();
         let by_name = specs.iter().enumerate().map(|(position, spec)| (spec.name.clone(), position)).collect();
         let shared = Shared {
+            warden: Arc::new(Warden::new(options.warden.clone())),
             options,
             changes: broadcast::channel(KEPT_CHANGES).0,
             shutdown: CancellationToken::new(),
@@ -126,6 +128,10 @@ impl Upstream {
         context: &CallContext,
     ) -> Result<Lease, UpstreamError> {
         let slot = self.slot(user, server)?;
+        // What is not wanted any more is not begun, however soon the answer would be there.
+        if context.cancel.is_cancelled() {
+            return Err(UpstreamError::Cancelled { server: server.clone() });
+        }
         tokio::select! {
             biased;
             lease = slot.lease() => lease,

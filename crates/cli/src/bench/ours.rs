@@ -46,11 +46,12 @@ impl Server {
             require_full_isolation: false,
             limits: Limits::default(),
             python: environment::python(),
+            folders: Vec::new(),
         })?;
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
         backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
-        let config = EngineConfig { home: folder.to_owned(), session_idle: SESSION_IDLE };
+        let config = EngineConfig { workspaces: folder.join("workspaces"), session_idle: SESSION_IDLE };
         Ok(Self { engine: Engine::new(config, backend.clone()), backend, pool, workspace })
     }
 

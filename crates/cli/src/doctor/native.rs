@@ -8,6 +8,7 @@ use crate::process_tree::{descendants, status};
 use crate::wiring::{Sandboxes, engine, native};
 use crate::{environment, timing};
 use anyhow::Context;
+use coracle_config::Settings;
 use coracle_engine::{Engine, Request};
 use coracle_sandbox::{NativeBackend, SandboxError};
 use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
@@ -56,8 +57,14 @@ fn program() -> std::path::PathBuf {
 
 async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     let limits = Limits::default();
-    let sandboxes =
-        Sandboxes { pool: POOL, preload: true, require_full_isolation: false, limits, python: environment::python() };
+    let sandboxes = Sandboxes {
+        pool: POOL,
+        preload: true,
+        require_full_isolation: false,
+        limits,
+        python: environment::python(),
+        folders: Vec::new(),
+    };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {
         Ok(report) => report,
@@ -69,7 +76,10 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     };
     let folder =
         tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("make a workspace to try things in")?;
-    let tried = Tried { engine: engine(backend.clone(), None)?, workspace: folder.path().join("workspace") };
+    let tried = Tried {
+        engine: engine(&Settings::default(), backend.clone(), None)?,
+        workspace: folder.path().join("workspace"),
+    };
     std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
     let outcome = examine_booted(&tried, &backend, folder.path(), machine, &report).await;
     tried.engine.shutdown().await;

@@ -1,9 +1,8 @@
 use super::configured;
 use crate::plain::plain;
 use crate::settings::{announce, load_for_servers};
-use crate::status::{Cancelled, Status};
-use crate::wiring::{runtime, store, upstream};
-use anyhow::Context;
+use crate::status::Status;
+use crate::wiring::{cancellable, runtime, store, upstream};
 use clap::Args;
 use coracle_types::UserId;
 use serde_json::Map;
@@ -33,16 +32,9 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
     let name = configured(&loaded, &arguments.name)?;
     announce(&loaded);
     let user = UserId::local();
-    runtime()?.block_on(async {
+    cancellable(async {
         let upstream = upstream(loaded.servers.clone(), &store().await?, Map::new());
-        let signed_in = tokio::select! {
-            signed_in = upstream.login(&user, &name, show_address) => signed_in,
-            signal = tokio::signal::ctrl_c() => {
-                signal.context("listen for signals")?;
-                return Err(Cancelled.into());
-            }
-        };
-        match signed_in {
+        match upstream.login(&user, &name, show_address).await {
             Ok(()) => {
                 eprintln!("signed in to {name}: try it with `coracle servers test {name}`");
                 Ok(Status::Success)

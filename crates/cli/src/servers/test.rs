@@ -1,15 +1,15 @@
 use super::configured;
 use crate::plain::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
-use crate::status::{Cancelled, Status};
-use crate::wiring::{runtime, toolbox};
+use crate::status::Status;
+use crate::wiring::{cancellable, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
 use coracle_engine::Toolbox;
 use coracle_types::{ServerName, UserId};
 use coracle_upstream::{ServerInfo, ServerState, UpstreamError};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use serde_json::Map;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
     }
     if !loaded.servers.is_empty() {
         announce(&loaded);
-        let tested = runtime()?.block_on(test_all(&loaded))?;
+        let tested = cancellable(test_all(&loaded))?;
         outcomes.extend(tested.into_iter().map(|outcome| (outcome.name.clone(), outcome)));
     }
     let outcomes: Vec<Outcome> = outcomes.into_values().collect();
@@ -101,30 +101,21 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
         let toolbox = Arc::clone(&toolbox);
         tests.spawn(async move { test(&toolbox, &name).await });
     }
-    let progress = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?);
+    let progress = ProgressBar::new_spinner().with_finish(ProgressFinish::AndClear);
+    let progress = progress.with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?);
     progress.enable_steady_tick(TICK);
     let mut outcomes = Vec::new();
-    let cancelled = loop {
+    loop {
         let names: Vec<&str> = waiting.iter().map(ServerName::as_str).collect();
         progress.set_message(format!("waiting for {}", names.join(", ")));
-        tokio::select! {
-            outcome = tests.join_next() => match outcome {
-                None => break false,
-                Some(outcome) => {
-                    let outcome = outcome.context("test a server")?;
-                    waiting.retain(|name| name.as_str() != outcome.name);
-                    outcomes.push(outcome);
-                }
-            },
-            signal = tokio::signal::ctrl_c() => {
-                signal.context("listen for signals")?;
-                break true;
-            }
-        }
-    };
+        let Some(outcome) = tests.join_next().await else { break };
+        let outcome = outcome.context("test a server")?;
+        waiting.retain(|name| name.as_str() != outcome.name);
+        outcomes.push(outcome);
+    }
     progress.finish_and_clear();
     toolbox.upstream().shutdown().await;
-    if cancelled { Err(Cancelled.into()) } else { Ok(outcomes) }
+    Ok(outcomes)
 }
 
 async fn test(toolbox: &Toolbox, name: &ServerName) -> Outcome {

@@ -189,6 +189,103 @@ tool plain large --bytes none; echo $?";
     }
 }
 
+/// The error says once which tool it was, whatever went wrong.
+#[test]
+fn an_error_names_its_tool_once() {
+    let bridge = Bridge::new(everybody()[0]);
+    bridge.settings(&json!({
+        "policy": { "tools": { "plain.no*": "deny" } },
+        "mcpServers": { "plain": bridge.plain("plain"), "gone": { "command": "/does/not/exist" } },
+    }));
+    let calls = [
+        ("plain", "wipe", json!({ "what": "x" }), "denied_unasked"),
+        ("plain", "note", json!({ "text": "x" }), "denied_by_policy"),
+        ("plain", "ecko", json!({}), "tool_not_found"),
+        ("plain", "echo", json!({}), "invalid_arguments"),
+        ("plain", "fail", json!({ "message": "it rains" }), "tool_error"),
+        ("plain", "large", json!({ "bytes": 9_000_000 }), "too_large"),
+        ("gone", "echo", json!({}), "unavailable"),
+    ];
+    for (server, tool, arguments, code) in calls {
+        let python = format!("from coracle import call\ncall({server:?}, {tool:?}, {arguments})");
+        let typescript = format!("import {{ call }} from 'coracle';\nawait call({server:?}, {tool:?}, {arguments})");
+        for (language, program) in [("python", python), ("typescript", typescript)] {
+            let execution = bridge.run(language, &program, &[]);
+            let error = execution["error"].as_str().unwrap();
+            assert!(error.starts_with(&format!("ToolError: {server}.{tool}: ")), "{language}: {execution:#}");
+            assert!(error.contains(code), "{language}: {error}");
+            // The line of configuration has to name it, too.
+            let (words, _) = error.split_once("would allow it").unwrap_or((error, ""));
+            let named =
+                words.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| *word == tool);
+            assert_eq!(named.count(), 1, "{language}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_argument_that_is_not_there_is_told_with_the_one_that_is_like_it() {
+    let bridge = Bridge::new(everybody()[0]);
+    bridge.servers(&json!({ "plain": bridge.plain("plain") }));
+    for (call, error) in [
+        ("large(byte=5)", "TypeError: large() has no argument 'byte'; did you mean 'bytes'?"),
+        ("await large.aio(bytse=5)", "TypeError: large() has no argument 'bytse'; did you mean 'bytes'?"),
+        ("large(bytes=5, colour='red')", "TypeError: large() has no argument 'colour'; it takes bytes, letter"),
+        ("people(who='x')", "TypeError: people() has no argument 'who'; it takes none"),
+    ] {
+        let execution = bridge.run("python", &format!("from servers.plain import large, people\n{call}"), &[]);
+        assert_eq!(execution["error"], error, "{execution:#}");
+    }
+    assert_eq!(bridge.result("python", "from servers.plain import large\nlarge(bytes=5)"), "xxxxx");
+}
+
+/// Names that mean something else to Python, TypeScript, bash or Coracle.
+#[test]
+fn a_server_may_be_called_anything() {
+    let bridge = Bridge::new(everybody()[0]);
+    let names = [
+        "tools",
+        "tool",
+        "servers",
+        "skills",
+        "coracle",
+        "index",
+        "list",
+        "json",
+        "help",
+        "call",
+        "class",
+        "2fa",
+        "my-server",
+    ];
+    let servers: serde_json::Map<String, serde_json::Value> =
+        names.iter().map(|name| ((*name).to_owned(), bridge.plain(name))).collect();
+    bridge.servers(&servers.into());
+    for name in names {
+        let package = match name {
+            "class" => "class_",
+            "2fa" => "_2fa",
+            "my-server" => "my_server",
+            other => other,
+        };
+        let programs = [
+            ("python", format!("from servers.{package} import echo\necho(text='{name}')")),
+            ("python", format!("import servers.{package} as it\nit.echo(text='{name}')")),
+            ("typescript", format!("import {{ echo }} from 'servers/{package}';\nawait echo({{ text: '{name}' }})")),
+            ("bash", format!("printf '\"%s\"' \"$(tool {package} echo --text {name})\"")),
+        ];
+        for (language, code) in programs {
+            assert_eq!(bridge.result(language, &code), name, "{language}: {code}");
+        }
+    }
+    // The language's own modules are still there.
+    assert_eq!(
+        bridge
+            .result("python", "import json\nfrom servers import list as theirs\n[json.loads('[1]'), len(list('ab'))]"),
+        json!([[1], 2])
+    );
+}
+
 #[test]
 fn media_come_as_files_and_structured_results_as_values() {
     for who in everybody() {

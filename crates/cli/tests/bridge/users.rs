@@ -47,6 +47,7 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
         pool: 1,
         preload: false,
         require_full_isolation: false,
+        folders: Vec::new(),
         limits: Limits::default(),
     });
     let store = SqliteStore::open(&Home::new(home.clone()), KeySource::File).await.unwrap();
@@ -57,7 +58,7 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
         Arc::new(store),
         Rules::new(Vec::new()).unwrap(),
     );
-    let config = EngineConfig { home: home.clone(), session_idle: Duration::from_mins(1) };
+    let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: Duration::from_mins(1) };
     let engine = Engine::with_tools(config, Arc::new(backend), Arc::clone(&toolbox));
     let processes = "from servers import own, common\n[own.process()['pid'], common.process()['pid']]";
     let (ada, bob) = tokio::join!(run(&engine, "ada", processes), run(&engine, "bob", processes));

@@ -128,9 +128,10 @@ pub(crate) fn engine(home: &Path, launcher: &Path, pool: usize) -> (Engine, Arc<
         pool,
         preload: false,
         require_full_isolation: false,
+        folders: Vec::new(),
         limits: Limits::default(),
     }));
-    let config = EngineConfig { home: home.to_owned(), session_idle: Duration::from_mins(1) };
+    let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: Duration::from_mins(1) };
     (Engine::new(config, backend.clone()), backend)
 }
 

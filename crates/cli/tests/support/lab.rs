@@ -35,10 +35,11 @@ impl Lab {
             pool,
             preload: false,
             require_full_isolation: false,
+            folders: Vec::new(),
             limits: limits.clone(),
         };
         let backend = Arc::new(NativeBackend::new(config));
-        let config = EngineConfig { home: home.path().to_owned(), session_idle };
+        let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle };
         let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend));
         Self { engine, backend, home, limits }
     }

@@ -31,7 +31,7 @@ impl<'a> Mentions<'a> {
     }
 
     pub(super) fn of(&self, server: &str) -> Mention {
-        let package: String = server.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let package = coracle_catalog::package_name(server);
         let named = |statement: &str| has_word(statement, server) || has_word(statement, &package);
         let mut mention = Mention::None;
         for (statement, about) in &self.statements {

@@ -100,7 +100,8 @@ async fn fuzz(first: u64, most: usize) {
         let mut backends = Vec::new();
         for seed in next..next + AT_ONCE as u64 {
             let backend = FakeBackend::new(vec![script(move |guest| play(guest, seed))]);
-            let config = EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_mins(1) };
+            let config =
+                EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) };
             let engine = Engine::new(config, backend.clone());
             backends.push((seed, engine.clone(), backend));
             running.spawn(converse(engine, seed));

@@ -29,7 +29,7 @@ struct Stage {
 fn stage(scripts: Vec<Script>) -> Stage {
     let home = TempDir::new().unwrap();
     let backend = FakeBackend::new(scripts);
-    let config = EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_mins(1) };
+    let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) };
     Stage { engine: Engine::new(config, backend.clone()), backend, _home: home }
 }
 

@@ -27,7 +27,10 @@ impl HostCalls for Large {
 }
 
 fn engine(home: &TempDir, backend: Arc<FakeBackend>) -> Engine {
-    Engine::new(EngineConfig { home: home.path().to_owned(), session_idle: Duration::from_mins(1) }, backend)
+    Engine::new(
+        EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) },
+        backend,
+    )
 }
 
 fn request() -> Request {

@@ -1,94 +1,41 @@
 //! Calls of tools through the broker, to servers in the same process: what is looked up, checked, written down.
 
 use crate::fake::{FakeBackend, script};
-use async_trait::async_trait;
-use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
+use coracle_engine::{CallCaps, Engine, EngineConfig, Handler, InProcess, Request, Toolbox, ToolboxConfig};
 use coracle_policy::{Rule, Rules};
 use coracle_protocol::{Reply, ToGuest};
 use coracle_store::MemoryStore;
-use coracle_types::{
-    Content, Decision, Execution, Language, Scope, ServerName, ServerSpec, Tool, ToolHints, ToolResult, Transport,
-    UserId,
-};
-use coracle_upstream::{CallContext, Change, ToolList, UpstreamError};
-use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use coracle_types::{Content, Decision, Execution, Language, ServerName, Tool, ToolHints, ToolResult, UserId};
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::sync::broadcast;
 
 /// A server in this process. `echo` gives its text back, `grumble` says that it failed, `erase` is destructive.
-#[derive(Debug)]
-struct InProcess {
-    spec: ServerSpec,
-    tools: Arc<ToolList>,
-    changes: broadcast::Sender<Change>,
-    calls: Arc<AtomicUsize>,
-}
-
-impl InProcess {
-    fn new(calls: Arc<AtomicUsize>) -> Self {
-        let name = ServerName::new("demo").unwrap();
-        let tool = |tool: &str, destructive| Tool {
+fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
+    let name = ServerName::new("demo").unwrap();
+    let tool = |tool: &str, destructive| {
+        let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
+        let definition = Tool {
             server: name.clone(),
             name: tool.to_owned(),
             title: None,
             description: String::new(),
-            input_schema: serde_json::from_value(json!({
-                "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"],
-            }))
-            .unwrap(),
+            input_schema: serde_json::from_value(schema).unwrap(),
             output_schema: None,
             hints: ToolHints { destructive, ..ToolHints::default() },
         };
-        let tools = [tool("echo", None), tool("grumble", None), tool("erase", Some(true)), tool("echo", Some(true))];
-        let spec = ServerSpec {
-            name: name.clone(),
-            transport: Transport::Stdio { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None },
-            scope: Scope::User,
-            description: None,
-            category: None,
-            client: None,
-            start_timeout: Duration::from_secs(1),
-            call_timeout: Duration::from_secs(1),
-        };
-        Self { spec, tools: Arc::new(tools.into_iter().collect()), changes: broadcast::channel(1).0, calls }
-    }
-}
-
-#[async_trait]
-impl Servers for InProcess {
-    fn servers(&self) -> Vec<&ServerSpec> {
-        vec![&self.spec]
-    }
-
-    fn changes(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
-    }
-
-    async fn tools(&self, _user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
-        if *server != self.spec.name {
-            return Err(UpstreamError::UnknownServer { server: server.clone() });
-        }
-        Ok(Arc::clone(&self.tools))
-    }
-
-    async fn call(
-        &self,
-        _user: &UserId,
-        _server: &ServerName,
-        tool: &str,
-        arguments: Map<String, Value>,
-        _context: CallContext,
-    ) -> Result<ToolResult, UpstreamError> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let text = arguments["text"].as_str().unwrap().to_owned();
-        Ok(ToolResult { content: vec![Content::Text { text }], is_error: tool == "grumble", structured: None })
-    }
-
-    async fn shutdown(&self) {}
+        let (calls, is_error) = (Arc::clone(calls), tool == "grumble");
+        let handler: Handler = Box::new(move |arguments| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            let text = arguments["text"].as_str().unwrap().to_owned();
+            ToolResult { content: vec![Content::Text { text }], is_error, structured: None }
+        });
+        (definition, handler)
+    };
+    let tools = [tool("echo", None), tool("grumble", None), tool("erase", Some(true)), tool("echo", Some(true))];
+    InProcess::new(name.clone(), tools)
 }
 
 /// What came of the calls, what was written down, and how many reached the server.
@@ -122,9 +69,9 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
     })]);
     let reached = Arc::new(AtomicUsize::new(0));
     let config = ToolboxConfig { cache: folder.path().join("cache"), caps: CallCaps::default() };
-    let servers = InProcess::new(Arc::clone(&reached));
+    let servers = demo(&reached);
     let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(rules).unwrap());
-    let config = EngineConfig { home: folder.path().to_owned(), session_idle: Duration::from_mins(1) };
+    let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };
     let engine = Engine::with_tools(config, backend, toolbox);
     let request = Request::new(UserId::local(), Language::Python, "servers.demo");
     let execution = engine.execute(request).await;

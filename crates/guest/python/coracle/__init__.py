@@ -123,12 +123,12 @@ def tool(server: str, name: str) -> Any:
         def run(*positional: Any, **named: Any) -> Any:
             if positional:
                 raise _positional(function)
-            return call(server, name, function(**named))
+            return call(server, name, _named(function, named))
 
         async def aio(*positional: Any, **named: Any) -> Any:
             if positional:
                 raise _positional(function)
-            return await call_async(server, name, function(**named))
+            return await call_async(server, name, _named(function, named))
 
         for wrapper in (run, aio):
             wrapper.__module__ = function.__module__
@@ -141,9 +141,34 @@ def tool(server: str, name: str) -> Any:
     return wrap
 
 
-def _positional(function: Any) -> TypeError:
+def _named(function: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """What the function makes of its arguments; one that it does not have comes with the one that was probably meant."""
+    try:
+        return function(**named)  # type: ignore[no-any-return]
+    except TypeError:
+        known = _parameters(function)
+        unknown = [name for name in named if name not in known]
+        if not unknown or function.__code__.co_flags & _TAKES_MORE:
+            raise
+    from difflib import get_close_matches
+
+    close = get_close_matches(unknown[0], known, 1, 0.5)
+    mean = f"did you mean {close[0]!r}?" if close else f"it takes {', '.join(known)}" if known else "it takes none"
+    raise TypeError(f"{function.__name__}() has no argument {unknown[0]!r}; {mean}")
+
+
+_TAKES_MORE = 0x08
+"""The flag of a function with `**more`: then every name is an argument."""
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
     code = function.__code__
-    names = ", ".join(f"{name}=…" for name in code.co_varnames[: code.co_kwonlyargcount])
+    names: tuple[str, ...] = code.co_varnames[: code.co_kwonlyargcount]
+    return names
+
+
+def _positional(function: Any) -> TypeError:
+    names = ", ".join(f"{name}=…" for name in _parameters(function))
     return TypeError(f"{function.__name__}() takes its arguments by name: {function.__name__}({names})")
 
 

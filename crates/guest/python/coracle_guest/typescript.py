@@ -31,6 +31,7 @@ class TypeScript:
         self._pid = 0
         self._connection: door.Connection | None = None
         self._runs = 0
+        self._anew = False
 
     def run(self, code: str, variables: dict[str, Any], result_bytes: int) -> dict[str, Any]:
         """Run one program; the answer is what a `done` frame says, without its `type` and `id`."""
@@ -39,22 +40,26 @@ class TypeScript:
         except OSError as error:
             return _failed(_unavailable(error), 127)
         self._runs += 1
+        anew = {"restarted": True} if self._anew else {}
+        self._anew = False
         request = {"type": "run", "code": code, "vars": variables, "result_bytes": result_bytes, "directory": _directory()}
         opened = door.Door(self._link)
         answer: dict[str, Any] = {}
         try:
             connection.send(request)
             if opened.converse(connection, lambda frame: _is_done(frame, answer)):
-                return answer
-            return self._buried()
+                return {**answer, **anew}
+            return {**self._buried(), **anew}
         except ValueError as error:
-            return _failed(failure.plain("exception", str(error)), 1)
+            return {**_failed(failure.plain("exception", str(error)), 1), **anew}
         finally:
             opened.close()
 
     def _connected(self) -> door.Connection:
-        if self._connection is not None and not self._connection.ended:
-            return self._connection
+        if self._connection is not None:
+            if self._lives():
+                return self._connection
+            self._forget()
         import _socket
 
         ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -70,11 +75,23 @@ class TypeScript:
         self._connection = door.Connection(ours.detach())
         return self._connection
 
-    def _buried(self) -> dict[str, Any]:
-        """The runner has ended in the middle of a run."""
+    def _lives(self) -> bool:
+        """Whether nobody has killed it since its last run."""
+        assert self._connection is not None
+        try:
+            return not self._connection.ended and os.waitpid(self._pid, os.WNOHANG)[0] == 0
+        except ChildProcessError:
+            return False
+
+    def _forget(self) -> None:
         assert self._connection is not None
         os.close(self._connection.fd)
         self._connection = None
+        self._anew = True
+
+    def _buried(self) -> dict[str, Any]:
+        """The runner has ended in the middle of a run."""
+        self._forget()
         try:
             status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         except ChildProcessError:

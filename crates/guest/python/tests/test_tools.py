@@ -138,7 +138,8 @@ class Errors(ToolCase):
     def test_wrong_arguments_are_told_by_python(self) -> None:
         for call, words in (
             ("echo()", "missing 1 required keyword-only argument: 'text'"),
-            ("echo(text='a', txt=1)", "unexpected keyword argument 'txt'"),
+            ("echo(text='a', txt=1)", "echo() has no argument 'txt'; did you mean 'text'?"),
+            ("echo(text='a', colour=1)", "echo() has no argument 'colour'; it takes text, times, class_"),
             ("echo('a')", "echo() takes its arguments by name: echo(text=…, times=…, class_=…)"),
         ):
             with self.subTest(call=call):

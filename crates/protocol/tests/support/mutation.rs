@@ -50,6 +50,7 @@ pub(crate) fn from_guest(rng: &mut Rng) -> FromGuest {
                 result: value(rng, 3),
                 result_truncated: rng.bool(),
                 exit_code: rng.i32(..),
+                restarted: rng.bool(),
                 error,
             }
         }

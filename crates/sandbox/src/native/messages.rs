@@ -31,8 +31,8 @@ pub(crate) struct Start {
     pub(crate) guest_dir: PathBuf,
     /// The interpreter, without symbolic links.
     pub(crate) python: PathBuf,
-    /// Folders outside `/usr` that it needs.
-    pub(crate) python_folders: Vec<PathBuf>,
+    /// Folders outside `/usr` that every sandbox may read, and where it sees them.
+    pub(crate) folders: Vec<(PathBuf, PathBuf)>,
     /// Import what a long-lived server wants to have imported.
     pub(crate) preload: bool,
     /// There will be few sandboxes, each wanted at once: no zygote is made.

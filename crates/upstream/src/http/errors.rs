@@ -1,5 +1,5 @@
 use super::BodyError;
-use std::error::Error as _;
+use crate::connection::chain;
 
 /// Why a request over HTTP failed. No text of it has an address in it: that may hold credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,17 +18,7 @@ pub(crate) enum HttpError {
 
 impl From<reqwest::Error> for HttpError {
     fn from(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.contains(&cause_text) {
-                text = format!("{text}: {cause_text}");
-            }
-            source = cause.source();
-        }
-        Self::Request(text)
+        Self::Request(chain(&error.without_url()))
     }
 }
 

@@ -1,19 +1,20 @@
 //! The life of a child process: in a group of its own, so that what it starts ends with it.
 
-use super::Tail;
+use super::{Tail, Warden};
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 /// A child whose input has ended has so long to end by itself.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// And so long after it was told to.
-const TERM_GRACE: Duration = Duration::from_secs(2);
+pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Its last words may come a little after its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -57,6 +58,8 @@ pub(crate) struct Process {
     pid: Option<Pid>,
     pub(crate) stderr: Tail,
     status: Option<ExitStatus>,
+    /// Ends it if we cannot.
+    warden: Arc<Warden>,
 }
 
 impl Process {
@@ -65,6 +68,7 @@ impl Process {
         args: &[Secret],
         env: &BTreeMap<String, Secret>,
         cwd: Option<&Path>,
+        warden: &Arc<Warden>,
     ) -> Result<Self, StartError> {
         if let Some(folder) = cwd.filter(|folder| !folder.is_dir()) {
             return Err(StartError::NoFolder(folder.to_owned()));
@@ -83,6 +87,7 @@ impl Process {
         if let Some(folder) = cwd {
             command.current_dir(folder);
         }
+        warden.prepare();
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StartError::NoProgram(program.to_owned()),
             io::ErrorKind::PermissionDenied => StartError::NotExecutable(program.to_owned()),
@@ -90,7 +95,10 @@ impl Process {
         })?;
         let stderr = child.stderr.take().map(Tail::of).unwrap_or_default();
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        Ok(Self { child, pid, stderr, status: None })
+        if let Some(pid) = pid {
+            warden.watch(pid);
+        }
+        Ok(Self { child, pid, stderr, status: None, warden: Arc::clone(warden) })
     }
 
     pub(crate) fn pid(&self) -> Option<u32> {
@@ -159,8 +167,14 @@ impl Process {
     fn reaped(&mut self, status: ExitStatus) {
         if self.status.is_none() {
             self.status = Some(status);
-            self.signal(Signal::KILL);
-            self.pid = None;
+            self.end_group();
+        }
+    }
+
+    fn end_group(&mut self) {
+        self.signal(Signal::KILL);
+        if let Some(pid) = self.pid.take() {
+            self.warden.forget(pid);
         }
     }
 
@@ -174,7 +188,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.end_group();
     }
 }
 

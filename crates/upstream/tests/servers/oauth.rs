@@ -2,13 +2,14 @@
 
 use crate::lab::{call, said, server, user};
 use crate::secrets::Log;
-use crate::web::{echo_service, http, serve};
+use crate::web::{echo_service, events, http, serve, sse};
 use axum::extract::{Form, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use coracle_types::ServerSpec;
 use coracle_upstream::{MemoryTokens, Options, Owner, TokenStore, Upstream};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
 use serde_json::{Value, json};
@@ -19,6 +20,10 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 struct Memory {
     base: String,
+    /// The last part of the address that wants a sign-in.
+    path: &'static str,
+    /// How long an access token lasts, as far as clients are told.
+    seconds: u32,
     clients: HashMap<String, Vec<Value>>,
     /// By code: the challenge, the client, and where the browser was sent.
     codes: HashMap<String, [String; 3]>,
@@ -33,23 +38,30 @@ type Shared = Arc<Mutex<Memory>>;
 type Pairs = HashMap<String, String>;
 
 impl Memory {
+    fn resource(&self) -> String {
+        format!("{}/{}", self.base, self.path)
+    }
+
     fn issue(&mut self) -> Value {
         self.issued += 1;
         let (access, refresh) = (format!("access-{}", self.issued), format!("refresh-{}", self.issued));
         self.access.insert(access.clone());
         self.refresh.insert(refresh.clone());
-        json!({"access_token": access, "token_type": "Bearer", "expires_in": 3600, "refresh_token": refresh})
+        json!({"access_token": access, "token_type": "Bearer", "expires_in": self.seconds, "refresh_token": refresh})
     }
 }
 
 async fn start() -> (Shared, String) {
-    let shared = Shared::default();
-    let protected = Router::new()
-        .nest_service("/mcp", echo_service(true))
-        .layer(from_fn_with_state(Arc::clone(&shared), only_with_token));
+    start_before("mcp", 3600, Router::new().nest_service("/mcp", echo_service(true))).await
+}
+
+/// An authorization server before what is given.
+async fn start_before(path: &'static str, seconds: u32, private: Router) -> (Shared, String) {
+    let shared = Arc::new(Mutex::new(Memory { path, seconds, ..Memory::default() }));
+    let protected = private.layer(from_fn_with_state(Arc::clone(&shared), only_with_token));
     let router = Router::new()
         .route("/.well-known/oauth-protected-resource", get(resource))
-        .route("/.well-known/oauth-protected-resource/mcp", get(resource))
+        .route(&format!("/.well-known/oauth-protected-resource/{path}"), get(resource))
         .route("/.well-known/oauth-authorization-server", get(metadata))
         .route("/register", post(register))
         .route("/authorize", get(authorize))
@@ -64,20 +76,21 @@ async fn start() -> (Shared, String) {
 async fn only_with_token(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = token.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().to_owned();
-    let (is_good, base) = {
+    let (is_good, base, path) = {
         let memory = shared.lock().unwrap();
-        (memory.access.contains(&token), memory.base.clone())
+        (memory.access.contains(&token), memory.base.clone(), memory.path)
     };
     if is_good {
         return next.run(request).await;
     }
-    let challenge = format!(r#"Bearer resource_metadata="{base}/.well-known/oauth-protected-resource/mcp""#);
+    let challenge = format!(r#"Bearer resource_metadata="{base}/.well-known/oauth-protected-resource/{path}""#);
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
 }
 
 async fn resource(State(shared): State<Shared>) -> Json<Value> {
-    let base = shared.lock().unwrap().base.clone();
-    Json(json!({"resource": format!("{base}/mcp"), "authorization_servers": [base], "scopes_supported": ["tools"]}))
+    let memory = shared.lock().unwrap();
+    let (resource, base) = (memory.resource(), &memory.base);
+    Json(json!({"resource": resource, "authorization_servers": [base], "scopes_supported": ["tools"]}))
 }
 
 async fn metadata(State(shared): State<Shared>) -> Json<Value> {
@@ -104,7 +117,7 @@ async fn authorize(State(shared): State<Shared>, Query(asked): Query<Pairs>) -> 
     let get = |name: &str| asked.get(name).cloned().unwrap_or_default();
     let known =
         memory.clients.get(&get("client_id")).is_some_and(|redirects| redirects.contains(&json!(get("redirect_uri"))));
-    let resource = format!("{}/mcp", memory.base);
+    let resource = memory.resource();
     if !known
         || get("response_type") != "code"
         || get("code_challenge_method") != "S256"
@@ -162,8 +175,12 @@ fn install_provider() {
 }
 
 fn connect(url: &str, tokens: &Arc<MemoryTokens>) -> Upstream {
+    connect_to(http("one", url), tokens)
+}
+
+fn connect_to(spec: ServerSpec, tokens: &Arc<MemoryTokens>) -> Upstream {
     let tokens: Arc<dyn TokenStore> = Arc::clone(tokens) as _;
-    Upstream::new(vec![http("one", url)], Options { tokens, ..Options::default() })
+    Upstream::new(vec![spec], Options { tokens, ..Options::default() })
 }
 
 async fn log_in(upstream: &Upstream) -> Result<(), coracle_upstream::UpstreamError> {
@@ -225,6 +242,47 @@ async fn a_sign_in_is_kept_refreshed_and_belongs_to_one_user() {
         let line = logged.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "{secret}");
     }
+}
+
+/// The older transport, whose stream is opened once and whose messages go elsewhere.
+#[tokio::test]
+async fn a_sign_in_serves_the_older_transport_too() {
+    // With tokens that last, and with some that last so short that a client needs a new one for every message.
+    for seconds in [3600, 1] {
+        serve_the_older_transport(seconds).await;
+    }
+}
+
+async fn serve_the_older_transport(seconds: u32) {
+    let (shared, base) = start_before("sse", seconds, events()).await;
+    let tokens = Arc::new(MemoryTokens::default());
+    let upstream = connect_to(sse("one", &format!("{base}/sse")), &tokens);
+    let error = call(&upstream, "one", "echo", json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "unauthorized", "{error}");
+    assert_eq!(error.hint().unwrap(), "sign in with `coracle servers login one`");
+
+    log_in(&upstream).await.unwrap();
+    assert_eq!(said(&call(&upstream, "one", "echo", json!({"a": 1})).await.unwrap()), r#"{"a":1}"#);
+    let other = upstream.tools(&user("bob"), &server("one")).await.unwrap_err();
+    assert_eq!(other.code(), "unauthorized");
+
+    // The token of the open connection is good no more: the call is made all the same, with a new one.
+    shared.lock().unwrap().access.clear();
+    assert_eq!(said(&call(&upstream, "one", "echo", json!({"b": 2})).await.unwrap()), r#"{"b":2}"#);
+    assert!(shared.lock().unwrap().refreshed > 0);
+
+    {
+        let mut memory = shared.lock().unwrap();
+        memory.access.clear();
+        memory.refresh.clear();
+    }
+    let error = call(&upstream, "one", "echo", json!({})).await.unwrap_err();
+    assert_eq!(error.code(), "unauthorized", "{error}");
+    log_in(&upstream).await.unwrap();
+    call(&upstream, "one", "echo", json!({})).await.unwrap();
+    upstream.logout(&user("ada"), &server("one")).await.unwrap();
+    assert_eq!(call(&upstream, "one", "echo", json!({})).await.unwrap_err().code(), "unauthorized");
+    upstream.shutdown().await;
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! A web server for tests: a well-behaved MCP server, and addresses that misbehave.
 
+use axum::Json;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use coracle_types::{Secret, ServerSpec, Transport};
 use futures::stream;
 use rmcp::ServerHandler;
@@ -17,8 +18,10 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 /// A server with the one tool `echo`.
 #[derive(Clone)]
@@ -68,6 +71,53 @@ pub(crate) fn http(name: &str, url: &str) -> ServerSpec {
 
 pub(crate) fn sse(name: &str, url: &str) -> ServerSpec {
     crate::lab::spec(name, Transport::Sse { url: Secret::new(url), headers: BTreeMap::new() })
+}
+
+/// A server of the older transport with the tool `echo`: `/sse` for what it says, `/messages` for what it is told.
+pub(crate) fn events() -> Router {
+    type Streams = Arc<Mutex<HashMap<String, mpsc::UnboundedSender<String>>>>;
+
+    async fn stream(State(streams): State<Streams>) -> Response {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let name = {
+            let mut streams = streams.lock().unwrap();
+            let name = streams.len().to_string();
+            sender.send(format!("event: endpoint\ndata: /messages/{name}\n\n")).unwrap();
+            streams.insert(name.clone(), sender);
+            name
+        };
+        tracing::debug!(name, "a stream was opened");
+        let events = stream::unfold(receiver, |mut receiver| async move {
+            let event = receiver.recv().await?;
+            Some((Ok::<_, std::io::Error>(event), receiver))
+        });
+        ([("content-type", "text/event-stream")], Body::from_stream(events)).into_response()
+    }
+
+    async fn message(
+        State(streams): State<Streams>,
+        Path(name): Path<String>,
+        Json(message): Json<Value>,
+    ) -> StatusCode {
+        let params = &message["params"];
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({
+                "protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                "serverInfo": {"name": "events", "version": "1"},
+            }),
+            "tools/list" => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => json!({"content": [{"type": "text", "text": params["arguments"].to_string()}]}),
+            _ => json!({}),
+        };
+        if let Some(id) = message.get("id") {
+            let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
+            // A client that has gone hears nothing.
+            let _ = streams.lock().unwrap()[&name].send(format!("event: message\ndata: {answer}\n\n"));
+        }
+        StatusCode::ACCEPTED
+    }
+
+    Router::new().route("/sse", get(stream)).route("/messages/{name}", post(message)).with_state(Streams::default())
 }
 
 /// Everything under one roof: `/mcp`, `/mcp-json`, `/rogue/MODE`, `/sse/MODE`.

@@ -1,7 +1,7 @@
 //! Who makes the calls: code in sandboxes, and the Python client.
 
 use super::faces::Faces;
-use super::in_process::{InProcess, Straight};
+use super::in_process::{Straight, echo};
 use super::plan::{By, From, NAP_SECONDS, Orders, Plan, Times};
 use crate::bench::program::Program;
 use crate::environment;
@@ -108,6 +108,7 @@ impl Callers {
             require_full_isolation: false,
             limits: limits(),
             python: environment::python(),
+            folders: Vec::new(),
         };
         let backend = native(&sandboxes)?;
         backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
@@ -115,11 +116,11 @@ impl Callers {
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
         let name = ServerName::new(NAME).context("the name of the server")?;
         let engine = |home: PathBuf, toolbox: &Arc<Toolbox>| {
-            let config = EngineConfig { home, session_idle: WITHIN };
+            let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: WITHIN };
             Engine::with_tools(config, Arc::clone(&backend) as _, Arc::clone(toolbox))
         };
         let home = folder.join("in-process");
-        let in_process = engine(home.clone(), &toolbox(&home, InProcess::new(name.clone())).await?);
+        let in_process = engine(home.clone(), &toolbox(&home, echo(name.clone())).await?);
         let stdio = match Sdk::find(servers, folder).await {
             Ok(sdk) => {
                 let home = folder.join("stdio");

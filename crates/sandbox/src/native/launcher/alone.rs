@@ -263,7 +263,7 @@ impl<'a> Alone<'a> {
 
     fn take(&mut self, artifacts: &Path, bind: &Bind) -> Result<Trees, LaunchError> {
         Ok(Trees {
-            shared: root::shared(&self.start.guest_dir, &self.start.python_folders)?,
+            shared: root::shared(&self.start.guest_dir, &self.start.folders)?,
             artifacts: root::user_folder(artifacts)?,
             mounts: self.id_maps.mounts(bind, self.privilege)?,
         })

@@ -50,7 +50,7 @@ const FONTS: &str = "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/shar
 pub(super) const MOUNT_PROC: &str = "mount /proc";
 
 /// Takes detached mounts of all that is shared.
-pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec<Shared>, LaunchError> {
+pub(super) fn shared(guest_dir: &Path, folders: &[(PathBuf, PathBuf)]) -> Result<Vec<Shared>, LaunchError> {
     let mut all = vec![Shared::folder(Path::new("/usr"), "usr")?, Shared::folder(guest_dir, "coracle")?];
     all.extend(program());
     for name in PROGRAM_FOLDERS {
@@ -62,9 +62,8 @@ pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec
     if Path::new("/etc/alternatives").is_dir() {
         all.push(Shared::folder(Path::new("/etc/alternatives"), "etc/alternatives")?);
     }
-    for folder in python_folders {
-        let target = folder.strip_prefix("/").unwrap_or(folder);
-        all.push(Shared::folder(folder, target)?);
+    for (folder, seen_at) in folders {
+        all.push(Shared::folder(folder, seen_at.strip_prefix("/").unwrap_or(seen_at))?);
     }
     for name in DEVICES {
         let path = Path::new("/dev").join(name);
@@ -74,10 +73,11 @@ pub(super) fn shared(guest_dir: &Path, python_folders: &[PathBuf]) -> Result<Vec
 }
 
 /// Which of them lie outside the folders that every sandbox may read.
-pub(super) fn readable(python_folders: &[PathBuf]) -> Vec<String> {
+pub(super) fn readable(folders: &[(PathBuf, PathBuf)]) -> Vec<String> {
     let old_layout =
         PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
-    old_layout.chain(python_folders.iter().cloned()).map(|path| path.display().to_string()).collect()
+    let seen = folders.iter().map(|(_, seen_at)| seen_at.clone());
+    old_layout.chain(seen).map(|path| path.display().to_string()).collect()
 }
 
 /// This program, which inside a sandbox runs TypeScript and is the command `tool`. Where it cannot be reached by its

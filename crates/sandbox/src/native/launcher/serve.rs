@@ -95,7 +95,7 @@ pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount)
         tmp_inodes: TMP_INODES,
         proc: Proc::Own,
         last_capability: last_capability.and_then(|text| text.trim().parse().ok()).unwrap_or(OLDEST_LAST_CAPABILITY),
-        readable: root::readable(&start.python_folders),
+        readable: root::readable(&start.folders),
         landlock_abi: landlock::find().unwrap_or(0),
         memory,
     }

@@ -77,7 +77,7 @@ impl Zygote {
     /// Starts one; it says hello when it is warm.
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-        let mut shared = root::shared(&start.guest_dir, &start.python_folders)?;
+        let mut shared = root::shared(&start.guest_dir, &start.folders)?;
         if settings.proc == Proc::Empty {
             shared.push(root::foreign_proc()?);
         }

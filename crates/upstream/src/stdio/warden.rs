@@ -1,0 +1,198 @@
+//! Ends the servers of a program that was killed and could end nothing itself.
+//!
+//! A small process that holds the reading end of a pipe. It is told of every child; when the pipe ends, the program is
+//! gone, and what is left is ended with its whole group. The kernel's own way (`PR_SET_PDEATHSIG`) looks at the thread that
+//! started a child instead of the program, and forgets the children of that child: `npx` and `uvx` start the real server
+//! as one.
+
+use super::process::{GRACE, TERM_GRACE};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::collections::HashMap;
+use std::io::{self, BufRead as _, PipeWriter};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+
+/// The argument by which a program knows that it is to be the warden.
+pub const WARDEN_ARGUMENT: &str = "__warden";
+
+/// The program's end of it. Started with the first child.
+#[derive(Debug)]
+pub(crate) struct Warden {
+    program: Option<PathBuf>,
+    pipe: Mutex<Started>,
+}
+
+#[derive(Debug)]
+enum Started {
+    NotYet,
+    Yes(PipeWriter),
+    /// There is no program, or it cannot be started: servers then end when they find their input ended.
+    Cannot,
+}
+
+impl Warden {
+    pub(crate) fn new(program: Option<PathBuf>) -> Self {
+        let pipe = if program.is_some() { Started::NotYet } else { Started::Cannot };
+        Self { program, pipe: Mutex::new(pipe) }
+    }
+
+    /// Before a child is started: what is killed in between leaves one that nobody knows of.
+    pub(super) fn prepare(&self) {
+        let mut pipe = self.pipe();
+        if let (Started::NotYet, Some(program)) = (&*pipe, &self.program) {
+            *pipe = start(program).map_or_else(
+                |error| {
+                    tracing::warn!(%error, "servers that ignore the end of their input outlive a killed Coracle");
+                    Started::Cannot
+                },
+                Started::Yes,
+            );
+        }
+    }
+
+    /// This child is the first of its group.
+    pub(super) fn watch(&self, child: Pid) {
+        self.tell(Word::Watch, child);
+    }
+
+    pub(super) fn forget(&self, child: Pid) {
+        self.tell(Word::Forget, child);
+    }
+
+    fn tell(&self, word: Word, child: Pid) {
+        if let Started::Yes(pipe) = &*self.pipe() {
+            let line = word.line(child);
+            // Never waits, and so short a line goes as a whole or not at all.
+            if let Err(error) = rustix::io::write(pipe, line.as_bytes()) {
+                tracing::debug!(%error, child = child.as_raw_nonzero(), "the warden was not told of a child");
+            }
+        }
+    }
+
+    fn pipe(&self) -> MutexGuard<'_, Started> {
+        self.pipe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn start(program: &Path) -> io::Result<PipeWriter> {
+    let (reader, writer) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&writer, true)?;
+    // Not in our group: what a terminal sends to all of us is not for it. It holds nothing that others wait for the end of.
+    let child = Command::new(program)
+        .arg(WARDEN_ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(reader)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()?;
+    // It ends when we do; the runtime collects it if it ends before.
+    drop(child);
+    Ok(writer)
+}
+
+/// What the warden is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Watch,
+    Forget,
+}
+
+impl Word {
+    fn line(self, child: Pid) -> String {
+        let mark = match self {
+            Self::Watch => '+',
+            Self::Forget => '-',
+        };
+        format!("{mark}{}\n", child.as_raw_nonzero())
+    }
+
+    fn read(line: &str) -> Option<(Self, Pid)> {
+        let (word, number) = match line.split_at_checked(1)? {
+            ("+", number) => (Self::Watch, number),
+            ("-", number) => (Self::Forget, number),
+            _ => return None,
+        };
+        // 1 would be everybody.
+        let child = number.parse().ok().filter(|number| *number > 1).and_then(Pid::from_raw)?;
+        Some((word, child))
+    }
+}
+
+/// The warden itself: serves standard input until it ends, then ends what is left.
+pub fn warden_main() -> ExitCode {
+    let mut children: HashMap<Pid, OwnedFd> = HashMap::new();
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        match Word::read(&line) {
+            Some((Word::Watch, child)) => {
+                // One that is gone already needs nobody.
+                if let Ok(handle) = pidfd_open(child, PidfdFlags::empty()) {
+                    children.insert(child, handle);
+                }
+            }
+            Some((Word::Forget, child)) => {
+                children.remove(&child);
+            }
+            None => {}
+        }
+    }
+    // Their input has ended, which tells most of them.
+    await_end(&mut children, GRACE);
+    for child in children.keys() {
+        signal(*child, Signal::TERM);
+    }
+    await_end(&mut children, TERM_GRACE);
+    for child in children.keys() {
+        signal(*child, Signal::KILL);
+    }
+    ExitCode::SUCCESS
+}
+
+/// Waits for all of them; what one that has ended leaves behind in its group ends at once.
+fn await_end(children: &mut HashMap<Pid, OwnedFd>, within: Duration) {
+    let deadline = Instant::now() + within;
+    while !children.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut handles: Vec<PollFd<'_>> =
+            children.values().map(|handle| PollFd::from_borrowed_fd(handle.as_fd(), PollFlags::IN)).collect();
+        let time = Timespec::try_from(left).ok();
+        if left.is_zero() || !matches!(poll(&mut handles, time.as_ref()), Ok(1..) | Err(Errno::INTR)) {
+            return;
+        }
+        let ended: Vec<bool> = handles.iter().map(|handle| !handle.revents().is_empty()).collect();
+        let ended: Vec<Pid> = children.keys().zip(ended).filter(|(_, ended)| *ended).map(|(child, _)| *child).collect();
+        for child in ended {
+            signal(child, Signal::KILL);
+            children.remove(&child);
+        }
+    }
+}
+
+fn signal(group: Pid, signal: Signal) {
+    // An empty group is as good as an ended one.
+    let _ = kill_process_group(group, signal);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pid, Word};
+
+    #[test]
+    fn words_are_read_as_they_were_written_and_nothing_else_is_one() {
+        let child = Pid::from_raw(4321).unwrap();
+        for word in [Word::Watch, Word::Forget] {
+            assert_eq!(Word::read(word.line(child).trim_end()), Some((word, child)));
+        }
+        for line in ["", "+", "+0", "+1", "+-5", "4321", "*4321", "+4321 ", "é"] {
+            assert_eq!(Word::read(line), None, "{line:?}");
+        }
+    }
+}
