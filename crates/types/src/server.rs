@@ -18,6 +18,7 @@ pub struct ServerSpec {
     /// Where it belongs, if the configuration says so.
     pub category: Option<String>,
     /// As whom to sign in to it, where that is settled beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<OauthClient>,
     /// Longest wait for it to be ready.
     pub start_timeout: Duration,

@@ -25,7 +25,7 @@ execution: {{ microsandbox: {{ api_key: {secret} }} }}
 agent: {{ azure_openai: {{ api_key: {secret} }} }}
 mcpServers:
   a: {{ command: x, args: [--token, {secret}, --key={secret}, '{secret}'], env: {{ A: {secret}, B: 'x ${{C:-{secret}}}' }} }}
-  b: {{ url: 'https://u:{secret}@x/{secret}?k={secret}', headers: {{ Authorization: Bearer {secret}, X: {secret} }} }}
+  b: {{ url: 'https://u:{secret}@x/{secret}?k={secret}', headers: {{ Authorization: Bearer {secret}, X: {secret} }}, client_id: x, client_secret: {secret} }}
   c: {{ command: x, args: ['${{CANARY}}'], env: {{ A: '${{CANARY}}' }} }}
   d: {{ command: x, env: {{ A: '{secret} ${{NOT_SET}}' }} }}
   e: {{ command: x, env: {{ A: '{secret} ${{' }} }}
@@ -69,7 +69,7 @@ fn no_credential_is_printed() {
 fn the_same_cases_do_hold_the_credential() {
     let loaded = cases(CANARY)[0].load().unwrap();
     let text = serde_json::to_string(&loaded.servers).unwrap();
-    assert!(text.matches(CANARY).count() >= 9, "{text}");
+    assert!(text.matches(CANARY).count() >= 10, "{text}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ mcpServers:
   vscode: { type: stdio, command: '${HOME}/bin/x', cwd: sub, envFile: sub/x.env, env: { B: own } }
   old: { type: sse, url: 'http://localhost:1/sse', scope: shared, description: d, category: c, start_timeout: 0.5,
     call_timeout: 7 }
+  known: { url: 'https://example.com/known', client_id: 'coracle-${A}', client_secret: '${TOKEN}' }
   literal: { command: sh, args: [-c, 'echo $${HOME} $HOME'] }
   off: { command: '${MISSING}', disabled: true }
   off_too: { command: '${MISSING}', enabled: false }
