@@ -62,8 +62,6 @@ pub struct Plan {
 struct Spawn {
     /// Flags for `clone`, with CLONE_PIDFD and the signal.
     flags: u64,
-    /// Of the last child, set in the zygote.
-    handle: i32,
     enter: Plan,
     seal: Plan,
     /// The frame that says that the sandbox waits.
@@ -87,9 +85,11 @@ const NO_PLAN: Plan = Plan {
 
 /// The zygote has one thread, and each child a copy of its own.
 static mut SPAWN: Spawn =
-    Spawn { flags: 0, handle: -1, enter: NO_PLAN, seal: NO_PLAN, ready: Text { start: ptr::null(), length: 0 } };
+    Spawn { flags: 0, enter: NO_PLAN, seal: NO_PLAN, ready: Text { start: ptr::null(), length: 0 } };
 
-/// The ends of a new sandbox's streams, as the launcher sent them.
+/// The ends of a new sandbox's streams, in the order in which the launcher sends them.
+#[repr(C)]
+#[derive(Clone, Copy)]
 struct Descriptors {
     channel: i32,
     stdout: i32,
@@ -97,6 +97,33 @@ struct Descriptors {
     binding: i32,
     artifacts: i32,
 }
+
+/// What the launcher orders: a sandbox, whose descriptors come beside it. All words are eight bytes.
+#[repr(C)]
+struct Order {
+    slot: u64,
+    rehearse: u64,
+}
+
+/// What the launcher is told; `zygote.rs` of the sandbox crate reads it.
+#[repr(C)]
+struct Word {
+    kind: u64,
+    /// The slot of a new sandbox, or the process id of one that has ended.
+    which: u64,
+    /// A process id, an errno, or a wait status.
+    value: i64,
+}
+
+/// A child was made; its handle comes beside.
+const FORKED: u64 = 2;
+/// No child could be made.
+const FAILED: u64 = 3;
+/// A child has ended.
+const ENDED: u64 = 4;
+
+/// The exit status of a zygote that does not understand the world any more.
+const EXIT_BROKEN: u64 = 70;
 
 /// Where a sandbox finds its descriptors.
 const CHANNEL: i32 = 3;
@@ -117,30 +144,61 @@ const MOST_PARAMETERS: usize = 16;
 /// What [`seal`] gives when nobody wants the sandbox any more.
 const UNWANTED: i64 = 1;
 
+/// What [`serve`] gives in a child that is to touch what a run touches before it is sealed.
+const REHEARSE: i64 = 2;
+
 #[cfg(target_arch = "x86_64")]
 mod number {
+    pub const READ: i64 = 0;
     pub const WRITE: i64 = 1;
+    pub const CLOSE: i64 = 3;
+    pub const MMAP: i64 = 9;
+    pub const RT_SIGPROCMASK: i64 = 14;
+    pub const SENDMSG: i64 = 46;
     pub const RECVMSG: i64 = 47;
     pub const CLONE: i64 = 56;
+    pub const WAIT4: i64 = 61;
     pub const FCNTL: i64 = 72;
+    pub const EXIT_GROUP: i64 = 231;
+    pub const PPOLL: i64 = 271;
+    pub const SIGNALFD4: i64 = 289;
     pub const DUP3: i64 = 292;
-    pub const CLOSE: i64 = 3;
     pub const CLOSE_RANGE: i64 = 436;
 }
 #[cfg(target_arch = "aarch64")]
 mod number {
+    pub const DUP3: i64 = 24;
+    pub const FCNTL: i64 = 25;
+    pub const CLOSE: i64 = 57;
+    pub const READ: i64 = 63;
     pub const WRITE: i64 = 64;
+    pub const PPOLL: i64 = 73;
+    pub const SIGNALFD4: i64 = 74;
+    pub const EXIT_GROUP: i64 = 94;
+    pub const RT_SIGPROCMASK: i64 = 135;
+    pub const SENDMSG: i64 = 211;
     pub const RECVMSG: i64 = 212;
     pub const CLONE: i64 = 220;
-    pub const FCNTL: i64 = 25;
-    pub const DUP3: i64 = 24;
-    pub const CLOSE: i64 = 57;
+    pub const MMAP: i64 = 222;
+    pub const WAIT4: i64 = 260;
     pub const CLOSE_RANGE: i64 = 436;
 }
 
 const F_DUPFD_CLOEXEC: u64 = 1030;
+const F_ADD_SEALS: u64 = 1033;
+/// No seal can be taken off, and the file can neither shrink nor grow nor be written to.
+const SEALED: u64 = 0b1111;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+const MSG_NOSIGNAL: u64 = 0x4000;
+const SOL_SOCKET: i32 = 1;
+const SCM_RIGHTS: i32 = 1;
+const POLLIN: i16 = 1;
+const WNOHANG: u64 = 1;
+const SIG_BLOCK: u64 = 0;
+const SIG_SETMASK: u64 = 2;
+const CHILD_ENDED: u64 = 1 << (17 - 1);
+const MAP_PRIVATE_FIXED: u64 = 0x12;
 const EPROTO: i64 = 71;
 const EINTR: i64 = -4;
 
@@ -237,20 +295,39 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
     0
 }
 
-/// Forks. In the zygote: the child's process id, and its handle in `SPAWN`, or minus errno. In the child: zero once it
-/// is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which it must report and end.
+/// What becomes of a fork.
+enum Forked {
+    /// In the zygote: the child's process id, or minus errno, and its handle.
+    Parent(i64, i32),
+    /// In the child: zero once it is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which
+    /// it must report and end.
+    Child(i64),
+}
+
+/// Forks. A child has the signals that `mask` says.
 ///
 /// # Safety
 /// `SPAWN` must be set up, and the calling process have one thread.
-unsafe fn fork(given: Descriptors) -> i64 {
+unsafe fn fork(given: Descriptors, mask: u64) -> Forked {
     // SAFETY: one thread, so nobody else uses it.
-    let spawn = unsafe { &mut *(&raw mut SPAWN) };
-    let handle = &raw mut spawn.handle as u64;
+    let spawn = unsafe { &*(&raw const SPAWN) };
+    let mut handle: i32 = -1;
     // SAFETY: no stack of its own: a fork, which goes on with a copy of all memory.
-    let pid = unsafe { call(number::CLONE, [spawn.flags, 0, handle, 0, 0, 0]) };
+    let pid = unsafe { call(number::CLONE, [spawn.flags, 0, &raw mut handle as u64, 0, 0, 0]) };
     if pid != 0 {
-        return pid;
+        return Forked::Parent(pid, handle);
     }
+    // SAFETY: `mask` is eight bytes. It cannot fail.
+    unsafe { call(number::RT_SIGPROCMASK, [SIG_SETMASK, &raw const mask as u64, 0, 8, 0, 0]) };
+    // SAFETY: in the child.
+    Forked::Child(unsafe { settle(spawn, given) })
+}
+
+/// In a new child: its descriptors, and the plan `entering`.
+///
+/// # Safety
+/// As for [`fork`], in a child.
+unsafe fn settle(spawn: &Spawn, given: Descriptors) -> i64 {
     let fixed = [
         (given.channel, CHANNEL, O_CLOEXEC),
         (given.binding, BINDING, O_CLOEXEC),
@@ -303,18 +380,231 @@ struct Message {
     name_length: u32,
     spans: *mut Span,
     span_count: u64,
-    control: *mut Control,
+    control: *mut u8,
     control_length: u64,
     flags: i32,
 }
 
 #[repr(C)]
-struct Control {
+struct Control<T> {
     length: u64,
     level: i32,
     kind: i32,
-    workspace: i32,
-    servers: i32,
+    descriptors: T,
+}
+
+impl<T> Control<T> {
+    /// For descriptors that are to come, or are to be sent.
+    fn new(descriptors: T) -> Self {
+        Self { length: (16 + size_of::<T>()) as u64, level: SOL_SOCKET, kind: SCM_RIGHTS, descriptors }
+    }
+}
+
+/// Receives a message and the descriptors beside it: its length, zero at the end, or minus errno.
+///
+/// # Safety
+/// Any bytes must be a valid `T`, and any numbers valid descriptors in `control`.
+unsafe fn receive<T: ?Sized, D>(socket: i32, into: &mut T, control: &mut Control<D>) -> i64 {
+    let mut span = Span { start: ptr::from_mut(into).cast(), length: size_of_val(into) as u64 };
+    loop {
+        let mut message = Message {
+            name: 0,
+            name_length: 0,
+            spans: &raw mut span,
+            span_count: 1,
+            control: ptr::from_mut(control).cast(),
+            control_length: size_of_val(control) as u64,
+            flags: 0,
+        };
+        // SAFETY: the structures of the kernel's layout, which outlive the call.
+        let received =
+            unsafe { call(number::RECVMSG, [socket as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
+        if received != EINTR {
+            return received;
+        }
+    }
+}
+
+/// Tells the launcher, with a handle if there is one. Without the launcher there is no zygote.
+fn tell(control: i32, word: &Word, handle: Option<i32>) {
+    let mut span = Span { start: ptr::from_ref(word).cast_mut().cast(), length: size_of::<Word>() as u64 };
+    let mut beside = Control::new([handle.unwrap_or(-1), 0]);
+    beside.length = 16 + 4;
+    let (beside_at, beside_length) = match handle {
+        Some(_) => ((&raw mut beside).cast(), size_of_val(&beside) as u64),
+        None => (ptr::null_mut(), 0),
+    };
+    let message = Message {
+        name: 0,
+        name_length: 0,
+        spans: &raw mut span,
+        span_count: 1,
+        control: beside_at,
+        control_length: beside_length,
+        flags: 0,
+    };
+    loop {
+        // SAFETY: the structures of the kernel's layout, which outlive the call; it writes to none of them.
+        let sent = unsafe { call(number::SENDMSG, [control as u64, &raw const message as u64, MSG_NOSIGNAL, 0, 0, 0]) };
+        match sent {
+            EINTR => {}
+            ..0 => exit(EXIT_BROKEN),
+            _ => return,
+        }
+    }
+}
+
+fn exit(status: u64) -> ! {
+    loop {
+        // SAFETY: ends the process.
+        unsafe { call(number::EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
+    }
+}
+
+fn close(descriptor: i32) {
+    // SAFETY: only descriptors that this library was given or made.
+    unsafe { call(number::CLOSE, [descriptor as u64, 0, 0, 0, 0, 0]) };
+}
+
+#[repr(C)]
+struct Awaited {
+    descriptor: i32,
+    wanted: i16,
+    found: i16,
+}
+
+/// Serves the launcher: makes children, and tells which have ended. Comes back in children only, with what [`fork`] says
+/// there, with what [`seal`] says, or with [`REHEARSE`]. Native because every page that the zygote writes to after
+/// a fork is copied, and a loop in Python writes to dozens.
+///
+/// # Safety
+/// As for [`fork`].
+unsafe fn serve(control: i32) -> i64 {
+    let (mut mask, ended) = (0_u64, CHILD_ENDED);
+    // SAFETY: masks are eight bytes.
+    let deaths = unsafe {
+        call(number::RT_SIGPROCMASK, [SIG_BLOCK, &raw const ended as u64, &raw mut mask as u64, 8, 0, 0]);
+        call(number::SIGNALFD4, [-1_i64 as u64, &raw const ended as u64, 8, O_CLOEXEC, 0, 0]) as i32
+    };
+    if deaths < 0 {
+        exit(EXIT_BROKEN);
+    }
+    loop {
+        let mut awaited = [control, deaths].map(|descriptor| Awaited { descriptor, wanted: POLLIN, found: 0 });
+        // SAFETY: two of the kernel's structures.
+        let found = unsafe { call(number::PPOLL, [awaited.as_mut_ptr() as u64, 2, 0, 0, 8, 0]) };
+        if found < 0 && found != EINTR {
+            exit(EXIT_BROKEN);
+        }
+        let [order, death] = awaited.map(|one| one.found != 0);
+        if death {
+            bury(control, deaths);
+        }
+        // SAFETY: as for this function.
+        if order && let Some(outcome) = unsafe { follow(control, mask) } {
+            return outcome;
+        }
+    }
+}
+
+/// Tells which children have ended.
+fn bury(control: i32, deaths: i32) {
+    let mut signal = [0_u64; 16];
+    // SAFETY: a signal's description has as many bytes. One stands for all that came since the last was read.
+    unsafe { call(number::READ, [deaths as u64, signal.as_mut_ptr() as u64, size_of_val(&signal) as u64, 0, 0, 0]) };
+    loop {
+        let mut status: i32 = 0;
+        // SAFETY: the kernel writes four bytes.
+        let pid = unsafe { call(number::WAIT4, [-1_i64 as u64, &raw mut status as u64, WNOHANG, 0, 0, 0]) };
+        if pid <= 0 {
+            return;
+        }
+        tell(control, &Word { kind: ENDED, which: pid as u64, value: status.into() }, None);
+    }
+}
+
+/// Follows one order. In the child: what [`serve`] is to give.
+///
+/// # Safety
+/// As for [`fork`].
+unsafe fn follow(control: i32, mask: u64) -> Option<i64> {
+    let mut order = Order { slot: 0, rehearse: 0 };
+    // A word more than there are descriptors: the kernel wants whole ones.
+    let mut beside =
+        Control::new((Descriptors { channel: -1, stdout: -1, stderr: -1, binding: -1, artifacts: -1 }, 0_i32));
+    // SAFETY: numbers only.
+    let received = unsafe { receive(control, &mut order, &mut beside) };
+    let given = beside.descriptors.0;
+    if received == 0 {
+        // The launcher is gone.
+        exit(0);
+    }
+    if received != size_of::<Order>() as i64 || given.artifacts < 0 {
+        exit(EXIT_BROKEN);
+    }
+    // SAFETY: as for this function.
+    let (pid, handle) = match unsafe { fork(given, mask) } {
+        Forked::Child(0) if order.rehearse != 0 => return Some(REHEARSE),
+        // SAFETY: in a child that has just been made.
+        Forked::Child(0) => return Some(unsafe { seal() }),
+        Forked::Child(failure) => return Some(failure),
+        Forked::Parent(pid, handle) => (pid, handle),
+    };
+    for descriptor in [given.channel, given.stdout, given.stderr, given.binding, given.artifacts] {
+        close(descriptor);
+    }
+    if pid < 0 {
+        tell(control, &Word { kind: FAILED, which: order.slot, value: -pid }, None);
+    } else {
+        tell(control, &Word { kind: FORKED, which: order.slot, value: pid }, Some(handle));
+        close(handle);
+    }
+    None
+}
+
+/// A part of this process's memory, and how it is protected.
+#[repr(C)]
+pub struct Part {
+    start: u64,
+    length: u64,
+    protection: u64,
+}
+
+/// Writes parts of this process's memory to a file, which nobody can write to any more, and maps it in their place: zero,
+/// or minus errno if all is as it was. What is not touched again costs a fork nothing, neither to make nor to take down.
+///
+/// # Safety
+/// The parts must be private mappings of this process, none of them its stack, and `file` an empty file in memory.
+unsafe fn share(file: i32, parts: &[Part]) -> i64 {
+    for part in parts {
+        let mut done = 0;
+        while done < part.length {
+            let (at, rest) = (part.start + done, part.length - done);
+            // SAFETY: memory of this process that is only read.
+            match unsafe { call(number::WRITE, [file as u64, at, rest, 0, 0, 0]) } {
+                EINTR => {}
+                failure @ ..=0 => return failure.min(-1),
+                written => done += written as u64,
+            }
+        }
+    }
+    // SAFETY: only a file.
+    let sealed = unsafe { call(number::FCNTL, [file as u64, F_ADD_SEALS, SEALED, 0, 0, 0]) };
+    if sealed < 0 {
+        return sealed;
+    }
+    let mut offset = 0;
+    for part in parts {
+        let given = [part.start, part.length, part.protection, MAP_PRIVATE_FIXED, file as u64, offset];
+        // SAFETY: what is there now has been there before: nothing has been written since, but to the stack.
+        let mapped = unsafe { call(number::MMAP, given) };
+        if mapped != part.start as i64 {
+            // Perhaps there is a hole now.
+            exit(EXIT_BROKEN);
+        }
+        offset += part.length;
+    }
+    0
 }
 
 /// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
@@ -332,37 +622,28 @@ unsafe fn seal() -> i64 {
     }
     // Parameter 0 is the mount of the workspace, the next came in the message, then the mount of the servers' modules.
     let mut parameters = [0_u64; MOST_PARAMETERS];
-    let mut control = Control { length: 0, level: 0, kind: 0, workspace: -1, servers: -1 };
-    let received = loop {
-        let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
-        let mut span = Span { start: rest.as_mut_ptr().cast(), length: size_of_val(rest) as u64 };
-        let control_length = size_of::<Control>() as u64;
-        let control = &raw mut control;
-        let mut message =
-            Message { name: 0, name_length: 0, spans: &raw mut span, span_count: 1, control, control_length, flags: 0 };
-        // SAFETY: the structures of the kernel's layout, which outlive the call.
-        let received =
-            unsafe { call(number::RECVMSG, [BINDING as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
-        if received != EINTR {
-            break received;
-        }
-    };
-    if received <= 0 || control.workspace < 0 {
+    let mut beside = Control::new([-1_i32; 2]);
+    let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
+    // SAFETY: numbers only.
+    let received = unsafe { receive(BINDING, rest, &mut beside) };
+    let [workspace, modules] = beside.descriptors;
+    if received <= 0 || workspace < 0 {
         return UNWANTED;
     }
-    parameters[0] = control.workspace as u64;
+    parameters[0] = workspace as u64;
     let Some(servers) = parameters.get_mut(1 + received as usize / size_of::<u64>()) else { return UNWANTED };
-    *servers = if control.servers < 0 { NOTHING } else { control.servers as u64 };
+    *servers = if modules < 0 { NOTHING } else { modules as u64 };
     // SAFETY: the launcher's plan.
     let sealed = unsafe { run(&spawn.seal, &parameters) };
-    // SAFETY: a descriptor of ours that nobody uses again.
-    unsafe { call(number::CLOSE, [BINDING as u64, 0, 0, 0, 0, 0]) };
+    // Numbered after the steps of the first plan.
+    let sealed = if sealed < 0 { sealed - ((spawn.enter.step_count as i64) << 16) } else { sealed };
+    close(BINDING);
     sealed
 }
 
 /// The calls as a module of Python: the few functions of its stable interface that this takes.
 mod python {
-    use super::{CStr, Descriptors, Plan, SPAWN, Step, c_char, c_int, c_long, c_longlong, fork, ptr, seal};
+    use super::{CStr, Part, Plan, SPAWN, Step, c_char, c_int, c_long, c_longlong, ptr, seal, serve, share};
 
     /// Any object of Python; only pointers to it are handled here.
     #[repr(C)]
@@ -407,6 +688,9 @@ mod python {
     /// Counts at the head of a plan: steps, pointers, fills.
     const HEAD: usize = 3;
 
+    /// So many parts of memory can be shared; `confine.py` knows.
+    const MOST_PARTS: usize = 256;
+
     /// The number at `index` of a call's arguments; minus one, which is no descriptor, if it is none.
     unsafe fn integer(arguments: *mut Object, index: isize) -> c_long {
         // SAFETY: a tuple, as Python hands it over; both functions give an error for what is not there or no number.
@@ -443,25 +727,27 @@ mod python {
         }
     }
 
-    /// `fork(channel, stdout, stderr, binding, artifacts)`
-    unsafe extern "C" fn py_fork(_: *mut Object, arguments: *mut Object) -> *mut Object {
-        // SAFETY: after `setup`, in the zygote, which has one thread.
+    /// `share(file, parts)`
+    unsafe extern "C" fn py_share(_: *mut Object, arguments: *mut Object) -> *mut Object {
+        // SAFETY: called by `confine.py` with a file, and with parts that it has found in the list of this process's
+        // mappings, laid out as words.
         unsafe {
-            let descriptor = |index| integer(arguments, index) as i32;
-            PyLong_FromLongLong(fork(Descriptors {
-                channel: descriptor(0),
-                stdout: descriptor(1),
-                stderr: descriptor(2),
-                binding: descriptor(3),
-                artifacts: descriptor(4),
-            }))
+            let (file, parts) = (integer(arguments, 0) as i32, PyTuple_GetItem(arguments, 1));
+            let count = PyBytes_Size(parts) as usize / size_of::<Part>();
+            // Copied to the stack, which is no part: the bytes themselves may lie in one.
+            let mut copy = [const { Part { start: 0, length: 0, protection: 0 } }; MOST_PARTS];
+            let first = PyBytes_AsString(parts).cast::<Part>();
+            for (index, place) in copy.iter_mut().enumerate().take(count) {
+                *place = first.add(index).read_unaligned();
+            }
+            PyLong_FromLongLong(share(file, copy.get(..count).unwrap_or_default()))
         }
     }
 
-    /// `handle()`
-    unsafe extern "C" fn py_handle(_: *mut Object, _: *mut Object) -> *mut Object {
-        // SAFETY: only a number is read.
-        unsafe { PyLong_FromLongLong((*(&raw const SPAWN)).handle.into()) }
+    /// `serve(control)`
+    unsafe extern "C" fn py_serve(_: *mut Object, arguments: *mut Object) -> *mut Object {
+        // SAFETY: after `setup`, in the zygote, which has one thread.
+        unsafe { PyLong_FromLongLong(serve(integer(arguments, 0) as i32)) }
     }
 
     /// `seal()`
@@ -476,8 +762,8 @@ mod python {
 
     static mut METHODS: [Method; 5] = [
         method(c"setup", py_setup),
-        method(c"fork", py_fork),
-        method(c"handle", py_handle),
+        method(c"share", py_share),
+        method(c"serve", py_serve),
         method(c"seal", py_seal),
         Method { name: ptr::null(), function: None, flags: 0, text: ptr::null() },
     ];

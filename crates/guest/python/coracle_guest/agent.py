@@ -21,6 +21,8 @@ _NO_MEMORY = {
     "hint": "a limit of this sandbox: memory; delete variables of earlier runs, or raise the memory limit",
 }
 
+_A_MOMENT = 0.005
+
 _FRAME_ROOM = 64 * 1024
 """What a `done` frame may need besides its result."""
 
@@ -39,9 +41,7 @@ def warm(output: streams.Streams | None = None) -> None:
     mask = pthread_sigmask(SIG_BLOCK, ())
     try:
         calls.Link(writer).send({"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
-        request = calls.Link(reader).next_request()
-        if output is not None:
-            output.prepare()
+        request = calls.Link(reader).first_request()
         if _is_run(request):
             scratch = interpreter.Interpreter(output, reserve.Reserve())
             answer = scratch.run(request["code"], {}, request["result_bytes"])
@@ -84,6 +84,7 @@ class Agent:
         self._python = interpreter.Interpreter(self._streams, self._reserve)
         self._python.install()
         self._typescript: typescript.TypeScript | None = None
+        self._is_new = True
         self._streams.install()
 
     def adopt(self) -> None:
@@ -99,11 +100,12 @@ class Agent:
     def serve(self) -> NoReturn:
         """Carry out runs until the host goes away."""
         try:
+            request = self._link.first_request()
             while True:
-                request = self._link.next_request()
                 answer = self.run(request)
                 self._link.send({"type": "done", "id": request["id"], **answer})
                 self.tidy()
+                request = self._link.next_request()
         except BrokenPipeError:
             # The host is gone; nobody is left to tell.
             os._exit(0)
@@ -114,8 +116,12 @@ class Agent:
         """Carry out one run; a request that makes no sense ends the process."""
         if not _is_run(request):
             os._exit(calls.PROTOCOL_STATUS)
-        self._streams.prepare()
-        self._reserve.take()
+        if self._is_new:
+            # Nobody has spoilt anything yet.
+            self._is_new = False
+        else:
+            self._streams.prepare()
+            self._reserve.take()
         code = request["code"]
         variables = request.get("vars") or {}
         try:
@@ -140,8 +146,14 @@ class Agent:
             self._streams.flush()
 
     def tidy(self) -> None:
-        """What need not delay the answer, and may fail where the code has used up some limit."""
+        """What need not delay the answer, and may fail where the code has used up some limit.
+
+        A moment later, unless the next run comes before: most processes are ended as soon as they have answered.
+        """
         try:
+            import select
+
+            select.select((self._fd,), (), (), _A_MOMENT)
             from coracle_guest import children
 
             children.reap()

@@ -10,6 +10,7 @@ import builtins
 import os
 import sys
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+from _thread import _count
 
 from coracle_guest import encode, program, sources, text
 
@@ -107,7 +108,7 @@ class Interpreter:
         if self._streams is None:
             return
         self._streams.flush()
-        if "threading" in sys.modules:
+        if _count() and "threading" in sys.modules:
             from coracle_guest import threads
 
             threads.wait()

@@ -28,7 +28,18 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest import alone; alone.main()";
+/// From the bundle if there is one, else module by module; see `bundle.py` of the guest.
+const BOOT: &str = "\
+import sys, marshal
+sys.path.append('/coracle')
+try:
+    with open('/coracle/bundle', 'rb') as file: bundle, parts = marshal.loads(file.read())
+except OSError: pass
+else:
+    exec(bundle, scope := {'__name__': 'coracle_guest.bundle'})
+    scope['load'](parts)
+from coracle_guest import alone
+alone.main()";
 
 /// Where a sandbox has what it needs until it is one; what comes before and after is closed.
 const CHANNEL: i32 = 3;
