@@ -8,8 +8,10 @@
 //! Trust boundary: runs before any foreign code, never after.
 #![no_std]
 
+mod python;
+mod serve;
+
 use core::arch::asm;
-use core::ffi::{CStr, c_char, c_int, c_long, c_longlong};
 use core::ptr;
 
 /// One system call of a plan. The layout is that of `plan.rs`: all words are eight bytes.
@@ -98,33 +100,6 @@ struct Descriptors {
     artifacts: i32,
 }
 
-/// What the launcher orders: a sandbox, whose descriptors come beside it. All words are eight bytes.
-#[repr(C)]
-struct Order {
-    slot: u64,
-    rehearse: u64,
-}
-
-/// What the launcher is told; `zygote.rs` of the sandbox crate reads it.
-#[repr(C)]
-struct Word {
-    kind: u64,
-    /// The slot of a new sandbox, or the process id of one that has ended.
-    which: u64,
-    /// A process id, an errno, or a wait status.
-    value: i64,
-}
-
-/// A child was made; its handle comes beside.
-const FORKED: u64 = 2;
-/// No child could be made.
-const FAILED: u64 = 3;
-/// A child has ended.
-const ENDED: u64 = 4;
-
-/// The exit status of a zygote that does not understand the world any more.
-const EXIT_BROKEN: u64 = 70;
-
 /// Where a sandbox finds its descriptors.
 const CHANNEL: i32 = 3;
 const BINDING: i32 = 4;
@@ -143,9 +118,6 @@ const MOST_PARAMETERS: usize = 16;
 
 /// What [`seal`] gives when nobody wants the sandbox any more.
 const UNWANTED: i64 = 1;
-
-/// What [`serve`] gives in a child that is to touch what a run touches before it is sealed.
-const REHEARSE: i64 = 2;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
@@ -185,20 +157,11 @@ mod number {
 }
 
 const F_DUPFD_CLOEXEC: u64 = 1030;
-const F_ADD_SEALS: u64 = 1033;
-/// No seal can be taken off, and the file can neither shrink nor grow nor be written to.
-const SEALED: u64 = 0b1111;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
-const MSG_NOSIGNAL: u64 = 0x4000;
 const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
-const POLLIN: i16 = 1;
-const WNOHANG: u64 = 1;
-const SIG_BLOCK: u64 = 0;
 const SIG_SETMASK: u64 = 2;
-const CHILD_ENDED: u64 = 1 << (17 - 1);
-const MAP_PRIVATE_FIXED: u64 = 0x12;
 const EPROTO: i64 = 71;
 const EINTR: i64 = -4;
 
@@ -425,186 +388,9 @@ unsafe fn receive<T: ?Sized, D>(socket: i32, into: &mut T, control: &mut Control
     }
 }
 
-/// Tells the launcher, with a handle if there is one. Without the launcher there is no zygote.
-fn tell(control: i32, word: &Word, handle: Option<i32>) {
-    let mut span = Span { start: ptr::from_ref(word).cast_mut().cast(), length: size_of::<Word>() as u64 };
-    let mut beside = Control::new([handle.unwrap_or(-1), 0]);
-    beside.length = 16 + 4;
-    let (beside_at, beside_length) = match handle {
-        Some(_) => ((&raw mut beside).cast(), size_of_val(&beside) as u64),
-        None => (ptr::null_mut(), 0),
-    };
-    let message = Message {
-        name: 0,
-        name_length: 0,
-        spans: &raw mut span,
-        span_count: 1,
-        control: beside_at,
-        control_length: beside_length,
-        flags: 0,
-    };
-    loop {
-        // SAFETY: the structures of the kernel's layout, which outlive the call; it writes to none of them.
-        let sent = unsafe { call(number::SENDMSG, [control as u64, &raw const message as u64, MSG_NOSIGNAL, 0, 0, 0]) };
-        match sent {
-            EINTR => {}
-            ..0 => exit(EXIT_BROKEN),
-            _ => return,
-        }
-    }
-}
-
-fn exit(status: u64) -> ! {
-    loop {
-        // SAFETY: ends the process.
-        unsafe { call(number::EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
-    }
-}
-
 fn close(descriptor: i32) {
     // SAFETY: only descriptors that this library was given or made.
     unsafe { call(number::CLOSE, [descriptor as u64, 0, 0, 0, 0, 0]) };
-}
-
-#[repr(C)]
-struct Awaited {
-    descriptor: i32,
-    wanted: i16,
-    found: i16,
-}
-
-/// Serves the launcher: makes children, and tells which have ended. Comes back in children only, with what [`fork`] says
-/// there, with what [`seal`] says, or with [`REHEARSE`]. Native because every page that the zygote writes to after
-/// a fork is copied, and a loop in Python writes to dozens.
-///
-/// # Safety
-/// As for [`fork`].
-unsafe fn serve(control: i32) -> i64 {
-    let (mut mask, ended) = (0_u64, CHILD_ENDED);
-    // SAFETY: masks are eight bytes.
-    let deaths = unsafe {
-        call(number::RT_SIGPROCMASK, [SIG_BLOCK, &raw const ended as u64, &raw mut mask as u64, 8, 0, 0]);
-        call(number::SIGNALFD4, [-1_i64 as u64, &raw const ended as u64, 8, O_CLOEXEC, 0, 0]) as i32
-    };
-    if deaths < 0 {
-        exit(EXIT_BROKEN);
-    }
-    loop {
-        let mut awaited = [control, deaths].map(|descriptor| Awaited { descriptor, wanted: POLLIN, found: 0 });
-        // SAFETY: two of the kernel's structures.
-        let found = unsafe { call(number::PPOLL, [awaited.as_mut_ptr() as u64, 2, 0, 0, 8, 0]) };
-        if found < 0 && found != EINTR {
-            exit(EXIT_BROKEN);
-        }
-        let [order, death] = awaited.map(|one| one.found != 0);
-        if death {
-            bury(control, deaths);
-        }
-        // SAFETY: as for this function.
-        if order && let Some(outcome) = unsafe { follow(control, mask) } {
-            return outcome;
-        }
-    }
-}
-
-/// Tells which children have ended.
-fn bury(control: i32, deaths: i32) {
-    let mut signal = [0_u64; 16];
-    // SAFETY: a signal's description has as many bytes. One stands for all that came since the last was read.
-    unsafe { call(number::READ, [deaths as u64, signal.as_mut_ptr() as u64, size_of_val(&signal) as u64, 0, 0, 0]) };
-    loop {
-        let mut status: i32 = 0;
-        // SAFETY: the kernel writes four bytes.
-        let pid = unsafe { call(number::WAIT4, [-1_i64 as u64, &raw mut status as u64, WNOHANG, 0, 0, 0]) };
-        if pid <= 0 {
-            return;
-        }
-        tell(control, &Word { kind: ENDED, which: pid as u64, value: status.into() }, None);
-    }
-}
-
-/// Follows one order. In the child: what [`serve`] is to give.
-///
-/// # Safety
-/// As for [`fork`].
-unsafe fn follow(control: i32, mask: u64) -> Option<i64> {
-    let mut order = Order { slot: 0, rehearse: 0 };
-    // A word more than there are descriptors: the kernel wants whole ones.
-    let mut beside =
-        Control::new((Descriptors { channel: -1, stdout: -1, stderr: -1, binding: -1, artifacts: -1 }, 0_i32));
-    // SAFETY: numbers only.
-    let received = unsafe { receive(control, &mut order, &mut beside) };
-    let given = beside.descriptors.0;
-    if received == 0 {
-        // The launcher is gone.
-        exit(0);
-    }
-    if received != size_of::<Order>() as i64 || given.artifacts < 0 {
-        exit(EXIT_BROKEN);
-    }
-    // SAFETY: as for this function.
-    let (pid, handle) = match unsafe { fork(given, mask) } {
-        Forked::Child(0) if order.rehearse != 0 => return Some(REHEARSE),
-        // SAFETY: in a child that has just been made.
-        Forked::Child(0) => return Some(unsafe { seal() }),
-        Forked::Child(failure) => return Some(failure),
-        Forked::Parent(pid, handle) => (pid, handle),
-    };
-    for descriptor in [given.channel, given.stdout, given.stderr, given.binding, given.artifacts] {
-        close(descriptor);
-    }
-    if pid < 0 {
-        tell(control, &Word { kind: FAILED, which: order.slot, value: -pid }, None);
-    } else {
-        tell(control, &Word { kind: FORKED, which: order.slot, value: pid }, Some(handle));
-        close(handle);
-    }
-    None
-}
-
-/// A part of this process's memory, and how it is protected.
-#[repr(C)]
-pub struct Part {
-    start: u64,
-    length: u64,
-    protection: u64,
-}
-
-/// Writes parts of this process's memory to a file, which nobody can write to any more, and maps it in their place: zero,
-/// or minus errno if all is as it was. What is not touched again costs a fork nothing, neither to make nor to take down.
-///
-/// # Safety
-/// The parts must be private mappings of this process, none of them its stack, and `file` an empty file in memory.
-unsafe fn share(file: i32, parts: &[Part]) -> i64 {
-    for part in parts {
-        let mut done = 0;
-        while done < part.length {
-            let (at, rest) = (part.start + done, part.length - done);
-            // SAFETY: memory of this process that is only read.
-            match unsafe { call(number::WRITE, [file as u64, at, rest, 0, 0, 0]) } {
-                EINTR => {}
-                failure @ ..=0 => return failure.min(-1),
-                written => done += written as u64,
-            }
-        }
-    }
-    // SAFETY: only a file.
-    let sealed = unsafe { call(number::FCNTL, [file as u64, F_ADD_SEALS, SEALED, 0, 0, 0]) };
-    if sealed < 0 {
-        return sealed;
-    }
-    let mut offset = 0;
-    for part in parts {
-        let given = [part.start, part.length, part.protection, MAP_PRIVATE_FIXED, file as u64, offset];
-        // SAFETY: what is there now has been there before: nothing has been written since, but to the stack.
-        let mapped = unsafe { call(number::MMAP, given) };
-        if mapped != part.start as i64 {
-            // Perhaps there is a hole now.
-            exit(EXIT_BROKEN);
-        }
-        offset += part.length;
-    }
-    0
 }
 
 /// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
@@ -639,157 +425,6 @@ unsafe fn seal() -> i64 {
     let sealed = if sealed < 0 { sealed - ((spawn.enter.step_count as i64) << 16) } else { sealed };
     close(BINDING);
     sealed
-}
-
-/// The calls as a module of Python: the few functions of its stable interface that this takes.
-mod python {
-    use super::{CStr, Part, Plan, SPAWN, Step, c_char, c_int, c_long, c_longlong, ptr, seal, serve, share};
-
-    /// Any object of Python; only pointers to it are handled here.
-    #[repr(C)]
-    pub struct Object([u8; 0]);
-
-    type Function = unsafe extern "C" fn(*mut Object, *mut Object) -> *mut Object;
-
-    #[repr(C)]
-    struct Method {
-        name: *const c_char,
-        function: Option<Function>,
-        flags: c_int,
-        text: *const c_char,
-    }
-
-    /// PyModuleDef, which begins with an object's header of two words.
-    #[repr(C)]
-    struct Definition {
-        header: [usize; 2],
-        start: usize,
-        index: isize,
-        copy: usize,
-        name: *const c_char,
-        text: *const c_char,
-        size: isize,
-        methods: *mut Method,
-        rest: [usize; 4],
-    }
-
-    unsafe extern "C" {
-        fn PyModule_Create2(definition: *mut Definition, version: c_int) -> *mut Object;
-        fn PyTuple_GetItem(tuple: *mut Object, index: isize) -> *mut Object;
-        fn PyLong_AsLong(object: *mut Object) -> c_long;
-        fn PyLong_FromLongLong(value: c_longlong) -> *mut Object;
-        fn PyBytes_AsString(object: *mut Object) -> *mut c_char;
-        fn PyBytes_Size(object: *mut Object) -> isize;
-    }
-
-    const VARIABLE_ARGUMENTS: c_int = 1;
-    const INTERFACE_VERSION: c_int = 1013;
-
-    /// Counts at the head of a plan: steps, pointers, fills.
-    const HEAD: usize = 3;
-
-    /// So many parts of memory can be shared; `confine.py` knows.
-    const MOST_PARTS: usize = 256;
-
-    /// The number at `index` of a call's arguments; minus one, which is no descriptor, if it is none.
-    unsafe fn integer(arguments: *mut Object, index: isize) -> c_long {
-        // SAFETY: a tuple, as Python hands it over; both functions give an error for what is not there or no number.
-        unsafe { PyLong_AsLong(PyTuple_GetItem(arguments, index)) }
-    }
-
-    /// Lays a plan out: counts, steps, pointers, fills and bytes, one after the other, in memory that the zygote keeps.
-    unsafe fn plan(memory: *mut Object) -> Plan {
-        // SAFETY: a bytes object that `confine.py` holds for as long as the process lives. It was made for this purpose
-        // alone, so that writing to the plan's own bytes changes nobody's constant.
-        unsafe {
-            let words = PyBytes_AsString(memory).cast::<u64>();
-            let count = |index: usize| words.add(index).read_unaligned();
-            let steps = words.add(HEAD).cast::<Step>();
-            let pointers = steps.add(count(0) as usize).cast::<super::Pair>();
-            let fills = pointers.add(count(1) as usize);
-            let bytes = fills.add(count(2) as usize).cast::<u8>();
-            Plan { steps, step_count: count(0), bytes, pointers, pointer_count: count(1), fills, fill_count: count(2) }
-        }
-    }
-
-    /// `setup(flags, enter, seal, ready)`
-    unsafe extern "C" fn py_setup(_: *mut Object, arguments: *mut Object) -> *mut Object {
-        // SAFETY: called by `confine.py` with a number and three bytes objects, before any fork.
-        unsafe {
-            let spawn = &mut *(&raw mut SPAWN);
-            spawn.flags = integer(arguments, 0) as u64;
-            spawn.enter = plan(PyTuple_GetItem(arguments, 1));
-            spawn.seal = plan(PyTuple_GetItem(arguments, 2));
-            let ready = PyTuple_GetItem(arguments, 3);
-            spawn.ready.start = PyBytes_AsString(ready).cast::<u8>();
-            spawn.ready.length = PyBytes_Size(ready) as u64;
-            PyLong_FromLongLong(0)
-        }
-    }
-
-    /// `share(file, parts)`
-    unsafe extern "C" fn py_share(_: *mut Object, arguments: *mut Object) -> *mut Object {
-        // SAFETY: called by `confine.py` with a file, and with parts that it has found in the list of this process's
-        // mappings, laid out as words.
-        unsafe {
-            let (file, parts) = (integer(arguments, 0) as i32, PyTuple_GetItem(arguments, 1));
-            let count = PyBytes_Size(parts) as usize / size_of::<Part>();
-            // Copied to the stack, which is no part: the bytes themselves may lie in one.
-            let mut copy = [const { Part { start: 0, length: 0, protection: 0 } }; MOST_PARTS];
-            let first = PyBytes_AsString(parts).cast::<Part>();
-            for (index, place) in copy.iter_mut().enumerate().take(count) {
-                *place = first.add(index).read_unaligned();
-            }
-            PyLong_FromLongLong(share(file, copy.get(..count).unwrap_or_default()))
-        }
-    }
-
-    /// `serve(control)`
-    unsafe extern "C" fn py_serve(_: *mut Object, arguments: *mut Object) -> *mut Object {
-        // SAFETY: after `setup`, in the zygote, which has one thread.
-        unsafe { PyLong_FromLongLong(serve(integer(arguments, 0) as i32)) }
-    }
-
-    /// `seal()`
-    unsafe extern "C" fn py_seal(_: *mut Object, _: *mut Object) -> *mut Object {
-        // SAFETY: in a child that `fork` made.
-        unsafe { PyLong_FromLongLong(seal()) }
-    }
-
-    const fn method(name: &'static CStr, function: Function) -> Method {
-        Method { name: name.as_ptr(), function: Some(function), flags: VARIABLE_ARGUMENTS, text: ptr::null() }
-    }
-
-    static mut METHODS: [Method; 5] = [
-        method(c"setup", py_setup),
-        method(c"share", py_share),
-        method(c"serve", py_serve),
-        method(c"seal", py_seal),
-        Method { name: ptr::null(), function: None, flags: 0, text: ptr::null() },
-    ];
-
-    static mut DEFINITION: Definition = Definition {
-        header: [1, 0],
-        start: 0,
-        index: 0,
-        copy: 0,
-        name: c"confine".as_ptr(),
-        text: ptr::null(),
-        size: -1,
-        methods: ptr::null_mut(),
-        rest: [0; 4],
-    };
-
-    /// What Python calls when it loads this.
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn PyInit_confine() -> *mut Object {
-        // SAFETY: called once, by a process with one thread; the definition lives as long as the process.
-        unsafe {
-            let definition = &raw mut DEFINITION;
-            (*definition).methods = (&raw mut METHODS).cast::<Method>();
-            PyModule_Create2(definition, INTERFACE_VERSION)
-        }
-    }
 }
 
 /// Nothing here panics; the compiler wants to know what would happen.

@@ -1,8 +1,11 @@
-"""The life of a sandboxed process: take a run, carry it out, answer, until the host goes away."""
+"""The life of a sandboxed process: take a run, carry it out, answer, until the host goes away.
+
+Here and in what a first run needs, `posix` stands for `os`, which would be a good part of a cold start.
+"""
 
 from __future__ import annotations
 
-import os
+import posix
 import sys
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 
@@ -37,7 +40,7 @@ def ready() -> dict[str, Any]:
 
 def warm(output: streams.Streams | None = None) -> None:
     """Take the path of a first run once, so that its code and data are in memory; nothing of it stays behind."""
-    reader, writer = os.pipe()
+    reader, writer = posix.pipe()
     mask = pthread_sigmask(SIG_BLOCK, ())
     try:
         calls.Link(writer).send({"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
@@ -50,8 +53,8 @@ def warm(output: streams.Streams | None = None) -> None:
         sources.forget()
     finally:
         pthread_sigmask(SIG_SETMASK, mask)
-        os.close(reader)
-        os.close(writer)
+        posix.close(reader)
+        posix.close(writer)
 
 
 _SAMPLE = """
@@ -89,9 +92,9 @@ class Agent:
 
     def adopt(self) -> None:
         """Make the descriptors that a child of the zygote is born with, in a process that was started in another way."""
-        os.set_inheritable(self._fd, False)
+        posix.set_inheritable(self._fd, False)
         for source, target in ((1, streams.COPIES[1]), (2, streams.COPIES[2]), *((2, fd) for fd in reserve.DESCRIPTORS)):
-            os.dup2(source, target, inheritable=False)
+            posix.dup2(source, target, inheritable=False)
 
     def rehearse(self) -> None:
         """Touch in advance what a first run will touch."""
@@ -108,14 +111,14 @@ class Agent:
                 request = self._link.next_request()
         except BrokenPipeError:
             # The host is gone; nobody is left to tell.
-            os._exit(0)
+            posix._exit(0)
         except BaseException:
-            os._exit(calls.PROTOCOL_STATUS)
+            posix._exit(calls.PROTOCOL_STATUS)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one run; a request that makes no sense ends the process."""
         if not _is_run(request):
-            os._exit(calls.PROTOCOL_STATUS)
+            posix._exit(calls.PROTOCOL_STATUS)
         if self._is_new:
             # Nobody has spoilt anything yet.
             self._is_new = False

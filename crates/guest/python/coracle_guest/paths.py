@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix
 import sys
 
 
@@ -16,4 +16,12 @@ def search() -> list[str]:
         "/usr/lib/python3/dist-packages",
     ]
     library = [folder for folder in sys.path if folder != "/coracle"]
-    return [*library, "/coracle", *(folder for folder in installed if os.path.isdir(folder)), "/workspace"]
+    return [*library, "/coracle", *filter(_is_there, installed), "/workspace"]
+
+
+def _is_there(folder: str) -> bool:
+    try:
+        posix.stat(folder)
+    except OSError:
+        return False
+    return True
