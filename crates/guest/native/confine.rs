@@ -98,6 +98,12 @@ struct Descriptors {
     stderr: i32,
     binding: i32,
     artifacts: i32,
+    /// Descriptors are sent in whole words.
+    nothing: i32,
+}
+
+impl Descriptors {
+    const NONE: Self = Self { channel: -1, stdout: -1, stderr: -1, binding: -1, artifacts: -1, nothing: -1 };
 }
 
 /// Where a sandbox finds its descriptors.

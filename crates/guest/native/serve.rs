@@ -143,12 +143,10 @@ fn bury(control: i32, deaths: i32) {
 /// As for [`fork`].
 unsafe fn follow(control: i32, mask: u64) -> Option<i64> {
     let mut order = Order { slot: 0, rehearse: 0 };
-    // A word more than there are descriptors: the kernel wants whole ones.
-    let mut beside =
-        Control::new((Descriptors { channel: -1, stdout: -1, stderr: -1, binding: -1, artifacts: -1 }, 0_i32));
+    let mut beside = Control::new(Descriptors::NONE);
     // SAFETY: numbers only.
     let received = unsafe { receive(control, &mut order, &mut beside) };
-    let given = beside.descriptors.0;
+    let given = beside.descriptors;
     if received == 0 {
         // The launcher is gone.
         exit(0);

@@ -160,7 +160,7 @@ class Agent:
             from coracle_guest import children
 
             children.reap()
-        except (OSError, MemoryError):
+        except Exception:
             pass
 
 

@@ -35,10 +35,9 @@ import sys, marshal
 sys.path.append('/coracle')
 try:
     with open('/coracle/bundle', 'rb') as file: bundle, parts = marshal.loads(file.read())
-except OSError: pass
-else:
     exec(bundle, scope := {'__name__': 'coracle_guest.bundle'})
     scope['load'](parts)
+except Exception: pass
 from coracle_guest import alone
 alone.main()";
 
