@@ -13,7 +13,7 @@ from coracle_guest import calls, channel, interpreter, reserve, sources, streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any, Callable, NoReturn
 
     from coracle_guest import typescript
 
@@ -23,8 +23,6 @@ _NO_MEMORY = {
     "traceback": "",
     "hint": "a limit of this sandbox: memory; delete variables of earlier runs, or raise the memory limit",
 }
-
-_A_MOMENT = 0.005
 
 _FRAME_ROOM = 64 * 1024
 """What a `done` frame may need besides its result."""
@@ -79,8 +77,11 @@ class Agent:
     then adopts the descriptors that it really has.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, idle: Callable[[], object] | None = None) -> None:
         self._fd = fd
+        # Waits until there is something to read, and touches little meanwhile: most processes are ended as soon as they
+        # have answered.
+        self._idle = idle
         self._link = calls.attach(fd)
         self._streams = streams.Streams()
         self._reserve = reserve.Reserve()
@@ -107,8 +108,10 @@ class Agent:
             while True:
                 answer = self.run(request)
                 self._link.send({"type": "done", "id": request["id"], **answer})
-                self.tidy()
+                if self._idle is not None:
+                    self._idle()
                 request = self._link.next_request()
+                self.tidy()
         except BrokenPipeError:
             # The host is gone; nobody is left to tell.
             posix._exit(0)
@@ -149,14 +152,8 @@ class Agent:
             self._streams.flush()
 
     def tidy(self) -> None:
-        """What need not delay the answer, and may fail where the code has used up some limit.
-
-        A moment later, unless the next run comes before: most processes are ended as soon as they have answered.
-        """
+        """What need not delay an answer, and may fail where the code has used up some limit."""
         try:
-            import select
-
-            select.select((self._fd,), (), (), _A_MOMENT)
             from coracle_guest import children
 
             children.reap()

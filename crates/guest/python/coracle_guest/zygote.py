@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import sys
 
 import _socket
@@ -49,7 +50,9 @@ def main() -> None:
     confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
     # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
     os.dup2(2, 1)
-    prepared = agent.Agent(CHANNEL)
+    poll = select.poll()
+    poll.register(CHANNEL, select.POLLIN)
+    prepared = agent.Agent(CHANNEL, poll.poll)
     if config["preload"]:
         for _ in range(_REHEARSALS):
             prepared.rehearse()

@@ -41,7 +41,8 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
     symlink(coracle_guest::PROGRAM_NAME, aside.join(coracle_guest::TOOL))?;
     fs::write(aside.join("confine.so"), coracle_guest::CONFINE)?;
     let compiled = Command::new(python)
-        .args(["-I", "-S", "-c", COMPILE])
+        // Columns of our own code are never shown.
+        .args(["-I", "-S", "-X", "no_debug_ranges", "-c", COMPILE])
         .args([&aside, &aside])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
