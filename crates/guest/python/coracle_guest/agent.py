@@ -44,7 +44,8 @@ def warm(output: streams.Streams | None = None) -> None:
         calls.Link(writer).send({"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
         request = calls.Link(reader).first_request()
         if _is_run(request):
-            scratch = interpreter.Interpreter(output, reserve.Reserve())
+            # Without memory of its own: what is given back here would be handed out again, and be touched then.
+            scratch = interpreter.Interpreter(output, reserve.Reserve(0))
             answer = scratch.run(request["code"], {}, request["result_bytes"])
             calls.Link(writer).send({"type": "done", "id": 1, **answer})
             channel.receive(reader)

@@ -17,10 +17,10 @@ _MEMORY = 4 * 1024 * 1024
 class Reserve:
     """Taken before a run, given up when it fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int = _MEMORY) -> None:
         self._descriptors = list(DESCRIPTORS)
         # Zeroed pages that are never touched (a bytearray would touch them): address space, not memory in use.
-        self._memory = bytes(_MEMORY)
+        self._memory = bytes(memory)
 
     def take(self) -> None:
         """Set aside what is missing, as far as it can be had."""
