@@ -42,8 +42,6 @@ def main() -> None:
     message, files = _receive(control)
     config = channel.loads(message.decode())
     sys.path[:] = paths.search()
-    # What is collected now and then is never looked at: its pages stay shared with the children.
-    gc.disable()
     if config["preload"]:
         _preload()
     ready = channel.frame(agent.ready())
