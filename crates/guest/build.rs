@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// The source of the library that the zygote loads.
+/// The source of the library that the zygote loads, and the folder with all of it.
 const LIBRARY: &str = "native/confine.rs";
+const LIBRARY_FOLDER: &str = "native";
 
 /// The packages that are there for the code in a sandbox, below `python`.
 const PACKAGES: [&str; 2] = ["coracle", "coracle_guest"];
 
 fn main() -> io::Result<()> {
-    println!("cargo::rerun-if-changed={LIBRARY}");
+    println!("cargo::rerun-if-changed={LIBRARY_FOLDER}");
     let python = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("python");
     let mut hasher = DefaultHasher::new();
     let mut code = String::from(
@@ -34,7 +35,11 @@ fn main() -> io::Result<()> {
             writeln!(code, "    ({path:?}, include_str!({source})),").map_err(io::Error::other)?;
         }
     }
-    fs::read(LIBRARY)?.hash(&mut hasher);
+    let mut sources: Vec<_> = fs::read_dir(LIBRARY_FOLDER)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    sources.sort();
+    for source in sources {
+        fs::read(source)?.hash(&mut hasher);
+    }
     writeln!(
         code,
         "];\n\n/// Changes when any of the files does.\npub const DIGEST: &str = \"{:016x}\";",
@@ -45,7 +50,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("files.rs"), code)
 }
 
-/// One file without dependencies: it is loaded by whatever Python the sandboxes run, under whatever libc.
+/// No dependencies: it is loaded by whatever Python the sandboxes run, under whatever libc.
 fn compile_library() -> io::Result<()> {
     let variable = |name: &str| env::var(name).map_err(|error| io::Error::other(format!("{name}: {error}")));
     let mut compiler = Command::new(variable("RUSTC")?);

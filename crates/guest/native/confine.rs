@@ -8,8 +8,10 @@
 //! Trust boundary: runs before any foreign code, never after.
 #![no_std]
 
+mod python;
+mod serve;
+
 use core::arch::asm;
-use core::ffi::{CStr, c_char, c_int, c_long, c_longlong};
 use core::ptr;
 
 /// One system call of a plan. The layout is that of `plan.rs`: all words are eight bytes.
@@ -62,8 +64,6 @@ pub struct Plan {
 struct Spawn {
     /// Flags for `clone`, with CLONE_PIDFD and the signal.
     flags: u64,
-    /// Of the last child, set in the zygote.
-    handle: i32,
     enter: Plan,
     seal: Plan,
     /// The frame that says that the sandbox waits.
@@ -87,15 +87,23 @@ const NO_PLAN: Plan = Plan {
 
 /// The zygote has one thread, and each child a copy of its own.
 static mut SPAWN: Spawn =
-    Spawn { flags: 0, handle: -1, enter: NO_PLAN, seal: NO_PLAN, ready: Text { start: ptr::null(), length: 0 } };
+    Spawn { flags: 0, enter: NO_PLAN, seal: NO_PLAN, ready: Text { start: ptr::null(), length: 0 } };
 
-/// The ends of a new sandbox's streams, as the launcher sent them.
+/// The ends of a new sandbox's streams, in the order in which the launcher sends them.
+#[repr(C)]
+#[derive(Clone, Copy)]
 struct Descriptors {
     channel: i32,
     stdout: i32,
     stderr: i32,
     binding: i32,
     artifacts: i32,
+    /// Descriptors are sent in whole words.
+    nothing: i32,
+}
+
+impl Descriptors {
+    const NONE: Self = Self { channel: -1, stdout: -1, stderr: -1, binding: -1, artifacts: -1, nothing: -1 };
 }
 
 /// Where a sandbox finds its descriptors.
@@ -119,28 +127,47 @@ const UNWANTED: i64 = 1;
 
 #[cfg(target_arch = "x86_64")]
 mod number {
+    pub const READ: i64 = 0;
     pub const WRITE: i64 = 1;
+    pub const CLOSE: i64 = 3;
+    pub const MMAP: i64 = 9;
+    pub const RT_SIGPROCMASK: i64 = 14;
+    pub const SENDMSG: i64 = 46;
     pub const RECVMSG: i64 = 47;
     pub const CLONE: i64 = 56;
+    pub const WAIT4: i64 = 61;
     pub const FCNTL: i64 = 72;
+    pub const EXIT_GROUP: i64 = 231;
+    pub const PPOLL: i64 = 271;
+    pub const SIGNALFD4: i64 = 289;
     pub const DUP3: i64 = 292;
-    pub const CLOSE: i64 = 3;
     pub const CLOSE_RANGE: i64 = 436;
 }
 #[cfg(target_arch = "aarch64")]
 mod number {
+    pub const DUP3: i64 = 24;
+    pub const FCNTL: i64 = 25;
+    pub const CLOSE: i64 = 57;
+    pub const READ: i64 = 63;
     pub const WRITE: i64 = 64;
+    pub const PPOLL: i64 = 73;
+    pub const SIGNALFD4: i64 = 74;
+    pub const EXIT_GROUP: i64 = 94;
+    pub const RT_SIGPROCMASK: i64 = 135;
+    pub const SENDMSG: i64 = 211;
     pub const RECVMSG: i64 = 212;
     pub const CLONE: i64 = 220;
-    pub const FCNTL: i64 = 25;
-    pub const DUP3: i64 = 24;
-    pub const CLOSE: i64 = 57;
+    pub const MMAP: i64 = 222;
+    pub const WAIT4: i64 = 260;
     pub const CLOSE_RANGE: i64 = 436;
 }
 
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const O_CLOEXEC: u64 = 0o2_000_000;
 const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+const SOL_SOCKET: i32 = 1;
+const SCM_RIGHTS: i32 = 1;
+const SIG_SETMASK: u64 = 2;
 const EPROTO: i64 = 71;
 const EINTR: i64 = -4;
 
@@ -237,20 +264,39 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
     0
 }
 
-/// Forks. In the zygote: the child's process id, and its handle in `SPAWN`, or minus errno. In the child: zero once it
-/// is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which it must report and end.
+/// What becomes of a fork.
+enum Forked {
+    /// In the zygote: the child's process id, or minus errno, and its handle.
+    Parent(i64, i32),
+    /// In the child: zero once it is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which
+    /// it must report and end.
+    Child(i64),
+}
+
+/// Forks. A child has the signals that `mask` says.
 ///
 /// # Safety
 /// `SPAWN` must be set up, and the calling process have one thread.
-unsafe fn fork(given: Descriptors) -> i64 {
+unsafe fn fork(given: Descriptors, mask: u64) -> Forked {
     // SAFETY: one thread, so nobody else uses it.
-    let spawn = unsafe { &mut *(&raw mut SPAWN) };
-    let handle = &raw mut spawn.handle as u64;
+    let spawn = unsafe { &*(&raw const SPAWN) };
+    let mut handle: i32 = -1;
     // SAFETY: no stack of its own: a fork, which goes on with a copy of all memory.
-    let pid = unsafe { call(number::CLONE, [spawn.flags, 0, handle, 0, 0, 0]) };
+    let pid = unsafe { call(number::CLONE, [spawn.flags, 0, &raw mut handle as u64, 0, 0, 0]) };
     if pid != 0 {
-        return pid;
+        return Forked::Parent(pid, handle);
     }
+    // SAFETY: `mask` is eight bytes. It cannot fail.
+    unsafe { call(number::RT_SIGPROCMASK, [SIG_SETMASK, &raw const mask as u64, 0, 8, 0, 0]) };
+    // SAFETY: in the child.
+    Forked::Child(unsafe { settle(spawn, given) })
+}
+
+/// In a new child: its descriptors, and the plan `entering`.
+///
+/// # Safety
+/// As for [`fork`], in a child.
+unsafe fn settle(spawn: &Spawn, given: Descriptors) -> i64 {
     let fixed = [
         (given.channel, CHANNEL, O_CLOEXEC),
         (given.binding, BINDING, O_CLOEXEC),
@@ -303,18 +349,54 @@ struct Message {
     name_length: u32,
     spans: *mut Span,
     span_count: u64,
-    control: *mut Control,
+    control: *mut u8,
     control_length: u64,
     flags: i32,
 }
 
 #[repr(C)]
-struct Control {
+struct Control<T> {
     length: u64,
     level: i32,
     kind: i32,
-    workspace: i32,
-    servers: i32,
+    descriptors: T,
+}
+
+impl<T> Control<T> {
+    /// For descriptors that are to come, or are to be sent.
+    fn new(descriptors: T) -> Self {
+        Self { length: (16 + size_of::<T>()) as u64, level: SOL_SOCKET, kind: SCM_RIGHTS, descriptors }
+    }
+}
+
+/// Receives a message and the descriptors beside it: its length, zero at the end, or minus errno.
+///
+/// # Safety
+/// Any bytes must be a valid `T`, and any numbers valid descriptors in `control`.
+unsafe fn receive<T: ?Sized, D>(socket: i32, into: &mut T, control: &mut Control<D>) -> i64 {
+    let mut span = Span { start: ptr::from_mut(into).cast(), length: size_of_val(into) as u64 };
+    loop {
+        let mut message = Message {
+            name: 0,
+            name_length: 0,
+            spans: &raw mut span,
+            span_count: 1,
+            control: ptr::from_mut(control).cast(),
+            control_length: size_of_val(control) as u64,
+            flags: 0,
+        };
+        // SAFETY: the structures of the kernel's layout, which outlive the call.
+        let received =
+            unsafe { call(number::RECVMSG, [socket as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
+        if received != EINTR {
+            return received;
+        }
+    }
+}
+
+fn close(descriptor: i32) {
+    // SAFETY: only descriptors that this library was given or made.
+    unsafe { call(number::CLOSE, [descriptor as u64, 0, 0, 0, 0, 0]) };
 }
 
 /// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
@@ -332,178 +414,23 @@ unsafe fn seal() -> i64 {
     }
     // Parameter 0 is the mount of the workspace, the next came in the message, then the mount of the servers' modules.
     let mut parameters = [0_u64; MOST_PARAMETERS];
-    let mut control = Control { length: 0, level: 0, kind: 0, workspace: -1, servers: -1 };
-    let received = loop {
-        let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
-        let mut span = Span { start: rest.as_mut_ptr().cast(), length: size_of_val(rest) as u64 };
-        let control_length = size_of::<Control>() as u64;
-        let control = &raw mut control;
-        let mut message =
-            Message { name: 0, name_length: 0, spans: &raw mut span, span_count: 1, control, control_length, flags: 0 };
-        // SAFETY: the structures of the kernel's layout, which outlive the call.
-        let received =
-            unsafe { call(number::RECVMSG, [BINDING as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
-        if received != EINTR {
-            break received;
-        }
-    };
-    if received <= 0 || control.workspace < 0 {
+    let mut beside = Control::new([-1_i32; 2]);
+    let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
+    // SAFETY: numbers only.
+    let received = unsafe { receive(BINDING, rest, &mut beside) };
+    let [workspace, modules] = beside.descriptors;
+    if received <= 0 || workspace < 0 {
         return UNWANTED;
     }
-    parameters[0] = control.workspace as u64;
+    parameters[0] = workspace as u64;
     let Some(servers) = parameters.get_mut(1 + received as usize / size_of::<u64>()) else { return UNWANTED };
-    *servers = if control.servers < 0 { NOTHING } else { control.servers as u64 };
+    *servers = if modules < 0 { NOTHING } else { modules as u64 };
     // SAFETY: the launcher's plan.
     let sealed = unsafe { run(&spawn.seal, &parameters) };
-    // SAFETY: a descriptor of ours that nobody uses again.
-    unsafe { call(number::CLOSE, [BINDING as u64, 0, 0, 0, 0, 0]) };
+    // Numbered after the steps of the first plan.
+    let sealed = if sealed < 0 { sealed - ((spawn.enter.step_count as i64) << 16) } else { sealed };
+    close(BINDING);
     sealed
-}
-
-/// The calls as a module of Python: the few functions of its stable interface that this takes.
-mod python {
-    use super::{CStr, Descriptors, Plan, SPAWN, Step, c_char, c_int, c_long, c_longlong, fork, ptr, seal};
-
-    /// Any object of Python; only pointers to it are handled here.
-    #[repr(C)]
-    pub struct Object([u8; 0]);
-
-    type Function = unsafe extern "C" fn(*mut Object, *mut Object) -> *mut Object;
-
-    #[repr(C)]
-    struct Method {
-        name: *const c_char,
-        function: Option<Function>,
-        flags: c_int,
-        text: *const c_char,
-    }
-
-    /// PyModuleDef, which begins with an object's header of two words.
-    #[repr(C)]
-    struct Definition {
-        header: [usize; 2],
-        start: usize,
-        index: isize,
-        copy: usize,
-        name: *const c_char,
-        text: *const c_char,
-        size: isize,
-        methods: *mut Method,
-        rest: [usize; 4],
-    }
-
-    unsafe extern "C" {
-        fn PyModule_Create2(definition: *mut Definition, version: c_int) -> *mut Object;
-        fn PyTuple_GetItem(tuple: *mut Object, index: isize) -> *mut Object;
-        fn PyLong_AsLong(object: *mut Object) -> c_long;
-        fn PyLong_FromLongLong(value: c_longlong) -> *mut Object;
-        fn PyBytes_AsString(object: *mut Object) -> *mut c_char;
-        fn PyBytes_Size(object: *mut Object) -> isize;
-    }
-
-    const VARIABLE_ARGUMENTS: c_int = 1;
-    const INTERFACE_VERSION: c_int = 1013;
-
-    /// Counts at the head of a plan: steps, pointers, fills.
-    const HEAD: usize = 3;
-
-    /// The number at `index` of a call's arguments; minus one, which is no descriptor, if it is none.
-    unsafe fn integer(arguments: *mut Object, index: isize) -> c_long {
-        // SAFETY: a tuple, as Python hands it over; both functions give an error for what is not there or no number.
-        unsafe { PyLong_AsLong(PyTuple_GetItem(arguments, index)) }
-    }
-
-    /// Lays a plan out: counts, steps, pointers, fills and bytes, one after the other, in memory that the zygote keeps.
-    unsafe fn plan(memory: *mut Object) -> Plan {
-        // SAFETY: a bytes object that `confine.py` holds for as long as the process lives. It was made for this purpose
-        // alone, so that writing to the plan's own bytes changes nobody's constant.
-        unsafe {
-            let words = PyBytes_AsString(memory).cast::<u64>();
-            let count = |index: usize| words.add(index).read_unaligned();
-            let steps = words.add(HEAD).cast::<Step>();
-            let pointers = steps.add(count(0) as usize).cast::<super::Pair>();
-            let fills = pointers.add(count(1) as usize);
-            let bytes = fills.add(count(2) as usize).cast::<u8>();
-            Plan { steps, step_count: count(0), bytes, pointers, pointer_count: count(1), fills, fill_count: count(2) }
-        }
-    }
-
-    /// `setup(flags, enter, seal, ready)`
-    unsafe extern "C" fn py_setup(_: *mut Object, arguments: *mut Object) -> *mut Object {
-        // SAFETY: called by `confine.py` with a number and three bytes objects, before any fork.
-        unsafe {
-            let spawn = &mut *(&raw mut SPAWN);
-            spawn.flags = integer(arguments, 0) as u64;
-            spawn.enter = plan(PyTuple_GetItem(arguments, 1));
-            spawn.seal = plan(PyTuple_GetItem(arguments, 2));
-            let ready = PyTuple_GetItem(arguments, 3);
-            spawn.ready.start = PyBytes_AsString(ready).cast::<u8>();
-            spawn.ready.length = PyBytes_Size(ready) as u64;
-            PyLong_FromLongLong(0)
-        }
-    }
-
-    /// `fork(channel, stdout, stderr, binding, artifacts)`
-    unsafe extern "C" fn py_fork(_: *mut Object, arguments: *mut Object) -> *mut Object {
-        // SAFETY: after `setup`, in the zygote, which has one thread.
-        unsafe {
-            let descriptor = |index| integer(arguments, index) as i32;
-            PyLong_FromLongLong(fork(Descriptors {
-                channel: descriptor(0),
-                stdout: descriptor(1),
-                stderr: descriptor(2),
-                binding: descriptor(3),
-                artifacts: descriptor(4),
-            }))
-        }
-    }
-
-    /// `handle()`
-    unsafe extern "C" fn py_handle(_: *mut Object, _: *mut Object) -> *mut Object {
-        // SAFETY: only a number is read.
-        unsafe { PyLong_FromLongLong((*(&raw const SPAWN)).handle.into()) }
-    }
-
-    /// `seal()`
-    unsafe extern "C" fn py_seal(_: *mut Object, _: *mut Object) -> *mut Object {
-        // SAFETY: in a child that `fork` made.
-        unsafe { PyLong_FromLongLong(seal()) }
-    }
-
-    const fn method(name: &'static CStr, function: Function) -> Method {
-        Method { name: name.as_ptr(), function: Some(function), flags: VARIABLE_ARGUMENTS, text: ptr::null() }
-    }
-
-    static mut METHODS: [Method; 5] = [
-        method(c"setup", py_setup),
-        method(c"fork", py_fork),
-        method(c"handle", py_handle),
-        method(c"seal", py_seal),
-        Method { name: ptr::null(), function: None, flags: 0, text: ptr::null() },
-    ];
-
-    static mut DEFINITION: Definition = Definition {
-        header: [1, 0],
-        start: 0,
-        index: 0,
-        copy: 0,
-        name: c"confine".as_ptr(),
-        text: ptr::null(),
-        size: -1,
-        methods: ptr::null_mut(),
-        rest: [0; 4],
-    };
-
-    /// What Python calls when it loads this.
-    #[unsafe(no_mangle)]
-    pub unsafe extern "C" fn PyInit_confine() -> *mut Object {
-        // SAFETY: called once, by a process with one thread; the definition lives as long as the process.
-        unsafe {
-            let definition = &raw mut DEFINITION;
-            (*definition).methods = (&raw mut METHODS).cast::<Method>();
-            PyModule_Create2(definition, INTERFACE_VERSION)
-        }
-    }
 }
 
 /// Nothing here panics; the compiler wants to know what would happen.

@@ -1,8 +1,11 @@
-"""The life of a sandboxed process: take a run, carry it out, answer, until the host goes away."""
+"""The life of a sandboxed process: take a run, carry it out, answer, until the host goes away.
+
+Here and in what a first run needs, `posix` stands for `os`, which would be a good part of a cold start.
+"""
 
 from __future__ import annotations
 
-import os
+import posix
 import sys
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask
 
@@ -10,7 +13,7 @@ from coracle_guest import calls, channel, interpreter, reserve, sources, streams
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any, Callable, NoReturn
 
     from coracle_guest import typescript
 
@@ -35,23 +38,22 @@ def ready() -> dict[str, Any]:
 
 def warm(output: streams.Streams | None = None) -> None:
     """Take the path of a first run once, so that its code and data are in memory; nothing of it stays behind."""
-    reader, writer = os.pipe()
+    reader, writer = posix.pipe()
     mask = pthread_sigmask(SIG_BLOCK, ())
     try:
         calls.Link(writer).send({"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
-        request = calls.Link(reader).next_request()
-        if output is not None:
-            output.prepare()
+        request = calls.Link(reader).first_request()
         if _is_run(request):
-            scratch = interpreter.Interpreter(output, reserve.Reserve())
+            # Without memory of its own: what is given back here would be handed out again, and be touched then.
+            scratch = interpreter.Interpreter(output, reserve.Reserve(0))
             answer = scratch.run(request["code"], {}, request["result_bytes"])
             calls.Link(writer).send({"type": "done", "id": 1, **answer})
             channel.receive(reader)
         sources.forget()
     finally:
         pthread_sigmask(SIG_SETMASK, mask)
-        os.close(reader)
-        os.close(writer)
+        posix.close(reader)
+        posix.close(writer)
 
 
 _SAMPLE = """
@@ -76,21 +78,25 @@ class Agent:
     then adopts the descriptors that it really has.
     """
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, idle: Callable[[], object] | None = None) -> None:
         self._fd = fd
+        # Waits until there is something to read, and touches little meanwhile: most processes are ended as soon as they
+        # have answered.
+        self._idle = idle
         self._link = calls.attach(fd)
         self._streams = streams.Streams()
         self._reserve = reserve.Reserve()
         self._python = interpreter.Interpreter(self._streams, self._reserve)
         self._python.install()
         self._typescript: typescript.TypeScript | None = None
+        self._is_new = True
         self._streams.install()
 
     def adopt(self) -> None:
         """Make the descriptors that a child of the zygote is born with, in a process that was started in another way."""
-        os.set_inheritable(self._fd, False)
+        posix.set_inheritable(self._fd, False)
         for source, target in ((1, streams.COPIES[1]), (2, streams.COPIES[2]), *((2, fd) for fd in reserve.DESCRIPTORS)):
-            os.dup2(source, target, inheritable=False)
+            posix.dup2(source, target, inheritable=False)
 
     def rehearse(self) -> None:
         """Touch in advance what a first run will touch."""
@@ -99,23 +105,30 @@ class Agent:
     def serve(self) -> NoReturn:
         """Carry out runs until the host goes away."""
         try:
+            request = self._link.first_request()
             while True:
-                request = self._link.next_request()
                 answer = self.run(request)
                 self._link.send({"type": "done", "id": request["id"], **answer})
+                if self._idle is not None:
+                    self._idle()
+                request = self._link.next_request()
                 self.tidy()
         except BrokenPipeError:
             # The host is gone; nobody is left to tell.
-            os._exit(0)
+            posix._exit(0)
         except BaseException:
-            os._exit(calls.PROTOCOL_STATUS)
+            posix._exit(calls.PROTOCOL_STATUS)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
         """Carry out one run; a request that makes no sense ends the process."""
         if not _is_run(request):
-            os._exit(calls.PROTOCOL_STATUS)
-        self._streams.prepare()
-        self._reserve.take()
+            posix._exit(calls.PROTOCOL_STATUS)
+        if self._is_new:
+            # Nobody has spoilt anything yet.
+            self._is_new = False
+        else:
+            self._streams.prepare()
+            self._reserve.take()
         code = request["code"]
         variables = request.get("vars") or {}
         try:
@@ -140,12 +153,12 @@ class Agent:
             self._streams.flush()
 
     def tidy(self) -> None:
-        """What need not delay the answer, and may fail where the code has used up some limit."""
+        """What need not delay an answer, and may fail where the code has used up some limit."""
         try:
             from coracle_guest import children
 
             children.reap()
-        except (OSError, MemoryError):
+        except Exception:
             pass
 
 

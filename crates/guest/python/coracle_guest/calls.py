@@ -13,7 +13,7 @@ The host may be stuck sending us replies while we send it calls. So whoever must
 
 from __future__ import annotations
 
-import os
+import posix
 from _thread import RLock, allocate_lock
 from errno import EBADF, ECONNRESET
 
@@ -81,7 +81,7 @@ class Link:
         self.outgoing: list[memoryview] = []
         # Event loops with tasks that wait, each with its `loops.Watch`.
         self.watches: dict[Any, Any] = {}
-        self._owner = os.getpid()
+        self._owner = posix.getpid()
         self._last_call = 0
         self._unanswered = 0
         self._callers: dict[int, Any] = {}
@@ -106,6 +106,14 @@ class Link:
                 self.outgoing.append(memoryview(data))
             outbox.flush(self, wait=True)
 
+    def first_request(self) -> dict[str, Any]:
+        """As `next_request`, while nobody else can be waiting for anything: a new process pays for all that it touches."""
+        try:
+            frame = channel.receive_at_once(self.fd)
+        except channel.ProtocolError:
+            posix._exit(PROTOCOL_STATUS)
+        return frame or self.next_request()
+
     def next_request(self) -> dict[str, Any]:
         """The next frame that is not a reply. Ends the process at the end of the stream."""
         waiter = _Waiter()
@@ -129,7 +137,7 @@ class Link:
 
     def new_call(self, method: str, params: dict[str, Any]) -> tuple[int, bytes]:
         """The number and the frame of a new call."""
-        if os.getpid() != self._owner:
+        if posix.getpid() != self._owner:
             raise CallError("invalid_request", "a forked child cannot call the host; call from the main program", False)
         with self.guard:
             self._last_call += 1
@@ -231,21 +239,21 @@ class Link:
         try:
             frame = channel.receive(self.fd, wait)
         except channel.ProtocolError:
-            os._exit(PROTOCOL_STATUS)
+            posix._exit(PROTOCOL_STATUS)
         except OSError as error:
             # A signal handler of the user's may raise a TimeoutError: an OSError, but none of the channel's.
             if error.errno not in (ECONNRESET, EBADF):
                 raise
             frame = None
         if frame is None:
-            os._exit(0)
+            posix._exit(0)
         return frame
 
     def _deliver(self, frame: dict[str, Any]) -> None:
         with self.guard:
             if frame["type"] == "reply":
                 if not _is_reply(frame):
-                    os._exit(PROTOCOL_STATUS)
+                    posix._exit(PROTOCOL_STATUS)
                 self._unanswered = max(self._unanswered - 1, 0)
                 waiter = self._callers.get(frame["id"])
             elif self._agent is None or self._agent.frame is not None:

@@ -6,7 +6,7 @@ two would be a good part of a cold start. Without the accelerator, `json` itself
 
 from __future__ import annotations
 
-import os
+import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def write(fd: int, data: bytes) -> None:
     """Write all of it."""
     view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        view = view[posix.write(fd, view) :]
 
 
 class WouldBlock(Exception):
@@ -66,6 +66,25 @@ def receive(fd: int, wait: bool = True) -> dict[str, Any] | None:
         return None
     payload = bytes(buffer[_HEADER:])
     del _partial[fd]
+    return _parse(payload)
+
+
+def receive_at_once(fd: int) -> dict[str, Any] | None:
+    """The frame that comes next, if one read gives the whole of it; else `None`, and `receive` goes on from there.
+
+    Only where no second frame can come before the first is answered.
+    """
+    try:
+        data = posix.read(fd, _CHUNK)
+    except OSError:  # `receive` will meet it again
+        return None
+    if int.from_bytes(data[:_HEADER], "big") == len(data) - _HEADER:
+        return _parse(data[_HEADER:])
+    _partial[fd] = bytearray(data)
+    return None
+
+
+def _parse(payload: bytes) -> dict[str, Any]:
     try:
         obj = loads(payload.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -80,8 +99,8 @@ def _fill(fd: int, buffer: bytearray, size: int, wait: bool) -> bool:
     while len(buffer) < size:
         if not wait and not _is_readable(fd):
             raise WouldBlock
-        # os.read itself starts again after EINTR, unless a signal handler raises.
-        piece = os.read(fd, min(size - len(buffer), _CHUNK))
+        # posix.read itself starts again after EINTR, unless a signal handler raises.
+        piece = posix.read(fd, min(size - len(buffer), _CHUNK))
         if not piece:
             return False
         buffer += piece

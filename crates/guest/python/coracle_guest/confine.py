@@ -8,15 +8,20 @@ Trust boundary: runs before any foreign code, never after.
 
 from __future__ import annotations
 
-import os
-
 import _imp
+
+from coracle_guest import memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
 LIBRARY = "/coracle/confine.so"
 
 _SIGCHLD = 17
 _CLONE_PIDFD = 0x1000
 _UNWANTED = 1
+_REHEARSE = 2
 # A failed step is below this, a failed fork above.
 _STEP = -0xFFFF
 
@@ -42,31 +47,26 @@ class Confinement:
 
     def __init__(self, clone_flags: int, enter: dict, seal: dict, ready: bytes) -> None:
         self._library = _imp.create_dynamic(_Spec)
-        self._names = enter["names"], seal["names"]
+        self._names = [*enter["names"], *seal["names"]]
         # Held for as long as the process lives: the library writes to the plans where they are.
         self._memory = bytes.fromhex(enter["plan"]), bytes.fromhex(seal["plan"]), ready
         self._library.setup(clone_flags | _CLONE_PIDFD | _SIGCHLD, *self._memory)
 
-    def fork(self, descriptors: list[int]) -> tuple[int, int]:
-        """Forks: in the zygote the child's process id and handle, in the child, once in its namespaces, zeroes.
+    def share(self, file: int) -> None:
+        """Put what is in memory now into `file`, an empty one in memory, and map that instead."""
+        try:
+            parts = memory.parts()
+        except OSError:  # no /proc; nothing but the speed depends on it
+            return
+        self._library.share(file, parts)
 
-        `StepFailed` is raised in the child, `OSError` in the zygote.
-        """
-        pid = self._library.fork(*descriptors)
-        if pid > 0:
-            return pid, self._library.handle()
-        self._check(pid, self._names[0])
-        if pid < 0:
-            raise OSError(-pid, os.strerror(-pid))
-        return 0, 0
-
-    def seal(self) -> bool:
-        """In a child: waits for its workspace and gives up every right. False if nobody wants it any more."""
-        outcome = self._library.seal()
-        self._check(outcome, self._names[1])
-        return outcome != _UNWANTED
-
-    @staticmethod
-    def _check(outcome: int, names: list[str]) -> None:
+    def serve(self, control: int, rehearse: Callable[[], None]) -> bool:
+        """Serve the launcher. Comes back only in a child that has its workspace and has given up every right: whether
+        somebody still wants it. `rehearse` is called before, in children that are to."""
+        outcome = self._library.serve(control)
+        if outcome == _REHEARSE:
+            rehearse()
+            outcome = self._library.seal()
         if outcome < _STEP:
-            raise StepFailed(names[(-outcome >> 16) - 1], -outcome & 0xFFFF)
+            raise StepFailed(self._names[(-outcome >> 16) - 1], -outcome & 0xFFFF)
+        return outcome != _UNWANTED

@@ -7,9 +7,10 @@ defines. It lives as long as the process: a session is just several runs of it.
 from __future__ import annotations
 
 import builtins
-import os
+import posix
 import sys
 from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+from _thread import _count
 
 from coracle_guest import encode, program, sources, text
 
@@ -52,7 +53,7 @@ class Interpreter:
         self._reserve = reserve
         self._module = type(sys)("__main__")
         self._module.__dict__["__builtins__"] = builtins
-        self._pid = os.getpid()
+        self._pid = posix.getpid()
         self._runs = 0
 
     def install(self) -> None:
@@ -93,7 +94,7 @@ class Interpreter:
             error = raised
             self._reserve.give_up()
         # The code may have forked and let the child run off its end, as scripts do.
-        if os.getpid() != self._pid:
+        if posix.getpid() != self._pid:
             self._end_child(error)
         self._settle()
         value = namespace.pop(program.VALUE, None)
@@ -107,7 +108,7 @@ class Interpreter:
         if self._streams is None:
             return
         self._streams.flush()
-        if "threading" in sys.modules:
+        if _count() and "threading" in sys.modules:
             from coracle_guest import threads
 
             threads.wait()
@@ -126,7 +127,7 @@ class Interpreter:
             if self._streams is not None:
                 self._streams.flush()
         finally:
-            os._exit(status)
+            posix._exit(status)
 
 
 class _EarlierResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import posix
 import sys
 
 
@@ -21,4 +21,12 @@ def search() -> list[str]:
         alone = False
     installed = [f"{sys.prefix}/lib/{version}/site-packages", *(() if alone else shared)]
     library = [folder for folder in sys.path if folder != "/coracle"]
-    return [*library, "/coracle", *(folder for folder in installed if os.path.isdir(folder)), "/workspace"]
+    return [*library, "/coracle", *filter(_is_there, installed), "/workspace"]
+
+
+def _is_there(folder: str) -> bool:
+    try:
+        posix.stat(folder)
+    except OSError:
+        return False
+    return True

@@ -7,7 +7,7 @@ the next run of a session starts with working ones.
 from __future__ import annotations
 
 import io
-import os
+import posix
 import sys
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ class Streams:
         for fd, copy in COPIES.items():
             if not _same_file(fd, copy):
                 try:
-                    os.dup2(copy, fd)
+                    posix.dup2(copy, fd)
                 except OSError:
                     # The code has closed our copy too. Output is lost then; the answer is not.
                     pass
@@ -78,12 +78,12 @@ def _writer(fd: int, name: str) -> TextIO:
 
 
 def _empty_input() -> TextIO:
-    return io.TextIOWrapper(io.BufferedReader(io.FileIO(os.devnull)), encoding="utf-8")
+    return io.TextIOWrapper(io.BufferedReader(io.FileIO("/dev/null")), encoding="utf-8")
 
 
 def _same_file(fd: int, copy: int) -> bool:
     try:
-        here, there = os.fstat(fd), os.fstat(copy)
+        here, there = posix.fstat(fd), posix.fstat(copy)
     except OSError:
         return False
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)

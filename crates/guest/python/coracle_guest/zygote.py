@@ -20,7 +20,7 @@ from coracle_guest import agent, channel, confine, paths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Callable, NoReturn
 
 # Where the launcher's socket is when this program starts, and where a child finds its channel.
 CONTROL = 3
@@ -28,14 +28,19 @@ CHANNEL = 3
 
 EXIT_BROKEN = 70
 
+# So often has the interpreter been through its own code that it knows it and changes nothing of it any more.
+_REHEARSALS = 30
+
 _CONFIG_BYTES = 1 << 20
-_MESSAGE_BYTES = 4096
+# The first word of what the launcher is told: that the zygote is warm.
+_HELLO = 1
 
 
 def main() -> None:
     """Serves the launcher until it goes away."""
     control = _socket.socket(fileno=CONTROL)
-    config = channel.loads(control.recv(_CONFIG_BYTES).decode())
+    message, files = _receive(control)
+    config = channel.loads(message.decode())
     sys.path[:] = paths.search()
     if config["preload"]:
         _preload()
@@ -43,65 +48,40 @@ def main() -> None:
     confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
     # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
     os.dup2(2, 1)
-    prepared = agent.Agent(CHANNEL)
+    poll = select.poll()
+    poll.register(CHANNEL, select.POLLIN)
+    prepared = agent.Agent(CHANNEL, poll.poll)
     if config["preload"]:
-        prepared.rehearse()
-    # Nothing that exists now is ever looked at by the collector again: its pages stay shared with the children.
+        for _ in range(_REHEARSALS):
+            prepared.rehearse()
+    generators = _generators()
+    # Nothing that exists now is ever looked at by the collector again.
     gc.collect()
     gc.freeze()
-    control.send(b'{"op":"hello","version":[%d,%d,%d]}' % sys.version_info[:3])
-
-    poller = select.epoll()
-    poller.register(CONTROL, select.EPOLLIN)
-    children: dict[int, tuple[int, int]] = {}
-    while True:
-        for found, _ in poller.poll():
-            if found != CONTROL:
-                slot, pid = children.pop(found)
-                poller.unregister(found)
-                os.close(found)
-                status = os.waitpid(pid, 0)[1]
-                control.send(b'{"op":"exited","slot":%d,"status":%d}' % (slot, status))
-                continue
-            message, fds = _receive(control)
-            if not message:
-                os._exit(0)
-            request = channel.loads(message.decode())
-            slot = request["slot"]
-            try:
-                pid, handle = confinement.fork(fds)
-                if pid == 0:
-                    _child(request["rehearse"], prepared, confinement)
-            except confine.StepFailed as failure:
-                _report(failure)
-            except OSError as error:
-                control.send(b'{"op":"failed","slot":%d,"step":"clone","errno":%d}' % (slot, error.errno or 0))
-                continue
-            finally:
-                for fd in fds:
-                    os.close(fd)
-            children[handle] = (slot, pid)
-            poller.register(handle, select.EPOLLIN)
-            rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, handle.to_bytes(4, sys.byteorder))]
-            control.sendmsg([b'{"op":"forked","slot":%d}' % slot], rights)
+    for file in files:
+        confinement.share(file)
+        os.close(file)
+    version = int.from_bytes(bytes(sys.version_info[:3]), "big")
+    control.send(b"".join(word.to_bytes(8, sys.byteorder) for word in (_HELLO, 0, version)))
+    # From here on this process touches as little as it can: each page would be copied for it after every fork.
+    _child(generators, prepared, confinement)
 
 
-def _child(rehearse: bool, prepared: agent.Agent, confinement: confine.Confinement) -> NoReturn:
-    """From the fork to the end of the sandbox.
+def _child(generators: list[Callable[[], None]], prepared: agent.Agent, confinement: confine.Confinement) -> NoReturn:
+    """Serves the launcher; what comes back is a child, from its seal to its end.
 
-    Before `seal` nothing foreign is read; after it nothing of the confinement can be undone.
+    Before `serve` comes back nothing foreign is read; after it nothing of the confinement can be undone.
     """
     try:
-        if rehearse:
-            prepared.rehearse()
-        if not confinement.seal():
+        if not confinement.serve(CONTROL, prepared.rehearse):
             os._exit(0)
-        _reseed()
+        for seed in generators:
+            seed()
         gc.enable()
         prepared.serve()
     except confine.StepFailed as failure:
         _report(failure)
-    except BaseException as error:  # whatever it is, this process must not go back to the zygote's loop
+    except BaseException as error:  # whatever it is, this process must not go back to where the zygote came from
         try:
             os.write(2, f"coracle: the guest broke: {error!r}\n".encode())
         except OSError:
@@ -131,7 +111,7 @@ def _preload() -> None:
 
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     """One message and the descriptors that came with it."""
-    message, ancillary, _, _ = socket.recvmsg(_MESSAGE_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
+    message, ancillary, _, _ = socket.recvmsg(_CONFIG_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, data in ancillary:
         if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
@@ -139,10 +119,15 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
     return message, fds
 
 
-def _reseed() -> None:
-    """Children share the zygote's memory, so each gets generators of its own."""
-    if "random" in sys.modules:
-        sys.modules["random"].seed(int.from_bytes(os.urandom(32), "little"))
+def _generators() -> list[Callable[[], None]]:
+    """What seeds the generators that are in memory. Children share the zygote's, so each needs seeds of its own."""
+    found: list[Callable[[], None]] = []
+    random = sys.modules.get("random")
+    if random is not None:
+        # Straight to the generator itself: what is in between only keeps half a pair of Gaussian numbers.
+        random._inst.gauss_next = None
+        found.append(super(random.Random, random._inst).seed)
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
-        numpy_random.seed()
+        found.append(numpy_random.seed)
+    return found

@@ -22,6 +22,9 @@ const MAX_DEPTH: usize = 256;
 const SLACK_BYTES: u64 = 16 << 20;
 const SLACK_FILES: u64 = 4_096;
 
+/// To look at so many takes less time than to have another thread do it.
+const FEW_FILES: u64 = 128;
+
 /// What a folder holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
@@ -107,8 +110,13 @@ impl Ledger {
         if !due {
             return None;
         }
-        let path = folder.to_owned();
-        let usage = tokio::task::spawn_blocking(move || usage(&path)).await.ok()??;
+        let usage = match walk(folder, FEW_FILES)? {
+            Walk::Whole(usage) => usage,
+            Walk::Cut => {
+                let path = folder.to_owned();
+                tokio::task::spawn_blocking(move || usage(&path)).await.ok()??
+            }
+        };
         let cause = over(usage, name, most);
         let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
         book.insert(folder.to_owned(), (now, cause.is_some()));
@@ -150,8 +158,23 @@ fn open_folder(at: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, E
     openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Adds up what a folder holds. Files that vanish meanwhile do not count.
+/// What came of adding up.
+enum Walk {
+    Whole(Usage),
+    /// There is more than was asked for.
+    Cut,
+}
+
+/// Adds up what a folder holds.
 pub(super) fn usage(folder: &Path) -> Option<Usage> {
+    match walk(folder, u64::MAX)? {
+        Walk::Whole(usage) => Some(usage),
+        Walk::Cut => None,
+    }
+}
+
+/// Adds up what a folder holds, if that is at most so many files. Files that vanish meanwhile do not count.
+fn walk(folder: &Path, most: u64) -> Option<Walk> {
     let mut total = Usage::default();
     let mut open = vec![Dir::new(open_folder(CWD, folder).ok()?).ok()?];
     while let Some(dir) = open.last_mut() {
@@ -167,6 +190,9 @@ pub(super) fn usage(folder: &Path) -> Option<Usage> {
         let Ok(at) = dir.fd() else { continue };
         let Ok(stat) = statat(at, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         total.files += 1;
+        if total.files > most {
+            return Some(Walk::Cut);
+        }
         total.bytes += stat.st_blocks.unsigned_abs() * 512;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             let Ok(below) = open_folder(at, name).and_then(Dir::new) else { continue };
@@ -177,7 +203,7 @@ pub(super) fn usage(folder: &Path) -> Option<Usage> {
             open.push(below);
         }
     }
-    Some(total)
+    Some(Walk::Whole(total))
 }
 
 /// Removes what a sandbox that is gone or going left in its folder, in the background. An empty folder is left to the

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 const COMPILE: &str = "import compileall, py_compile, sys; \
     compileall.compile_dir(sys.argv[1], quiet=2, stripdir=sys.argv[2], prependdir='/', \
-    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)";
+    invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH); \
+    sys.path.append(sys.argv[1]); from coracle_guest import bundle; bundle.write(sys.argv[1])";
 
 /// The folder that becomes `/coracle`; made when it is not there yet, in the folder of the instance first: if that dies
 /// midway, the next start removes it.
@@ -40,7 +41,8 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
     symlink(coracle_guest::PROGRAM_NAME, aside.join(coracle_guest::TOOL))?;
     fs::write(aside.join("confine.so"), coracle_guest::CONFINE)?;
     let compiled = Command::new(python)
-        .args(["-I", "-S", "-c", COMPILE])
+        // Columns of our own code are never shown.
+        .args(["-I", "-S", "-X", "no_debug_ranges", "-c", COMPILE])
         .args([&aside, &aside])
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -38,8 +38,16 @@ impl Instance {
     /// Removes everything of this instance. Its processes must be gone or going.
     pub(crate) fn remove(dir: &Path) {
         cgroup::remove_recorded(dir);
-        // Sandboxes have left their artifacts in it: not a tree to be trusted.
-        if let Err(errno) = disk::remove(dir) {
+        // Sandboxes have left their artifacts in it: not a tree to be trusted. Before the lock, without which others take
+        // the folder for that of a dead instance and remove it as well.
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let _ = disk::remove(&entry.path());
+            }
+        }
+        if let Err(errno) = disk::remove(dir)
+            && dir.exists()
+        {
             tracing::warn!(dir = %dir.display(), %errno, "the instance's folder could not be removed");
         }
     }

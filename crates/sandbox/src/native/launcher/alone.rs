@@ -5,11 +5,11 @@
 //!
 //! Trust boundary: the order in `become_sandbox` is what keeps foreign code out until the process is confined.
 
-use super::confinement::{INSIDE_ID, MemoryCount, Proc, Settings, sealing, settling};
+use super::confinement::{INSIDE_ID, MemoryCount, Proc, sealing, settling};
 use super::folders::Folders;
 use super::id_map::{IdMaps, Mounts};
 use super::kernel::{self, AfterExec, Forked, exit_now, fork_into, install_filter};
-use super::plan::NOTHING;
+use super::plan::{NOTHING, Plan};
 use super::privilege::{self, Privilege};
 use super::serve::{parameters, settings};
 use super::zygote::{ENVIRONMENT, NAMESPACES, name_yourself};
@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, waitid};
+use seccompiler::BpfProgram;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -28,7 +29,17 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest import alone; alone.main()";
+/// From the bundle if there is one, else module by module; see `bundle.py` of the guest.
+const BOOT: &str = "\
+import sys, marshal
+sys.path.append('/coracle')
+try:
+    with open('/coracle/bundle', 'rb') as file: bundle, parts = marshal.loads(file.read())
+    exec(bundle, scope := {'__name__': 'coracle_guest.bundle'})
+    scope['load'](parts)
+except Exception: pass
+from coracle_guest import alone
+alone.main()";
 
 /// Where a sandbox has what it needs until it is one; what comes before and after is closed.
 const CHANNEL: i32 = 3;
@@ -52,12 +63,26 @@ pub(super) struct Alone<'a> {
     start: Start,
     privilege: Privilege,
     proc: Proc,
+    filters: Filters,
+    plans: Plans,
     /// Looked for when the first sandbox is on its way.
     cgroups: Option<Result<Cgroups, String>>,
     id_maps: IdMaps,
     folders: Folders,
     has_said_started: bool,
     sandboxes: HashMap<Slot, Sandbox>,
+}
+
+/// The first two filters of a sandbox, by who counts its memory.
+struct Filters {
+    kernel_counts: [BpfProgram; 2],
+    we_count: [BpfProgram; 2],
+}
+
+/// What is carried out before Python starts.
+struct Plans {
+    settling: Plan,
+    sealing: Plan,
 }
 
 struct Sandbox {
@@ -99,11 +124,20 @@ impl<'a> Alone<'a> {
         let privilege = privilege::find(&start.guest_dir)?;
         let owner = (privilege == Privilege::Root).then(|| privilege.sandbox_ids());
         let folders = Folders::new(&start.run_dir, owner);
+        let wrong = |error: seccomp::FilterError| LaunchError::other("make the filters", error.to_string());
+        let settings = settings(&start, privilege, MemoryCount::Processes);
+        let filters = Filters {
+            kernel_counts: seccomp::of_zygote(MemoryCount::Kernel).map_err(wrong)?,
+            we_count: seccomp::of_zygote(MemoryCount::Processes).map_err(wrong)?,
+        };
+        let plans = Plans { settling: settling(&settings), sealing: sealing(&settings).map_err(wrong)? };
         Ok(Self {
             server,
             start,
             privilege,
             proc: Proc::Own,
+            filters,
+            plans,
             cgroups: None,
             id_maps: IdMaps::default(),
             folders,
@@ -327,11 +361,11 @@ impl<'a> Alone<'a> {
             Some(trees) => trees,
             None => self.take(making.artifacts, making.bind)?,
         };
-        // Of the machine as it is outside; who counts is heard later.
-        let settings = settings(&self.start, self.privilege, MemoryCount::Processes);
         root::enter(shared, self.proc.of_sandbox())?;
-        let memory = if hear()? == KERNEL_COUNTS { MemoryCount::Kernel } else { MemoryCount::Processes };
-        let settings = Settings { memory, proc: self.proc, ..settings };
+        let (memory, filters) = match hear()? {
+            KERNEL_COUNTS => (MemoryCount::Kernel, &self.filters.kernel_counts),
+            _ => (MemoryCount::Processes, &self.filters.we_count),
+        };
         let null = File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
         let mut fixed = vec![
             (null.as_fd(), 0, AfterExec::Stays),
@@ -349,16 +383,15 @@ impl<'a> Alone<'a> {
         let mut python = Command::new(&self.start.python);
         python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
         rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
-        let wrong = |error: seccomp::FilterError| LaunchError::other("make the filters", error.to_string());
-        for filter in seccomp::of_zygote(memory).map_err(wrong)? {
-            install_filter(&filter).map_err(step("install the filter"))?;
+        for filter in filters {
+            install_filter(filter).map_err(step("install the filter"))?;
         }
         let failed = |(step, errno): (&str, rustix::io::Errno)| LaunchError::step(step, errno);
-        settling(&settings).carry_out(&[ARTIFACTS as u64]).map_err(failed)?;
+        self.plans.settling.carry_out(&[ARTIFACTS as u64]).map_err(failed)?;
         let mut all = vec![WORKSPACE as u64];
         all.extend(parameters(bind, memory));
         all.push(if bind.servers.is_some() { SERVERS as u64 } else { NOTHING });
-        sealing(&settings).map_err(wrong)?.carry_out(&all).map_err(failed)?;
+        self.plans.sealing.carry_out(&all).map_err(failed)?;
         Ok(python)
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Launcher<'a> {
     queue: VecDeque<Order>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
+    /// By the process ids that the zygote knows.
+    slots: HashMap<u64, Slot>,
 }
 
 /// A sandbox that is to be made.
@@ -133,6 +135,7 @@ impl<'a> Launcher<'a> {
             queue: VecDeque::new(),
             forking: HashMap::new(),
             sandboxes: HashMap::new(),
+            slots: HashMap::new(),
         })
     }
 
@@ -204,9 +207,7 @@ impl<'a> Launcher<'a> {
     /// One message; false if the zygote is gone.
     fn hear_zygote(&mut self) -> Result<bool, LaunchError> {
         let Some(zygote) = &self.zygote else { return Ok(true) };
-        let Ok(Some((message, fds))) = messages::receive::<FromZygote>(zygote.control.as_fd()) else {
-            return Ok(false);
-        };
+        let Some((message, fds)) = zygote.hear() else { return Ok(false) };
         match message {
             FromZygote::Hello { version } => {
                 if version < OLDEST_PYTHON {
@@ -225,12 +226,13 @@ impl<'a> Launcher<'a> {
                 };
                 self.say(&Say::Started(started), &[])?;
             }
-            FromZygote::Forked { slot } => {
+            FromZygote::Forked { slot, pid } => {
                 let (Some(ends), Some(pidfd)) = (self.forking.remove(&slot), fds.into_iter().next()) else {
                     return Ok(false);
                 };
                 match self.admit(&pidfd) {
                     Ok(group) => {
+                        self.slots.insert(pid, slot);
                         let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), pidfd.as_fd()];
                         self.say(&Say::Prepared { slot }, &fds)?;
                         self.sandboxes.insert(slot, Sandbox { binding: Some(ends.socket), group });
@@ -245,12 +247,17 @@ impl<'a> Launcher<'a> {
                     }
                 }
             }
-            FromZygote::Failed { slot, step, errno } => {
+            FromZygote::Failed { slot, errno } => {
                 self.forking.remove(&slot);
                 let cause = rustix::io::Errno::from_raw_os_error(errno);
-                self.say(&Say::PrepareFailed { slot, reason: format!("{step}: {cause}") }, &[])?;
+                self.say(&Say::PrepareFailed { slot, reason: format!("clone: {cause}") }, &[])?;
             }
-            FromZygote::Exited { slot, status } => self.bury(slot, status)?,
+            FromZygote::Ended { pid, status } => {
+                // One that was never admitted is nobody's.
+                if let Some(slot) = self.slots.remove(&pid) {
+                    self.bury(slot, status)?;
+                }
+            }
         }
         Ok(true)
     }
@@ -298,6 +305,7 @@ impl<'a> Launcher<'a> {
         for (slot, _) in std::mem::take(&mut self.forking) {
             self.say(&Say::PrepareFailed { slot, reason: "the zygote ended".to_owned() }, &[])?;
         }
+        self.slots.clear();
         let slots: Vec<Slot> = self.sandboxes.keys().copied().collect();
         for slot in slots {
             self.say(&Say::Lost { slot, reason: "the zygote ended".to_owned() }, &[])?;
@@ -332,9 +340,7 @@ impl<'a> Launcher<'a> {
         let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
         let artifacts = self.folders.take(slot)?;
         let fds = [&guest_channel, &guest_stdout, &guest_stderr, &guest_socket, &artifacts].map(AsFd::as_fd);
-        let request = serde_json::json!({ "slot": slot, "rehearse": rehearse });
-        messages::send(zygote.control.as_fd(), &request, &fds)
-            .map_err(|error| LaunchError::io("talk to the zygote", &error))?;
+        zygote.order(slot, rehearse, &fds).map_err(|error| LaunchError::io("talk to the zygote", &error))?;
         if let Some(Binding { bind, mounts: mounts @ None }) = &mut binding {
             *mounts = Some(self.id_maps.mounts(bind, self.privilege));
         }

@@ -5,12 +5,12 @@ use super::kernel::{Forked, exit_now, fork_into, install_filter};
 use super::privilege::{Privilege, drop_root};
 use super::{LaunchError, root, seccomp};
 use crate::native::messages::{self, Slot, Start};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use serde::Deserialize;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -24,17 +24,34 @@ pub(super) struct Zygote {
 }
 
 /// What the zygote says.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case")]
+#[derive(Debug)]
 pub(super) enum FromZygote {
     /// It is warm.
     Hello { version: [u32; 3] },
-    /// A child waits; its pidfd comes beside.
-    Forked { slot: Slot },
+    /// A child waits; its pidfd comes beside. `pid` is what the zygote knows it by.
+    Forked { slot: Slot, pid: u64 },
     /// No child.
-    Failed { slot: Slot, step: String, errno: i32 },
+    Failed { slot: Slot, errno: i32 },
     /// A child is gone.
-    Exited { slot: Slot, status: i32 },
+    Ended { pid: u64, status: i32 },
+}
+
+impl FromZygote {
+    /// Three words, of which the first tells what it is; `confine.rs` and `zygote.py` of the guest write them.
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let word = |index: usize| {
+            let bytes = bytes.get(index * size_of::<u64>()..)?.first_chunk()?;
+            Some(u64::from_ne_bytes(*bytes))
+        };
+        let (kind, which, value) = (word(0)?, word(1)?, word(2)?);
+        Some(match kind {
+            1 => Self::Hello { version: [value >> 16, value >> 8, value].map(|number| number as u32 & 0xff) },
+            2 => Self::Forked { slot: which, pid: value },
+            3 => Self::Failed { slot: which, errno: value as i32 },
+            4 => Self::Ended { pid: which, status: value as i32 },
+            _ => return None,
+        })
+    }
 }
 
 /// What the zygote has to itself; sandboxes share the last four with it.
@@ -110,9 +127,25 @@ impl Zygote {
             "enter": entering(settings).to_json(),
             "seal": sealing.to_json(),
         });
+        // What it imports goes there. Without it forks are slower, and that is all.
+        let memory = || memfd_create("zygote", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).ok();
+        let memory = if start.preload { memory() } else { None };
+        let fds: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
         // If it is gone already, its end and its last words say more than the failure to talk to it.
-        let _ = messages::send(ours.as_fd(), &config, &[]);
+        let _ = messages::send(ours.as_fd(), &config, &fds);
         Ok(Self { pidfd, control: ours, complaints: complaints.into() })
+    }
+
+    /// Orders a sandbox.
+    pub(super) fn order(&self, slot: Slot, rehearse: bool, fds: &[BorrowedFd<'_>]) -> std::io::Result<()> {
+        let words = [slot, u64::from(rehearse)].map(u64::to_ne_bytes);
+        messages::send_bytes(self.control.as_fd(), words.as_flattened(), fds)
+    }
+
+    /// One message with its descriptors; none if it makes no sense, or the zygote is gone.
+    pub(super) fn hear(&self) -> Option<(FromZygote, Vec<OwnedFd>)> {
+        let (bytes, fds) = messages::receive_bytes(self.control.as_fd()).ok()?;
+        Some((FromZygote::read(&bytes)?, fds))
     }
 
     /// What it said on standard error, in short.
