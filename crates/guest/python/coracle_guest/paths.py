@@ -11,7 +11,7 @@ def search() -> list[str]:
     changes nothing."""
     version = "python{}.{}".format(*sys.version_info[:2])
     shared = [f"/usr/local/lib/{version}/dist-packages", "/usr/lib/python3/dist-packages"]
-    environment = os.path.dirname(os.path.dirname(sys.executable))
+    environment = sys.executable.rpartition("/")[0].rpartition("/")[0]
     try:
         with open(f"{environment}/pyvenv.cfg") as file:
             # Python reads this in `site`, which we do without.
