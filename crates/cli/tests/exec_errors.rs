@@ -159,7 +159,8 @@ fn a_data_folder_that_cannot_be_one() {
                     command.arg("--workspace").arg(workspace);
                 }
                 let ran = finish(&coracle, &mut command, b"");
-                assert_refused(&coracle, &ran, 125, &format!("data folder {home}"));
+                assert_refused(&coracle, &ran, 125, home.as_str());
+                assert!(ran.stderr.contains("CORACLE_HOME"), "{ran:?}");
             }
         }
         assert_eq!(exec(&coracle, &["-c", "6 * 7"], b"").stdout, b"42\n");
