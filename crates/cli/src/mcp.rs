@@ -3,7 +3,7 @@
 mod install;
 
 use crate::face::{FaceArguments, Serving};
-use crate::settings::load;
+use crate::settings::{load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::Status;
 use anyhow::Context;
@@ -40,6 +40,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>) -> anyhow::Re
         return install::run(client, &arguments.face, arguments.yes, config);
     }
     let loaded = load(config, arguments.face.flags())?;
+    warn_of_not_followed(&loaded);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
         let stop = CancellationToken::new();

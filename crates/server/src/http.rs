@@ -2,6 +2,7 @@
 
 mod connections;
 mod guard;
+mod sessions;
 
 use crate::face::Face;
 use axum::Router;
@@ -16,7 +17,9 @@ pub(crate) use connections::Gone;
 use guard::Guard;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use sessions::Sessions;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,12 +43,19 @@ pub struct HttpOptions {
     pub allowed_origins: Vec<String>,
 }
 
+/// The header that names the session of a client that has begun with `initialize`.
+const SESSION: &str = "mcp-session-id";
+/// A session that nobody has used for so long is forgotten.
+const SESSION_IDLE: Duration = Duration::from_hours(24);
+
 type McpService = StreamableHttpService<Face, LocalSessionManager>;
 
 #[derive(Clone)]
 struct App {
     face: Face,
     mcp: McpService,
+    manager: Arc<LocalSessionManager>,
+    sessions: Sessions,
     stop: CancellationToken,
 }
 
@@ -67,8 +77,11 @@ pub async fn serve_http(
     // The guard has looked already, at all routes.
     config = config.disable_allowed_hosts();
     let clients = face.clone();
-    let mcp = McpService::new(move || Ok(clients.clone()), Arc::default(), config);
-    let app = App { face: face.clone(), mcp, stop: stop.clone() };
+    let mut manager = LocalSessionManager::default();
+    manager.session_config.keep_alive = Some(SESSION_IDLE);
+    let manager = Arc::new(manager);
+    let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
+    let app = App { face: face.clone(), mcp, manager, sessions: Sessions::default(), stop: stop.clone() };
     let guarded = Router::new()
         .route("/mcp", axum::routing::any(mcp_request))
         .route("/metrics", get(metrics))
@@ -114,6 +127,8 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
         parts.headers.insert(header::ACCEPT, both);
     }
     let is_end = parts.method == Method::DELETE;
+    let session = parts.headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let in_use = session.as_deref().and_then(|id| app.sessions.begin(id));
     let gone = Gone::default();
     parts.extensions.insert(gone.clone());
     // If the client goes away while it waits for the head of the answer, this future is dropped.
@@ -128,11 +143,30 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
     if is_json && parts.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return unreadable(&body);
     }
+    match (&session, parts.headers.get(SESSION).and_then(|id| id.to_str().ok())) {
+        (Some(id), _) if is_end => app.sessions.remove(id),
+        (None, Some(id)) => app.began(id),
+        _ => {}
+    }
     // Clients take any other success for a session that could not be ended, and complain.
     if is_end && parts.status == StatusCode::ACCEPTED {
         parts.status = StatusCode::NO_CONTENT;
     }
-    Response::from_parts(parts, Body::new(guard.around(answer)))
+    Response::from_parts(parts, Body::new(guard.around(answer, in_use)))
+}
+
+impl App {
+    /// A client has begun with `initialize`.
+    fn began(&self, id: &str) {
+        let Some(surplus) = self.sessions.add(id) else { return };
+        tracing::warn!(session = %surplus, "too many clients: the one that was needed least is forgotten");
+        let manager = Arc::clone(&self.manager);
+        tokio::spawn(async move {
+            if let Err(error) = manager.close_session(&surplus).await {
+                tracing::debug!(%error, "a session is closed already");
+            }
+        });
+    }
 }
 
 /// What is wrong with a message that is none.

@@ -170,6 +170,33 @@ fn a_thousand_half_open_connections_keep_nobody_out() {
 }
 
 #[test]
+fn a_flood_of_clients_that_only_knock_forgets_nobody_else() {
+    let coracle = Coracle::new(first());
+    let up = Up::start(&coracle, &[]);
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    let knock = || {
+        let answer = post(&up.address, USUAL, hello);
+        assert_eq!(status(&answer), 200, "{answer}");
+        let head = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap().to_owned();
+        head.trim().to_owned()
+    };
+    let mine = format!("{USUAL}mcp-session-id: {}\r\n", knock());
+    assert_eq!(status(&post(&up.address, &mine, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)), 202);
+    for _ in 0..1_000 {
+        knock();
+    }
+    let full = resident(up.id());
+    for _ in 0..1_000 {
+        knock();
+    }
+    let after = resident(up.id());
+    println!("1,000 clients that only knock: {full} MiB, 2,000: {after} MiB");
+    assert!(after < full + MARGIN / 2, "{full} MiB, then {after} MiB");
+    let listed = post(&up.address, &mine, r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+    assert!(status(&listed) == 200 && listed.contains("execute_code"), "{listed}");
+}
+
+#[test]
 fn garbage_on_standard_input_does_not_end_the_conversation() {
     let coracle = Coracle::new(first());
     let mut command = coracle.command();

@@ -38,8 +38,13 @@ fn silent(coracle: &Coracle) -> f64 {
     last_sign(coracle)
 }
 
-fn workspace(coracle: &Coracle) -> Vec<String> {
-    vec!["--workspace".to_owned(), coracle.workspace().to_str().unwrap().to_owned()]
+/// Both ways to reach it, on the workspace of the test.
+fn serve(coracle: &Coracle) -> (Up, [(&'static str, Value); 2]) {
+    let workspace = coracle.workspace();
+    let arguments = ["--workspace", workspace.to_str().unwrap()];
+    let up = Up::start(coracle, &arguments);
+    let servers = [("HTTP", up.server()), ("stdio", stdio(coracle, &arguments))];
+    (up, servers)
 }
 
 #[test]
@@ -59,10 +64,8 @@ fn progress_is_told_while_code_runs() {
 fn a_call_that_is_cancelled_ends_its_code_and_frees_the_sandbox() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        let arguments = workspace(&coracle);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let up = Up::start(&coracle, &arguments);
-        for (name, server) in [("HTTP", up.server()), ("stdio", stdio(&coracle, &arguments))] {
+        let (up, servers) = serve(&coracle);
+        for (name, server) in servers {
             for mode in GENERATIONS {
                 let abandon = json!({ "do": "abandon", "name": "execute_code", "arguments": { "code": LIVES } });
                 // The connection goes on to be of use.
@@ -82,10 +85,8 @@ fn a_call_that_is_cancelled_ends_its_code_and_frees_the_sandbox() {
 fn a_client_that_vanishes_leaves_nothing_running() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        let arguments = workspace(&coracle);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let up = Up::start(&coracle, &arguments);
-        for (name, server) in [("HTTP", up.server()), ("stdio", stdio(&coracle, &arguments))] {
+        let (up, servers) = serve(&coracle);
+        for (name, server) in servers {
             for mode in GENERATIONS {
                 fs::remove_file(coracle.workspace().join("alive")).unwrap_or_default();
                 let steps = [call("execute_code", &json!({ "code": LIVES, "timeout_seconds": 120 }))];

@@ -1,5 +1,6 @@
 //! Connections: how many, how slow they may be, and who notices when one is gone.
 
+use super::sessions::InUse;
 use axum::Router;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -95,8 +96,8 @@ pub(crate) struct GoneGuard(DropGuard);
 
 impl GoneGuard {
     /// From now on the client is there as long as the body is.
-    pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B) -> Watched<B> {
-        Watched { body: Box::pin(body), _guard: self.0 }
+    pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B, in_use: Option<InUse>) -> Watched<B> {
+        Watched { body: Box::pin(body), _guard: self.0, _in_use: in_use }
     }
 }
 
@@ -104,6 +105,7 @@ impl GoneGuard {
 pub(crate) struct Watched<B> {
     body: Pin<Box<B>>,
     _guard: DropGuard,
+    _in_use: Option<InUse>,
 }
 
 impl<B: Body<Data = Bytes>> Body for Watched<B> {
