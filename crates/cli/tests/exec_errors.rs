@@ -160,7 +160,6 @@ fn a_data_folder_that_cannot_be_one() {
                 }
                 let ran = finish(&coracle, &mut command, b"");
                 assert_refused(&coracle, &ran, 125, home.as_str());
-                assert!(ran.stderr.contains("CORACLE_HOME"), "{ran:?}");
             }
         }
         assert_eq!(exec(&coracle, &["-c", "6 * 7"], b"").stdout, b"42\n");
