@@ -50,6 +50,15 @@ impl Guest {
         }
     }
 
+    /// Waits until the host has begun to say something, and leaves the rest of it where it is.
+    pub(crate) async fn hear_beginning(&mut self) {
+        let mut byte = [0];
+        match self.channel.read_exact(&mut byte).await {
+            Ok(_) => self.buffer.push(&byte),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// The run that the host asks for.
     pub(crate) async fn run(&mut self) -> u64 {
         match self.hear().await {
