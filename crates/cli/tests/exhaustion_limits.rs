@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_mins(10);
 
+/// What code waits that is over a limit: it is ended long before. What other tests free hides it for some seconds.
+const UNTIL_ENDED: f64 = 25.0;
+
 fn lab(limits: Limits) -> Lab {
     Lab::new(limits, 0, LONG)
 }
@@ -39,16 +42,16 @@ fn assert_limit(execution: &Execution, code: ErrorCode, words: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_has_a_quota_and_deleting_helps() {
     let lab = lab(Limits { workspace_mb: 20, ..Limits::default() });
-    let write = |megabytes: u32| {
+    let write = |megabytes: u32, wait: f64| {
         format!(
             "
 import time
 for i in range({megabytes}): open(f'/workspace/{{i}}', 'wb').write(b'x' * 1_000_000)
-time.sleep(1)"
+time.sleep({wait})"
         )
     };
-    assert_eq!(error_code(&lab.python(&write(10)).await), None);
-    let over = lab.python(&write(60)).await;
+    assert_eq!(error_code(&lab.python(&write(10, 1.0)).await), None);
+    let over = lab.python(&write(60, UNTIL_ENDED)).await;
     assert_limit(&over, ErrorCode::Disk, "the limit is 20 MB");
     // Now only deleting works, and reading.
     assert_limit(
@@ -58,7 +61,19 @@ time.sleep(1)"
     );
     let deleted = lab.python("import os\nfor name in os.listdir('.'): os.remove(name)").await;
     assert_eq!(error_code(&deleted), None, "{deleted:?}");
-    assert_eq!(error_code(&lab.python(&write(5)).await), None);
+    assert_eq!(error_code(&lab.python(&write(5, 1.0)).await), None);
+    lab.close().await;
+}
+
+/// Less than what makes the host look at once: it looks every few seconds, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_little_over_the_quota_is_noticed_too() {
+    let write = |megabytes: u32, wait: f64| {
+        format!("import time\nopen('/workspace/a', 'wb').write(b'x' * {megabytes}_000_000)\ntime.sleep({wait})")
+    };
+    let lab = lab(Limits { workspace_mb: 5, ..Limits::default() });
+    assert_eq!(error_code(&lab.python(&write(4, 7.0)).await), None);
+    assert_limit(&lab.python(&write(8, UNTIL_ENDED)).await, ErrorCode::Disk, "the limit is 5 MB");
     lab.close().await;
 }
 
@@ -154,18 +169,18 @@ async fn soak_a_million_files_are_counted_and_removed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn artifacts_have_a_quota() {
     let lab = lab(Limits { artifacts_mb: 20, ..Limits::default() });
-    let write = |megabytes: u32| {
+    let write = |megabytes: u32, wait: f64| {
         format!(
             "
 import time
 for i in range({megabytes}): open(f'/artifacts/{{i}}', 'wb').write(b'x' * 1_000_000)
-time.sleep(1)"
+time.sleep({wait})"
         )
     };
-    let under = lab.python(&write(10)).await;
+    let under = lab.python(&write(10, 1.0)).await;
     assert_eq!((error_code(&under), under.artifacts.len()), (None, 10));
-    assert_limit(&lab.python(&write(60)).await, ErrorCode::Disk, "/artifacts holds");
-    assert_eq!(error_code(&lab.python(&write(10)).await), None);
+    assert_limit(&lab.python(&write(60, UNTIL_ENDED)).await, ErrorCode::Disk, "/artifacts holds");
+    assert_eq!(error_code(&lab.python(&write(10, 1.0)).await), None);
     lab.close().await;
 }
 
@@ -197,20 +212,20 @@ async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn folders_nested_too_deeply_are_refused_and_can_be_removed() {
     let lab = lab(Limits::default());
-    let nest = |depth: u32| {
+    let nest = |depth: u32, wait: f64| {
         format!(
             "
 import os, time
 for _ in range({depth}):
     os.mkdir('d'); os.chdir('d')
 for i in range(5_000): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))
-time.sleep(0.5)"
+time.sleep({wait})"
         )
     };
-    assert_eq!(error_code(&lab.python(&nest(100)).await), None);
+    assert_eq!(error_code(&lab.python(&nest(100, 0.5)).await), None);
     let cleaned = lab.execute(lab.request(Language::Bash, "rm -rf d")).await;
     assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
-    assert_limit(&lab.python(&nest(2_000)).await, ErrorCode::Disk, "nested deeper than");
+    assert_limit(&lab.python(&nest(2_000, UNTIL_ENDED)).await, ErrorCode::Disk, "nested deeper than");
     let cleaned = lab.execute(lab.request(Language::Bash, "rm -rf d")).await;
     assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
     lab.close().await;

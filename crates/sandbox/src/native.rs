@@ -264,7 +264,8 @@ impl Backend for NativeBackend {
         let running = self.running().await?;
         let limits = &spec.limits;
         // In a workspace that is already too full, only deleting works.
-        let over = self.disk.check(&workspace, "the workspace", disk::Most::of_workspace(limits)).await;
+        let most = disk::Most::of_workspace(limits);
+        let over = self.disk.check(&workspace, "the workspace", most, disk::When::Opening).await;
         let file_bytes = if over.is_some() { 0 } else { limits.file_mb * 1_000_000 };
         let bind = Bind {
             workspace: workspace.clone(),

@@ -1,7 +1,8 @@
 //! How full a user's folders are, and how to empty one, both against a hostile tree: no recursion, no link followed.
 //!
-//! A walk is costly, so it is done only when the file system as a whole has lost enough space since the last one. That
-//! memory outlives a single execution: many small writers cannot grow past the limit together.
+//! A walk is costly, so it is done when the file system as a whole has lost enough space since the last one, and while
+//! code runs every few seconds, since what others free at the same time hides what is written here. That memory outlives
+//! a single execution: many small writers cannot grow past the limit together.
 
 use crate::Cause;
 use coracle_types::Limits;
@@ -13,7 +14,8 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Folders nested deeper count as too many.
 const MAX_DEPTH: usize = 256;
@@ -21,6 +23,10 @@ const MAX_DEPTH: usize = 256;
 /// A walk is due when the file system has lost this much, or this many files.
 const SLACK_BYTES: u64 = 16 << 20;
 const SLACK_FILES: u64 = 4_096;
+
+/// While code runs, a walk is also due after so long, and after so many times what the last one took.
+const STALE: Duration = Duration::from_secs(5);
+const STALE_TIMES: u32 = 50;
 
 /// To look at so many takes less time than to have another thread do it.
 const FEW_FILES: u64 = 128;
@@ -46,10 +52,48 @@ struct Left {
     files: u64,
 }
 
-/// What was left at the last walk of each folder.
+/// What is known of each folder.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    at_last_walk: Mutex<HashMap<PathBuf, (Left, bool)>>,
+    last_walks: Mutex<HashMap<PathBuf, LastWalk>>,
+}
+
+/// The last walk of a folder.
+#[derive(Clone, Copy, Debug)]
+struct LastWalk {
+    left: Left,
+    was_over: bool,
+    at: Instant,
+    took: Duration,
+}
+
+impl LastWalk {
+    fn new(left: Left) -> Self {
+        Self { left, was_over: false, at: Instant::now(), took: Duration::ZERO }
+    }
+
+    /// Whether so much was written since, by anybody, that another walk is due.
+    fn has_lost(&mut self, now: Left) -> bool {
+        let Left { bytes, files } = &mut self.left;
+        let lost = bytes.saturating_sub(now.bytes) > SLACK_BYTES || files.saturating_sub(now.files) > SLACK_FILES;
+        // What others free must not hide what is written here.
+        *bytes = now.bytes.max(*bytes);
+        *files = now.files.max(*files);
+        lost
+    }
+
+    fn is_stale(&self) -> bool {
+        self.at.elapsed() > STALE.max(self.took * STALE_TIMES)
+    }
+}
+
+/// When a folder is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// Somebody waits for the answer.
+    Opening,
+    /// While code runs.
+    Running,
 }
 
 /// What a folder may hold.
@@ -90,26 +134,17 @@ pub(super) struct Over {
 
 impl Ledger {
     /// Walks the folder if it is due, and says if it holds more than it may.
-    pub(super) async fn check(&self, folder: &Path, name: &str, most: Most) -> Option<Over> {
+    pub(super) async fn check(&self, folder: &Path, name: &str, most: Most, when: When) -> Option<Over> {
         let now = left(folder)?;
-        let due = {
-            let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = match self.lock().get_mut(folder) {
+            Some(last) => last.has_lost(now) || last.was_over || (when == When::Running && last.is_stale()),
             // Nobody knows what is in a folder that was never walked.
-            let mut unknown = false;
-            let (then, was_over) = book.entry(folder.to_owned()).or_insert_with(|| {
-                unknown = true;
-                (now, false)
-            });
-            let lost = then.bytes.saturating_sub(now.bytes) > SLACK_BYTES
-                || then.files.saturating_sub(now.files) > SLACK_FILES;
-            // What others free must not hide what is written here.
-            then.bytes = then.bytes.max(now.bytes);
-            then.files = then.files.max(now.files);
-            lost || *was_over || unknown
+            None => true,
         };
         if !due {
             return None;
         }
+        let begun = Instant::now();
         let usage = match walk(folder, FEW_FILES)? {
             Walk::Whole(usage) => usage,
             Walk::Cut => {
@@ -118,21 +153,25 @@ impl Ledger {
             }
         };
         let cause = over(usage, name, most);
-        let mut book = self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner);
-        book.insert(folder.to_owned(), (now, cause.is_some()));
+        let last = LastWalk { was_over: cause.is_some(), took: begun.elapsed(), ..LastWalk::new(now) };
+        self.lock().insert(folder.to_owned(), last);
         cause.map(|cause| Over { usage, cause })
     }
 
     /// Remembers a folder that is known to be empty, before anybody can write to it.
     pub(super) fn begin(&self, folder: &Path) {
         if let Some(now) = left(folder) {
-            self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned(), (now, false));
+            self.lock().insert(folder.to_owned(), LastWalk::new(now));
         }
     }
 
     /// A folder that is gone needs no memory.
     pub(super) fn forget(&self, folder: &Path) {
-        self.at_last_walk.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
+        self.lock().remove(folder);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, LastWalk>> {
+        self.last_walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches over what the kernel does not limit here: the memory of a whole tree without a cgroup, and the size of the
 //! workspace and of the artifacts. Over a limit, the sandbox is killed. Soft: a sandbox can be over for a moment.
 
-use super::disk::{Ledger, Most, Usage};
+use super::disk::{Ledger, Most, Usage, When};
 use super::sandbox::Life;
 use crate::Cause;
 use coracle_types::Limits;
@@ -70,10 +70,10 @@ async fn disk(watched: &Watched) -> Option<Cause> {
     let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
     let most = Most::of_workspace(limits);
     let most = over.map_or(most, |there| most.or_what_is_there(there));
-    if let Some(over) = ledger.check(workspace, "the workspace", most).await {
+    if let Some(over) = ledger.check(workspace, "the workspace", most, When::Running).await {
         return Some(over.cause);
     }
-    ledger.check(artifacts, "/artifacts", Most::of_artifacts(limits)).await.map(|over| over.cause)
+    ledger.check(artifacts, "/artifacts", Most::of_artifacts(limits), When::Running).await.map(|over| over.cause)
 }
 
 /// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.
