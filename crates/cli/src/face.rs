@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// Prepared sandboxes that wait for work.
-const POOL: usize = 4;
+pub(crate) const POOL: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct FaceArguments {

@@ -283,7 +283,7 @@ impl Backend for NativeBackend {
                 return Err(SandboxError::NotFull(lacks.join("; ")));
             }
         }
-        let prepared = match running.pool.take() {
+        let prepared = match running.pool.take().await {
             Some(prepared) => {
                 let ask = Ask::Bind { slot: prepared.slot, bind };
                 running

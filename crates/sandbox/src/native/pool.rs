@@ -1,7 +1,7 @@
 //! Prepared sandboxes, kept ready so that a request finds one.
 //!
-//! A sandbox leaves the pool once and never comes back. Who finds the pool empty has one made, with the workspace bound
-//! to it from the start.
+//! A sandbox leaves the pool once and never comes back. Who finds the pool empty gets the next that is being made; if all
+//! of those are spoken for, one is made with the workspace bound to it from the start.
 
 use super::link::{Ended, Link, Streams};
 use super::messages::{Bind, Slot};
@@ -14,13 +14,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// Making the next one at once would take the processor from the execution that has just begun.
 const REFILL_DELAY: Duration = Duration::from_millis(2);
 
 /// So many of a pool have rehearsed; the others wait with less memory.
 const MOST_REHEARSED: usize = 32;
+
+/// So many are made at the same time for the pool.
+const AT_ONCE: usize = 2;
 
 /// After the pool was found empty, for so long all haste goes into making new ones.
 const PRESSED_FOR: Duration = Duration::from_millis(100);
@@ -49,6 +52,8 @@ struct State {
     /// Being made.
     rehearsing: usize,
     cooling: usize,
+    /// Those who get the next ones that are made: no more than are being made.
+    waiting: VecDeque<oneshot::Sender<Prepared>>,
     refill_planned: bool,
     /// When somebody last found nothing here: there is no time to rehearse then.
     last_empty: Option<Instant>,
@@ -58,6 +63,10 @@ struct State {
 impl State {
     fn ready(&self) -> usize {
         self.rehearsed.len() + self.cold.len()
+    }
+
+    fn being_made(&self) -> usize {
+        self.rehearsing + self.cooling
     }
 }
 
@@ -86,18 +95,26 @@ impl Pool {
         self.state().ready()
     }
 
-    /// A prepared sandbox, if there is one: it waits to be bound.
-    pub(super) fn take(self: &Arc<Self>) -> Option<Prepared> {
-        let mut state = self.state();
-        self.plan_refill(&mut state);
-        while let Some(prepared) = state.rehearsed.pop_front().or_else(|| state.cold.pop_front()) {
-            // One that went down with its zygote while it waited is of no use.
-            if prepared.ended.borrow().is_none() {
-                return Some(prepared);
+    /// A prepared sandbox, which waits to be bound; none if there is none and none will be soon.
+    pub(super) async fn take(self: &Arc<Self>) -> Option<Prepared> {
+        let next = {
+            let mut state = self.state();
+            self.plan_refill(&mut state);
+            while let Some(prepared) = state.rehearsed.pop_front().or_else(|| state.cold.pop_front()) {
+                // One that went down with its zygote while it waited is of no use.
+                if prepared.ended.borrow().is_none() {
+                    return Some(prepared);
+                }
             }
-        }
-        state.last_empty = Some(Instant::now());
-        None
+            state.last_empty = Some(Instant::now());
+            if state.being_made() <= state.waiting.len() {
+                return None;
+            }
+            let (give, next) = oneshot::channel();
+            state.waiting.push_back(give);
+            next
+        };
+        next.await.ok()
     }
 
     pub(super) fn stop(&self) {
@@ -105,6 +122,7 @@ impl Pool {
         state.stopped = true;
         state.rehearsed.clear();
         state.cold.clear();
+        state.waiting.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -125,12 +143,14 @@ impl Pool {
         });
     }
 
-    /// Starts making as many as are missing and not under way.
+    /// Starts making what is missing and not under way: a few at a time, since there is other work.
     fn make_up(self: &Arc<Self>, state: &mut State) {
-        if state.stopped {
-            return;
-        }
-        for _ in state.ready() + state.rehearsing + state.cooling..self.target {
+        let missing = (self.target + state.waiting.len()).saturating_sub(state.ready() + state.being_made());
+        let room = AT_ONCE.saturating_sub(state.being_made());
+        for _ in 0..missing.min(room) {
+            if state.stopped {
+                return;
+            }
             let pressed = state.last_empty.is_some_and(|then| then.elapsed() < PRESSED_FOR);
             let enough = state.rehearsed.len() + state.rehearsing >= MOST_REHEARSED;
             let rehearse = if pressed || enough { Rehearse::No } else { Rehearse::Yes };
@@ -143,20 +163,41 @@ impl Pool {
         }
     }
 
-    fn put(&self, made: Result<Prepared, SandboxError>, rehearse: Rehearse) {
+    fn put(self: &Arc<Self>, made: Result<Prepared, SandboxError>, rehearse: Rehearse) {
         let mut state = self.state();
         *state.under_way(rehearse) -= 1;
         match made {
-            Ok(_) if state.stopped => {}
-            Ok(prepared) if rehearse == Rehearse::Yes => state.rehearsed.push_back(prepared),
-            Ok(prepared) => state.cold.push_back(prepared),
-            // Whoever comes next will try again and be told.
-            Err(error) => tracing::warn!(%error, "no sandbox could be prepared"),
+            _ if state.stopped => {}
+            Ok(prepared) => {
+                state.give(prepared, rehearse);
+                self.make_up(&mut state);
+            }
+            // Whoever comes next will try again and be told; so does whoever waits for one too many.
+            Err(error) => {
+                tracing::warn!(%error, "no sandbox could be prepared");
+                let being_made = state.being_made();
+                state.waiting.truncate(being_made);
+            }
         }
     }
 }
 
 impl State {
+    /// To whoever waits longest, or to those that are kept.
+    fn give(&mut self, mut prepared: Prepared, rehearse: Rehearse) {
+        while let Some(waiting) = self.waiting.pop_front() {
+            match waiting.send(prepared) {
+                Ok(()) => return,
+                // Given up meanwhile.
+                Err(back) => prepared = back,
+            }
+        }
+        match rehearse {
+            Rehearse::Yes => self.rehearsed.push_back(prepared),
+            Rehearse::No => self.cold.push_back(prepared),
+        }
+    }
+
     fn under_way(&mut self, rehearse: Rehearse) -> &mut usize {
         match rehearse {
             Rehearse::Yes => &mut self.rehearsing,

@@ -103,7 +103,7 @@ pub(super) struct Callers {
 impl Callers {
     pub(super) async fn start(folder: &Path, servers: Option<PathBuf>) -> anyhow::Result<Self> {
         let sandboxes = Sandboxes {
-            pool: 2,
+            pool: crate::face::POOL,
             preload: true,
             require_full_isolation: false,
             limits: limits(),
@@ -146,7 +146,7 @@ impl Callers {
                 let sdk = &stdio()?.1;
                 sdk.call(sdk.server(), &orders).await?
             }
-            By::Client | By::Baseline => stdio()?.1.call(self.faces.server(plan)?, &orders).await?,
+            By::Client(_) | By::Baseline(_) => stdio()?.1.call(self.faces.server(plan)?, &orders).await?,
             By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
             By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,
         };

@@ -27,6 +27,8 @@ async def main() -> None:
         async def calls(count: int) -> None:
             if plan["at_once"] == 1:
                 for _ in range(count):
+                    if plan["rest"]:
+                        await asyncio.sleep(plan["rest"])
                     await call()
                 return
             room = asyncio.Semaphore(plan["at_once"])

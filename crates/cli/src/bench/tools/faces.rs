@@ -40,9 +40,9 @@ impl Faces {
     /// The address or the command line of a server.
     pub(super) fn server(&self, plan: &Plan) -> anyhow::Result<Vec<String>> {
         let words: &[&str] = match (plan.from, plan.by) {
-            (From::Http, By::Client) => return Ok(vec![self.ours.clone()]),
+            (From::Http, By::Client(_)) => return Ok(vec![self.ours.clone()]),
             (From::Http, _) => return Ok(vec![self.baseline.clone()]),
-            (_, By::Client) => &["mcp"],
+            (_, By::Client(_)) => &["mcp"],
             _ => &["bench", BASELINE],
         };
         let program = std::env::current_exe().context("find this program")?;

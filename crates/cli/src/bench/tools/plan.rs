@@ -1,5 +1,6 @@
 //! What is measured: the rows, and what one run of a row tells.
 
+use Pace::{Hasty, Rested};
 use coracle_server::baseline::TOOL;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,9 @@ const MOST_NAPS: usize = 256;
 
 /// So are executions by a client.
 const MOST_RUNS: usize = 400;
+
+/// Between two executions by a client nobody calls for so long: a model takes longer to write the next one.
+const REST_SECONDS: f64 = 0.005;
 
 /// Calls that come before those that count.
 const WARM_UP: usize = 50;
@@ -31,9 +35,17 @@ pub(super) enum By {
     /// The client of the Python SDK, in a process of its own.
     Direct,
     /// The same client, which asks Coracle itself to run `pass`.
-    Client,
+    Client(Pace),
     /// The same client, which calls a tool that does nothing of a server that is the protocol library alone.
-    Baseline,
+    Baseline(Pace),
+}
+
+/// How soon the next call comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    Rested,
+    /// At once.
+    Hasty,
 }
 
 /// Who answers them.
@@ -75,9 +87,13 @@ pub(super) const MCP_STDIO: &str = "mcp_stdio";
 pub(super) const MCP_HTTP: &str = "mcp_http";
 pub(super) const PLAIN_STDIO: &str = "plain_stdio";
 pub(super) const PLAIN_HTTP: &str = "plain_http";
+pub(super) const MCP_STDIO_HASTY: &str = "mcp_stdio_hasty";
+pub(super) const MCP_HTTP_HASTY: &str = "mcp_http_hasty";
+pub(super) const PLAIN_STDIO_HASTY: &str = "plain_stdio_hasty";
+pub(super) const PLAIN_HTTP_HASTY: &str = "plain_http_hasty";
 
 /// In the order of the table.
-pub(super) const ROWS: [Plan; 17] = [
+pub(super) const ROWS: [Plan; 21] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
     plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
@@ -91,10 +107,20 @@ pub(super) const ROWS: [Plan; 17] = [
     plan(NAP, By::Python, From::Nap, 1, "a stdio server that takes 20 ms, from Python in a sandbox"),
     plan(NAP_32, By::Python, From::Nap, AT_ONCE, "the same, with asyncio"),
     plan("nap_typescript_32", By::TypeScript, From::Nap, AT_ONCE, "the same, from TypeScript"),
-    plan(MCP_STDIO, By::Client, From::Stdio, 1, "execute_code of `pass` by the Python client, over stdio"),
-    plan(PLAIN_STDIO, By::Baseline, From::Stdio, 1, "a tool that does nothing, of a server of the bare library"),
-    plan(MCP_HTTP, By::Client, From::Http, 1, "execute_code of `pass` by the Python client, over HTTP"),
-    plan(PLAIN_HTTP, By::Baseline, From::Http, 1, "a tool that does nothing, of a server of the bare library"),
+    plan(MCP_STDIO, By::Client(Rested), From::Stdio, 1, "execute_code of `pass` by the Python client, over stdio"),
+    plan(
+        PLAIN_STDIO,
+        By::Baseline(Rested),
+        From::Stdio,
+        1,
+        "a tool that does nothing, of a server of the bare library",
+    ),
+    plan(MCP_HTTP, By::Client(Rested), From::Http, 1, "execute_code of `pass` by the Python client, over HTTP"),
+    plan(PLAIN_HTTP, By::Baseline(Rested), From::Http, 1, "a tool that does nothing, of a server of the bare library"),
+    plan(MCP_STDIO_HASTY, By::Client(Hasty), From::Stdio, 1, "as mcp_stdio, without a rest between the calls"),
+    plan(PLAIN_STDIO_HASTY, By::Baseline(Hasty), From::Stdio, 1, "as plain_stdio, without a rest"),
+    plan(MCP_HTTP_HASTY, By::Client(Hasty), From::Http, 1, "as mcp_http, without a rest"),
+    plan(PLAIN_HTTP_HASTY, By::Baseline(Hasty), From::Http, 1, "as plain_http, without a rest"),
 ];
 
 /// What the program that makes the calls is told.
@@ -107,6 +133,8 @@ pub(super) struct Orders {
     /// Whether the text comes back.
     echoes: bool,
     at_once: usize,
+    /// Seconds before each call.
+    rest: f64,
     warm_up: usize,
     pub(super) calls: usize,
 }
@@ -114,16 +142,18 @@ pub(super) struct Orders {
 impl Plan {
     pub(super) fn orders(&self, calls: usize) -> Orders {
         let (tool, calls) = match (self.by, self.from) {
-            (By::Client, _) => ("execute_code", calls.min(MOST_RUNS)),
-            (By::Baseline, _) => (TOOL, calls.min(MOST_RUNS)),
+            (By::Client(_), _) => ("execute_code", calls.min(MOST_RUNS)),
+            (By::Baseline(_), _) => (TOOL, calls.min(MOST_RUNS)),
             (_, From::Host) => ("straight", calls),
             (_, From::Process | From::Stdio | From::Http) => ("echo", calls),
             (_, From::Nap) => ("nap", calls.min(MOST_NAPS)),
         };
-        let is_run = self.by == By::Client;
+        let is_run = matches!(self.by, By::Client(_));
+        let is_bare = matches!(self.by, By::Baseline(_));
+        let rest = if matches!(self.by, By::Client(Rested) | By::Baseline(Rested)) { REST_SECONDS } else { 0.0 };
         let (argument, text) = if is_run { ("code", "pass") } else { ("text", TEXT) };
-        let echoes = !is_run && self.by != By::Baseline;
-        Orders { tool, argument, text, echoes, at_once: self.at_once, warm_up: WARM_UP.min(calls), calls }
+        let echoes = !is_run && !is_bare;
+        Orders { tool, argument, text, echoes, at_once: self.at_once, rest, warm_up: WARM_UP.min(calls), calls }
     }
 }
 

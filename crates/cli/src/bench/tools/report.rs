@@ -1,8 +1,8 @@
 //! What `bench tools` prints: the JSON of `--json`, and a table.
 
 use super::plan::{
-    AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_HTTP, MCP_STDIO, NAP, NAP_32, PLAIN_HTTP, PLAIN_STDIO, Plan,
-    Times,
+    AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_HTTP, MCP_HTTP_HASTY, MCP_STDIO, MCP_STDIO_HASTY, NAP, NAP_32,
+    PLAIN_HTTP, PLAIN_HTTP_HASTY, PLAIN_STDIO, PLAIN_STDIO_HASTY, Plan, Times,
 };
 use crate::bench::report::{align, plain, rounded};
 use crate::timing::{median, quantile};
@@ -70,6 +70,9 @@ pub(super) struct Figures {
     /// What `execute_code` of `pass` takes longer than nothing, by the same client: the difference of two medians.
     pub(super) over_stdio_ms: Option<f64>,
     pub(super) over_http_ms: Option<f64>,
+    /// The same where each call follows at once on the one before.
+    pub(super) hasty_over_stdio_ms: Option<f64>,
+    pub(super) hasty_over_http_ms: Option<f64>,
 }
 
 impl Report {
@@ -90,6 +93,8 @@ impl Report {
             at_once_faster: ratio(per_call(NAP), per_call(NAP_32)),
             over_stdio_ms: more(p50(MCP_STDIO), p50(PLAIN_STDIO)),
             over_http_ms: more(p50(MCP_HTTP), p50(PLAIN_HTTP)),
+            hasty_over_stdio_ms: more(p50(MCP_STDIO_HASTY), p50(PLAIN_STDIO_HASTY)),
+            hasty_over_http_ms: more(p50(MCP_HTTP_HASTY), p50(PLAIN_HTTP_HASTY)),
         };
     }
 
@@ -126,6 +131,10 @@ impl Report {
                  {http:.2} ms over HTTP"
             );
         }
+        if let (Some(stdio), Some(http)) = (self.figures.hasty_over_stdio_ms, self.figures.hasty_over_http_ms) {
+            let _ =
+                writeln!(text, "without a rest between the calls: {stdio:.2} ms over stdio, {http:.2} ms over HTTP");
+        }
         for (name, reason) in &self.skipped {
             let _ = writeln!(text, "skipped {name}: {reason}");
         }
@@ -136,4 +145,5 @@ impl Report {
 const HOW: &str = "\
 Rows take turns in rounds. p50 and p99 are single calls as the calling code sees them, µs/call is the time of all calls\n\
 of a round divided by their number: the median of the rounds. × direct compares µs/call with the Python client's, with\n\
-as many calls at once. In the broker is the difference of the medians of in_process and host.\n";
+as many calls at once. In the broker is the difference of the medians of in_process and host. Before each call of the\n\
+rows of clients nobody calls for 5 ms, unless they are hasty.\n";
