@@ -114,12 +114,12 @@ time.sleep(0.5)"
 }
 
 /// Makes so many empty files in a folder.
-fn make_files(folder: &str, many: u64) -> String {
+fn make_files(folder: &str, many: u64, wait: f64) -> String {
     format!(
         "
 import os, time
 for i in range({many}): os.close(os.open(f'{folder}/{{i}}', os.O_CREAT | os.O_WRONLY))
-time.sleep(0.5)"
+time.sleep({wait})"
     )
 }
 
@@ -129,9 +129,9 @@ const TIME_FOR_FILES: u64 = 80_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_million_files_are_stopped_at_the_limit_that_everybody_has() {
     let lab = lab(Limits { wall_ms: TIME_FOR_FILES, ..Limits::default() });
-    let under = lab.python(&make_files("/workspace", 10_000)).await;
+    let under = lab.python(&make_files("/workspace", 10_000, 0.5)).await;
     assert_eq!(error_code(&under), None, "{under:?}");
-    let over = lab.python(&make_files("/workspace", 1_000_000)).await;
+    let over = lab.python(&make_files("/workspace", 1_000_000, UNTIL_ENDED)).await;
     assert_limit(&over, ErrorCode::Disk, "files and folders: the limit is 100000");
     println!("{}", over.failure.unwrap().error);
     let cleaned = lab.execute(lab.request(Language::Bash, "find /workspace -type f -delete")).await;
@@ -151,15 +151,15 @@ async fn soak_a_million_files_are_counted_and_removed() {
         let executed = tokio::time::timeout(LONG, lab.engine.execute(lab.request(language, code))).await;
         executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"))
     };
-    let million = long(&make_files("/workspace", 1_000_000), Language::Python).await;
+    let million = long(&make_files("/workspace", 1_000_000, 0.5), Language::Python).await;
     assert_eq!(error_code(&million), None, "{million:?}");
-    let over = long(&make_files("/workspace", 1_200_000), Language::Python).await;
+    let over = long(&make_files("/workspace", 1_200_000, 300.0), Language::Python).await;
     assert_limit(&over, ErrorCode::Disk, "the workspace holds ");
     assert_limit(&over, ErrorCode::Disk, "files and folders: the limit is 1005000");
     let cleaned = long("find /workspace -type f -delete", Language::Bash).await;
     assert_eq!(error_code(&cleaned), None, "{cleaned:?}");
     assert_eq!(lab.python("open('/workspace/a', 'w').write('x')").await.result, Some(1.into()));
-    let mut request = lab.request(Language::Python, &make_files("/artifacts", 1_000_000));
+    let mut request = lab.request(Language::Python, &make_files("/artifacts", 1_000_000, UNTIL_ENDED));
     request.limits.workspace_files = Limits::default().workspace_files;
     let over = tokio::time::timeout(LONG, lab.engine.execute(request)).await.expect("it ends");
     assert_limit(&over, ErrorCode::Disk, "/artifacts holds ");

@@ -56,6 +56,9 @@ const PROCESSES: &str = "cgroup.procs";
 /// The v2 group that the server and its launcher are moved to where they stand in the way; its parent is then ours.
 const HOST_GROUP: &str = "coracle-host";
 
+/// So many wait to be given out again; what a rush leaves beyond that is removed.
+const MOST_FREE: usize = 32;
+
 /// Groups of v1 above this use are emptied of page cache before they are given out again.
 const LEFTOVER_BYTES: u64 = 8 << 20;
 
@@ -157,6 +160,13 @@ impl Cgroups {
         let since = group.since(now);
         group.baseline = now;
         self.free.push(group);
+        if self.free.len() > MOST_FREE {
+            let oldest = self.free.remove(0);
+            // One that is still emptying gets another turn.
+            if fs::remove_dir(self.layout.root().join(&oldest.name)).is_err() {
+                self.free.push(oldest);
+            }
+        }
         since
     }
 

@@ -20,6 +20,9 @@ pub(super) struct Folders {
     put_aside: u64,
 }
 
+/// So many wait to be given out again; what a rush leaves beyond that is removed.
+const MOST_FREE: usize = 32;
+
 /// As every folder is given.
 const MODE: u32 = 0o755;
 
@@ -57,6 +60,11 @@ impl Folders {
     pub(super) fn give_back(&mut self, slot: Slot) {
         let folder = self.base.join(slot.to_string());
         if !is_untouched(&folder) {
+            return;
+        }
+        if self.free.len() >= MOST_FREE {
+            // What is left is found and removed when this instance ends.
+            let _ = fs::remove_dir(&folder);
             return;
         }
         self.put_aside += 1;
