@@ -17,7 +17,7 @@ const MOST_NAPS: usize = 256;
 const MOST_RUNS: usize = 400;
 
 /// Between two executions by a client nobody calls for so long: a model takes longer to write the next one.
-const REST_SECONDS: f64 = 0.005;
+const REST_SECONDS: f64 = 0.010;
 
 /// Calls that come before those that count.
 const WARM_UP: usize = 50;

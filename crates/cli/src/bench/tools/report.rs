@@ -146,4 +146,4 @@ const HOW: &str = "\
 Rows take turns in rounds. p50 and p99 are single calls as the calling code sees them, µs/call is the time of all calls\n\
 of a round divided by their number: the median of the rounds. × direct compares µs/call with the Python client's, with\n\
 as many calls at once. In the broker is the difference of the medians of in_process and host. Before each call of the\n\
-rows of clients nobody calls for 5 ms, unless they are hasty.\n";
+rows of clients nobody calls for 10 ms, unless they are hasty.\n";
