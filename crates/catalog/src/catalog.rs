@@ -1,6 +1,7 @@
 //! All tools of all servers, to be listed, shown and checked against.
 
 use crate::layout::{self, ServerTools};
+use crate::search::Index;
 use crate::text::{self, DESCRIPTION_CHARS};
 use crate::tree::{Tree, generate};
 use crate::validator::Validator;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// How much is told about a tool, from little to much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +98,8 @@ struct Known {
 
 /// All tools of all servers, as they were when this was made.
 pub struct Catalog {
-    servers: Vec<ServerTools>,
+    servers: Vec<Arc<ServerTools>>,
+    index: Index,
     /// By package and function.
     tools: Vec<Known>,
     by_wire: HashMap<(String, String), usize>,
@@ -112,9 +114,21 @@ impl fmt::Debug for Catalog {
 impl Catalog {
     /// Takes in what the servers offer.
     pub fn new(servers: Vec<ServerTools>) -> Self {
+        Self::made(servers, None)
+    }
+
+    /// The same; what was found out for searching in servers that are as they were before is taken over.
+    pub fn after(servers: Vec<ServerTools>, before: &Self) -> Self {
+        Self::made(servers, Some(before))
+    }
+
+    fn made(servers: Vec<ServerTools>, before: Option<&Self>) -> Self {
+        let servers: Vec<Arc<ServerTools>> = servers.into_iter().map(Arc::new).collect();
+        let index = Index::new(&servers, before.map(|before| (&before.index, before.servers.as_slice())));
         let mut tools = Vec::new();
         for package in layout::packages(&servers) {
-            let Some(server) = servers.iter().position(|server| std::ptr::eq(server, package.server)) else { continue };
+            let same = |server: &Arc<ServerTools>| std::ptr::eq(Arc::as_ptr(server), package.server);
+            let Some(server) = servers.iter().position(same) else { continue };
             let places: HashMap<*const Tool, usize> = package
                 .server
                 .tools
@@ -139,11 +153,11 @@ impl Catalog {
             .enumerate()
             .map(|(index, known)| ((known.entry.server.clone(), known.entry.name.clone()), index))
             .collect();
-        Self { servers, tools, by_wire }
+        Self { servers, index, tools, by_wire }
     }
 
     /// What it was made of.
-    pub fn servers(&self) -> &[ServerTools] {
+    pub fn servers(&self) -> &[Arc<ServerTools>] {
         &self.servers
     }
 
@@ -176,6 +190,15 @@ impl Catalog {
     /// Every tool, by package and function.
     pub fn entries(&self) -> impl Iterator<Item = (&Entry, &Tool)> {
         self.tools.iter().filter_map(|known| Some((&known.entry, self.tool(known)?)))
+    }
+
+    /// Every tool with its place: its server's among the servers, and its own among that server's.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = ((usize, usize), &Entry)> {
+        self.tools.iter().map(|known| (known.place, &known.entry))
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
     }
 
     /// One tool, by the names on the wire or by those in code.

@@ -6,6 +6,7 @@ use crate::names::{Names, Place, assign};
 use crate::schema::{Reader, Records};
 use crate::text::{self, SUMMARY_CHARS};
 use coracle_types::{ServerName, Tool};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 /// Tools of one server that are looked at; the rest is left out.
@@ -36,9 +37,9 @@ pub(crate) struct Package<'a> {
 }
 
 /// Gives every server and every tool its name. Of two with the same name on the wire the first is taken.
-pub(crate) fn packages(servers: &[ServerTools]) -> Vec<Package<'_>> {
+pub(crate) fn packages<S: Borrow<ServerTools>>(servers: &[S]) -> Vec<Package<'_>> {
     let mut by_name: BTreeMap<&str, &ServerTools> = BTreeMap::new();
-    for server in servers {
+    for server in servers.iter().map(Borrow::borrow) {
         by_name.entry(server.name.as_str()).or_insert(server);
     }
     let folders = assign(by_name.keys().copied(), Place::Server, &mut Names::default());

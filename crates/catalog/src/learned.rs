@@ -77,6 +77,24 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Shape {
+    /// The names of all fields seen, each as often as it stands somewhere.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let mut keys = Vec::new();
+        let mut nodes = vec![&self.value];
+        while let Some(node) = nodes.pop() {
+            nodes.extend(node.array.as_deref());
+            match &node.object {
+                Some(Object::Record(record)) => {
+                    keys.extend(record.fields.keys().cloned());
+                    nodes.extend(record.fields.values().map(|entry| &entry.value));
+                }
+                Some(Object::Map(values)) => nodes.push(values),
+                None => {}
+            }
+        }
+        keys
+    }
+
     /// The shape of one result.
     pub fn observe(value: &Value) -> Self {
         let mut budget = MAX_SIZE;

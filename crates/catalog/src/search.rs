@@ -1,23 +1,36 @@
-//! Finds tools by words: a small BM25 over names, descriptions and parameters.
+//! Finds tools by words and by meaning: BM25 over fields, and the likeness of vectors from a table inside the program.
+//!
+//! Texts become terms (`words.rs`) and directions (`pieces.rs`); a server's tools become a `Shard`; a query and its parts
+//! (`parts.rs`) are compared with all of them here. The same tools and the same query give the same answer everywhere.
+
+mod fields;
+mod parts;
+mod pieces;
+mod shard;
+mod words;
 
 use crate::catalog::{Catalog, Entry};
-use crate::layout;
-use coracle_types::Tool;
-use std::collections::HashMap;
+use crate::layout::ServerTools;
+use fields::FIELDS;
+use shard::{Meaning, Shard};
+use std::sync::{Arc, OnceLock};
 
-/// Longer queries are cut: nobody means that many words.
-const MAX_WORDS: usize = 32;
-/// Of a description so much is searched.
-const SEARCHED_CHARS: usize = 4_000;
+/// How much a word counts by where it stands: name, server, description, parameters, details.
+const WEIGHTS: [f32; FIELDS] = [4.0, 2.0, 1.0, 1.0, 1.0];
 
-/// How much a word counts by where it stands.
-const IN_NAME: f64 = 3.0;
-const IN_SERVER: f64 = 2.0;
-const IN_TEXT: f64 = 1.0;
+/// The constants of BM25: how soon a repeated word stops counting, and how much length does.
+const SATURATION: f32 = 2.0;
+const LENGTH: f32 = 0.5;
 
-/// The usual constants of BM25: how soon a repeated word stops counting, and how much length does.
-const SATURATION: f64 = 1.2;
-const LENGTH: f64 = 0.75;
+/// How much the meaning of the whole query and of its best part count beside the words.
+const WHOLE: f32 = 1.5;
+const PART: f32 = 1.5;
+
+/// A tool that shares no word with the query is found if it is as alike as this.
+const ALIKE: f32 = 0.2;
+
+/// More tools than this learn what they mean while the first searches go by words alone.
+const AT_ONCE: usize = 3_000;
 
 /// A tool that was found.
 #[derive(Clone, Copy, Debug)]
@@ -25,200 +38,182 @@ pub struct Hit<'a> {
     /// The tool.
     pub entry: &'a Entry,
     /// How well it fits: for comparing with others of the same search.
-    pub score: f64,
+    pub score: f32,
+}
+
+/// The shards of all servers, in the order of the servers; each is made when it is first needed, and shared with the
+/// catalogue that comes after this one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    shards: Vec<Arc<OnceLock<Shard>>>,
+}
+
+impl Index {
+    /// Takes over what is known of servers that have not changed.
+    pub(crate) fn new(servers: &[Arc<ServerTools>], before: Option<(&Self, &[Arc<ServerTools>])>) -> Self {
+        let known = |server: &Arc<ServerTools>| {
+            let (index, servers) = before?;
+            let place = servers.iter().position(|other| Arc::ptr_eq(other, server) || other == server)?;
+            index.shards.get(place).map(Arc::clone)
+        };
+        Self { shards: servers.iter().map(|server| known(server).unwrap_or_default()).collect() }
+    }
+
+    /// All shards, ready for words; for meanings as well if that does not take long.
+    fn ready(&self, servers: &[Arc<ServerTools>]) -> Vec<&Shard> {
+        let pairs = || self.shards.iter().zip(servers);
+        let shards: Vec<&Shard> = pairs().map(|(shard, server)| shard.get_or_init(|| Shard::new(server))).collect();
+        let missing = shards.iter().filter(|shard| !shard.has_meanings());
+        if missing.map(|shard| shard.len()).sum::<usize>() <= AT_ONCE {
+            shards.iter().zip(servers).for_each(|(shard, server)| shard.find_meanings(server));
+            return shards;
+        }
+        let later: Vec<_> = pairs().map(|(shard, server)| (Arc::clone(shard), Arc::clone(server))).collect();
+        // Whoever comes next finds some of it done; two that do the same wait for each other.
+        std::thread::spawn(move || {
+            for (shard, server) in later {
+                shard.get_or_init(|| Shard::new(&server)).find_meanings(&server);
+            }
+        });
+        shards
+    }
 }
 
 impl Catalog {
     /// The tools that fit a query best, best first; with no words in the query, all in order. `server` keeps those of one
     /// server, by its name or package.
     pub fn search(&self, query: &str, server: Option<&str>, limit: usize) -> Vec<Hit<'_>> {
-        let mut words: Vec<String> = self::words(query);
-        words.sort();
-        words.dedup();
-        words.truncate(MAX_WORDS);
-        let tools: Vec<(&Entry, &Tool)> = self
-            .entries()
-            .filter(|(entry, _)| server.is_none_or(|server| entry.server == server || entry.package == server))
-            .collect();
-        let mut hits = if words.is_empty() {
-            tools.iter().map(|(entry, _)| Hit { entry, score: 0.0 }).collect()
+        let is_wanted = |entry: &Entry| server.is_none_or(|server| entry.server == server || entry.package == server);
+        let mut hits: Vec<Hit<'_>> = if query.chars().any(char::is_alphanumeric) {
+            let shards = self.index().ready(self.servers());
+            let scores = Scores::of(query, &shards);
+            let wanted: Vec<_> = self.placed().filter(|(_, entry)| is_wanted(entry)).collect();
+            let best = wanted.iter().filter_map(|(place, _)| scores.words(*place)).fold(0.0, f32::max);
+            let fits = |(place, entry)| Some(Hit { entry, score: scores.get(place, best)? });
+            wanted.into_iter().filter_map(fits).collect()
         } else {
-            ranked(&tools, &words)
+            self.placed().filter(|(_, entry)| is_wanted(entry)).map(|(_, entry)| Hit { entry, score: 0.0 }).collect()
         };
+        // Equals stay in order of their names.
+        hits.sort_by(|one, other| other.score.total_cmp(&one.score));
         hits.truncate(limit);
         hits
     }
+
+    /// Does now what the first search would do.
+    pub fn prepare_search(&self) {
+        self.index().ready(self.servers());
+    }
+
+    /// Whether searches go by meaning, too: for large catalogues that takes a moment.
+    pub fn knows_meanings(&self) -> bool {
+        self.index().shards.iter().all(|shard| shard.get().is_some_and(Shard::has_meanings))
+    }
 }
 
-fn ranked<'a>(tools: &[(&'a Entry, &'a Tool)], words: &[String]) -> Vec<Hit<'a>> {
-    let counted: Vec<(HashMap<String, f64>, f64)> = tools.iter().map(|(entry, tool)| weights(entry, tool)).collect();
-    let count = number(counted.len().max(1));
-    let average = (counted.iter().map(|(_, length)| length).sum::<f64>() / count).max(1.0);
-    let rarity: Vec<f64> = words
-        .iter()
-        .map(|word| {
-            let having = number(counted.iter().filter(|(weights, _)| weights.contains_key(word)).count());
-            (1.0 + (count - having + 0.5) / (having + 0.5)).ln()
-        })
-        .collect();
-    let mut hits: Vec<Hit<'a>> = tools
-        .iter()
-        .zip(&counted)
-        .map(|((entry, _), (weights, length))| {
-            let damping = SATURATION * (1.0 - LENGTH + LENGTH * length / average);
-            let of = |(word, rarity): (&String, &f64)| {
-                let weight = weights.get(word).copied().unwrap_or_default();
-                rarity * weight * (SATURATION + 1.0) / (weight + damping)
-            };
-            Hit { entry, score: words.iter().zip(&rarity).map(of).sum() }
-        })
-        .filter(|hit| hit.score > 0.0)
-        .collect();
-    // Stable, so that equals stay in order of their names.
-    hits.sort_by(|one, other| other.score.total_cmp(&one.score));
-    hits
+/// How well every tool fits a query.
+struct Scores {
+    /// Where each server's tools begin.
+    begins: Vec<usize>,
+    words: Vec<f32>,
+    alike: Vec<f32>,
 }
 
-fn number(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
-/// The words of a tool, how much each counts, and how many there are.
-fn weights(entry: &Entry, tool: &Tool) -> (HashMap<String, f64>, f64) {
-    let mut weights: HashMap<String, f64> = HashMap::new();
-    let mut length = 0.0;
-    let mut add = |text: &str, weight: f64| {
-        for word in words(text) {
-            *weights.entry(word).or_default() += weight;
-            length += 1.0;
+impl Scores {
+    fn of(query: &str, shards: &[&Shard]) -> Self {
+        let mut begins = Vec::with_capacity(shards.len());
+        let mut count = 0;
+        for shard in shards {
+            begins.push(count);
+            count += shard.len();
         }
-    };
-    add(&entry.function, IN_NAME);
-    add(&entry.server, IN_SERVER);
-    let description: String = layout::words(tool).chars().take(SEARCHED_CHARS).collect();
-    add(&description, IN_TEXT);
-    if let Some(parameters) = tool.input_schema.get("properties").and_then(|properties| properties.as_object()) {
-        for name in parameters.keys() {
-            add(name, IN_TEXT);
+        let mut scores = Self { begins, words: vec![0.0; count], alike: vec![0.0; count] };
+        scores.add_words(query, shards);
+        scores.add_meanings(query, shards);
+        scores
+    }
+
+    fn add_words(&mut self, query: &str, shards: &[&Shard]) {
+        let count = number(self.words.len());
+        let means: [f32; FIELDS] = std::array::from_fn(|field| {
+            let total: u64 = shards.iter().map(|shard| shard.totals()[field]).sum();
+            #[expect(clippy::cast_precision_loss, reason = "a mean need not be exact")]
+            let total = total as f32;
+            (total / count.max(1.0)).max(f32::MIN_POSITIVE)
+        });
+        for term in words::terms(query) {
+            let postings = || shards.iter().map(|shard| shard.postings(&term));
+            let having: usize = postings().map(|all| all.chunk_by(|one, other| one.tool == other.tool).count()).sum();
+            let having = number(having);
+            let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
+            for ((shard, begin), postings) in shards.iter().zip(&self.begins).zip(postings()) {
+                for of_tool in postings.chunk_by(|one, other| one.tool == other.tool) {
+                    let weight: f32 = of_tool
+                        .iter()
+                        .map(|posting| {
+                            let field = usize::from(posting.field);
+                            let length = number(shard.length(*posting) as usize) / means[field];
+                            WEIGHTS[field] * f32::from(posting.times) / (1.0 - LENGTH + LENGTH * length)
+                        })
+                        .sum();
+                    let place = of_tool.first().map_or(0, |posting| posting.tool as usize);
+                    if let Some(score) = self.words.get_mut(begin + place) {
+                        *score += rarity * weight * (SATURATION + 1.0) / (weight + SATURATION);
+                    }
+                }
+            }
         }
     }
-    (weights, length)
-}
 
-/// Words in lower case, split at everything that is no letter or digit and where a capital follows a small letter, without
-/// the commonest endings of English. What is written without spaces is searched letter pair by letter pair.
-fn words(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word = String::new();
-    let mut after_small = false;
-    for letter in text.chars() {
-        if !letter.is_alphanumeric() || (letter.is_uppercase() && after_small) {
-            finish(&mut word, &mut words);
-        }
-        if letter.is_alphanumeric() {
-            word.extend(letter.to_lowercase());
-        }
-        after_small = letter.is_lowercase() || letter.is_numeric();
-    }
-    finish(&mut word, &mut words);
-    words
-}
-
-fn finish(word: &mut String, words: &mut Vec<String>) {
-    let whole = std::mem::take(word);
-    if whole.is_empty() {
-        return;
-    }
-    if whole.chars().any(is_unspaced) {
-        let letters: Vec<char> = whole.chars().collect();
-        match letters.as_slice() {
-            [_] => words.push(whole),
-            all => words.extend(all.windows(2).map(|pair| pair.iter().collect::<String>())),
-        }
-        return;
-    }
-    words.push(stem(&whole).to_owned());
-}
-
-/// Scripts that are written without spaces between words.
-fn is_unspaced(letter: char) -> bool {
-    matches!(letter, '\u{e00}'..='\u{eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
-}
-
-fn stem(word: &str) -> &str {
-    const SHORTEST: usize = 3;
-    for ending in ["ing", "ies", "es", "ed", "s", "e", "y"] {
-        if let Some(stem) = word.strip_suffix(ending)
-            && stem.chars().count() >= SHORTEST
-        {
-            return stem;
+    fn add_meanings(&mut self, query: &str, shards: &[&Shard]) {
+        let whole = Meaning::of(query);
+        let parts: Vec<Meaning> = match parts::parts(query) {
+            parts if parts.len() > 1 => parts.iter().map(|part| Meaning::of(part)).collect(),
+            _ => Vec::new(),
+        };
+        for (shard, begin) in shards.iter().zip(&self.begins) {
+            let alike = self.alike.get_mut(*begin..).unwrap_or_default();
+            for (score, likeness) in alike.iter_mut().zip(shard.likeness(&whole)) {
+                *score = likeness;
+            }
+            if parts.is_empty() {
+                continue;
+            }
+            let mut best = vec![-1.0_f32; shard.len()];
+            for part in &parts {
+                for (best, likeness) in best.iter_mut().zip(shard.likeness(part)) {
+                    *best = best.max(likeness);
+                }
+            }
+            for (score, best) in alike.iter_mut().zip(best).filter(|_| shard.has_meanings()) {
+                // Kept as one number: both parts weigh the same.
+                *score = (*score * WHOLE + best * PART) / (WHOLE + PART);
+            }
         }
     }
-    word
+
+    /// By words alone, of the tool at this place among its server's.
+    fn words(&self, (server, tool): (usize, usize)) -> Option<f32> {
+        self.words.get(self.begins.get(server)? + tool).copied()
+    }
+
+    /// In all, where the best has so much by words; nothing if it does not fit at all.
+    fn get(&self, (server, tool): (usize, usize), best: f32) -> Option<f32> {
+        let alike = *self.alike.get(self.begins.get(server)? + tool)?;
+        let words = self.words((server, tool))?;
+        let share = if best > 0.0 { words / best } else { 0.0 };
+        (words > 0.0 || alike >= ALIKE).then_some(share + (WHOLE + PART) * alike)
+    }
+}
+
+fn number(count: usize) -> f32 {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counts of tools and words are small, and a score need not be exact"
+    )]
+    let number = count as f32;
+    number
 }
 
 #[cfg(test)]
-mod tests {
-    use super::words;
-    use crate::{Catalog, ServerTools};
-    use coracle_types::{ServerName, Tool, ToolHints};
-    use serde_json::json;
-
-    fn tool(server: &str, name: &str, description: &str) -> Tool {
-        let schema = json!({ "type": "object", "properties": { "repoPath": { "type": "string" } } });
-        Tool {
-            server: ServerName::new(server).unwrap(),
-            name: name.to_owned(),
-            title: None,
-            description: description.to_owned(),
-            input_schema: schema.as_object().unwrap().clone(),
-            output_schema: None,
-            hints: ToolHints::default(),
-        }
-    }
-
-    fn catalog() -> Catalog {
-        let server = |name: &str, tools: &[(&str, &str)]| ServerTools {
-            name: ServerName::new(name).unwrap(),
-            description: None,
-            tools: tools.iter().map(|(tool_name, text)| tool(name, tool_name, text)).collect(),
-            shapes: std::collections::BTreeMap::new(),
-        };
-        Catalog::new(vec![
-            server("git", &[("git_status", "Shows the working tree status"), ("git_log", "Shows the commit logs")]),
-            server(
-                "files",
-                &[("readFile", "Reads a file"), ("write_file", "Writes text"), ("搜索文件", "在文件夹中搜索")],
-            ),
-        ])
-    }
-
-    fn found(query: &str) -> Vec<String> {
-        catalog().search(query, None, 10).iter().map(|hit| hit.entry.name.clone()).collect()
-    }
-
-    #[test]
-    fn words_are_split_and_stemmed() {
-        assert_eq!(words("listPullRequests HTTP2Server"), ["list", "pull", "request", "http2", "server"]);
-        assert_eq!(words("queries query_queried"), ["quer", "quer", "queri"]);
-        assert_eq!(words("搜索文件"), ["搜索", "索文", "文件"]);
-        assert!(words(" -_. ").is_empty());
-    }
-
-    #[test]
-    fn names_count_more_than_descriptions() {
-        assert_eq!(found("status").first().map(String::as_str), Some("git_status"));
-        assert_eq!(found("reading files").first().map(String::as_str), Some("readFile"));
-        assert_eq!(found("搜索").first().map(String::as_str), Some("搜索文件"));
-        assert!(found("zebra").is_empty());
-    }
-
-    #[test]
-    fn a_server_narrows_and_no_words_mean_all() {
-        let catalog = catalog();
-        assert_eq!(catalog.search("", None, 10).len(), 5);
-        assert_eq!(catalog.search("", Some("git"), 10).len(), 2);
-        assert_eq!(catalog.search("file", Some("git"), 10).len(), 0);
-        assert_eq!(catalog.search("file", Some("files"), 1).len(), 1);
-    }
-}
+mod tests;

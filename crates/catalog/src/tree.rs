@@ -7,6 +7,7 @@ use crate::{json, python, typescript};
 use coracle_types::Tool;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -50,7 +51,7 @@ impl Tree {
 }
 
 /// Generates the modules of all these servers. Order does not matter, nor does anything but the definitions.
-pub fn generate(servers: &[ServerTools]) -> Tree {
+pub fn generate<S: Borrow<ServerTools>>(servers: &[S]) -> Tree {
     let packages = layout::packages(servers);
     let mut files = BTreeMap::new();
     let mut listing =

@@ -1,7 +1,7 @@
 //! `coracle bench`: Coracle, its peers and the floor in one table, from one run.
 //!
-//! `tools.rs` is `bench tools`. The rest is `bench sandbox`: `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
-//! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
+//! `tools.rs` is `bench tools`, `search.rs` is `bench search`. The rest is `bench sandbox`: `starts.rs` takes turns among all
+//! rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
 
 mod floor;
 mod memory;
@@ -10,6 +10,7 @@ mod peers;
 mod program;
 mod rate;
 mod report;
+mod search;
 mod starts;
 mod tools;
 
@@ -35,6 +36,8 @@ enum What {
     Sandbox(SandboxArguments),
     /// What a call of a tool costs, from code in a sandbox and from the Python client.
     Tools(tools::ToolsArguments),
+    /// How well tools are found, how fast, and what the index costs.
+    Search(search::SearchArguments),
     /// A server of the bare protocol library, for `tools` to compare with.
     #[command(name = BASELINE, hide = true)]
     Baseline,
@@ -148,6 +151,7 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
         let mut work = match arguments.what {
             What::Sandbox(arguments) => tokio::spawn(sandbox(arguments)),
             What::Tools(arguments) => tokio::spawn(tools::run(arguments)),
+            What::Search(arguments) => tokio::spawn(search::run(arguments)),
             What::Baseline => tokio::spawn(async {
                 coracle_server::baseline::Baseline.over_stdio().await.context("serve")?;
                 Ok(String::new())

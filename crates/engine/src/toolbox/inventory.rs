@@ -167,8 +167,12 @@ impl Toolbox {
             self.upstream.servers().into_iter().filter_map(of).collect()
         };
         let cache = self.config.cache.clone();
+        let before = self.inventories.lock().unwrap_or_else(PoisonError::into_inner).get(user).cloned();
         let made = tokio::task::spawn_blocking(move || {
-            let catalog = Catalog::new(servers);
+            let catalog = match &before {
+                Some((_, before)) => Catalog::after(servers, &before.catalog),
+                None => Catalog::new(servers),
+            };
             let modules = (!catalog.servers().is_empty()).then(|| write_modules(&cache, &catalog));
             (catalog, modules)
         });

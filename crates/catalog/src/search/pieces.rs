@@ -1,0 +1,220 @@
+//! The meaning of texts: one vector for each word piece, from a table inside the program.
+//!
+//! `weights/make_wordpieces.py` makes the table and says what is in it.
+
+use super::words::{each_run, each_word, is_stop_word};
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
+/// Numbers of a vector.
+pub(super) const DIMENSIONS: usize = 256;
+
+static TABLE: &[u8] = include_bytes!("../../weights/wordpieces.bin");
+const MAGIC: &[u8] = b"WPTABLE1";
+const HEADER: usize = 24;
+
+/// The model knows English: words with letters from here on are found by themselves, not by what they mean.
+const BEYOND: char = '\u{250}';
+
+/// Longer words are no words.
+const MAX_WORD: usize = 100;
+
+/// A direction: of length one, or zero where nothing is known.
+pub(super) type Vector = [f32; DIMENSIONS];
+
+/// The table, ready to be looked up in.
+pub(super) struct Pieces {
+    /// Ids of pieces that begin a word, and of those that go on with one.
+    beginnings: HashMap<&'static str, u32>,
+    continuations: HashMap<&'static str, u32>,
+    /// Letters of the longest piece.
+    longest: usize,
+    /// Pieces before this one have no vector.
+    first: usize,
+    scales: Vec<f32>,
+    rows: &'static [u8],
+}
+
+impl Pieces {
+    /// The one table. Reads it when it is first needed.
+    pub(super) fn get() -> &'static Self {
+        static PIECES: OnceLock<Pieces> = OnceLock::new();
+        PIECES.get_or_init(|| Self::read(TABLE).unwrap_or_else(Self::empty))
+    }
+
+    /// Nothing means anything.
+    fn empty() -> Self {
+        Self {
+            beginnings: HashMap::new(),
+            continuations: HashMap::new(),
+            longest: 0,
+            first: 0,
+            scales: Vec::new(),
+            rows: &[],
+        }
+    }
+
+    fn read(table: &'static [u8]) -> Option<Self> {
+        let number = |at: usize| {
+            let bytes = table.get(at..at + 4)?.try_into().ok()?;
+            usize::try_from(u32::from_le_bytes(bytes)).ok()
+        };
+        let (count, first, dimensions, length) = (number(8)?, number(12)?, number(16)?, number(20)?);
+        if !table.starts_with(MAGIC) || dimensions != DIMENSIONS {
+            return None;
+        }
+        let rows = count.checked_sub(first)?;
+        let vocabulary = std::str::from_utf8(table.get(HEADER..HEADER + length)?).ok()?;
+        let scales = table.get(HEADER + length..)?.get(..4 * rows)?;
+        let numbers = table.get(HEADER + length + 4 * rows..)?;
+        if numbers.len() != rows * DIMENSIONS {
+            return None;
+        }
+        let mut pieces = Self {
+            first,
+            scales: scales.chunks_exact(4).filter_map(|bytes| bytes.try_into().ok().map(f32::from_le_bytes)).collect(),
+            rows: numbers,
+            ..Self::empty()
+        };
+        for (id, piece) in (0..).zip(vocabulary.split('\n')) {
+            let letters = match piece.strip_prefix("##") {
+                Some(rest) if !rest.is_empty() => {
+                    pieces.continuations.insert(rest, id);
+                    rest
+                }
+                _ => {
+                    pieces.beginnings.insert(piece, id);
+                    piece
+                }
+            };
+            pieces.longest = pieces.longest.max(letters.chars().count());
+        }
+        Some(pieces)
+    }
+
+    /// The sum of the rows of all tokens, at length one.
+    pub(super) fn vector(&self, text: &str) -> Vector {
+        let mut sum = [0.0; DIMENSIONS];
+        for token in self.tokens(text) {
+            self.add(token, &mut sum);
+        }
+        unit(sum)
+    }
+
+    fn add(&self, token: u32, sum: &mut Vector) {
+        let Some(row) = usize::try_from(token).ok().and_then(|token| token.checked_sub(self.first)) else { return };
+        let (Some(scale), Some(numbers)) =
+            (self.scales.get(row), self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS))
+        else {
+            return;
+        };
+        for (sum, number) in sum.iter_mut().zip(numbers) {
+            *sum += scale * f32::from(number.cast_signed());
+        }
+    }
+
+    /// The pieces of all words but stop words, each once, in their order; those without a vector are left out.
+    fn tokens(&self, text: &str) -> Vec<u32> {
+        let (mut tokens, mut seen) = (Vec::new(), HashSet::new());
+        let mut keep = |token: u32| {
+            let has_vector = usize::try_from(token).is_ok_and(|token| token >= self.first);
+            if has_vector && seen.insert(token) {
+                tokens.push(token);
+            }
+        };
+        each_word(text, |word| {
+            each_run(word, |run, _| {
+                if !is_stop_word(run) && run.chars().all(|letter| letter < BEYOND) {
+                    self.cut(run, &mut keep);
+                }
+            });
+        });
+        tokens
+    }
+
+    /// The longest piece that begins the word, then the longest that goes on with it, and so on; nothing if that fails.
+    fn cut(&self, word: &str, keep: &mut impl FnMut(u32)) {
+        let ends: Vec<usize> = word.char_indices().map(|(at, _)| at).skip(1).chain([word.len()]).collect();
+        if ends.len() > MAX_WORD {
+            return;
+        }
+        let (mut found, mut begin, mut begun) = (Vec::new(), 0, 0);
+        while begun < ends.len() {
+            let pieces = if begun == 0 { &self.beginnings } else { &self.continuations };
+            let last = ends.len().min(begun + self.longest);
+            let next = (begun..last).rev().find_map(|end| Some((end, *pieces.get(&word[begin..ends[end]])?)));
+            let Some((end, id)) = next else { return };
+            found.push(id);
+            (begin, begun) = (ends[end], end + 1);
+        }
+        found.into_iter().for_each(keep);
+    }
+}
+
+/// The same direction at length one.
+pub(super) fn unit(mut vector: Vector) -> Vector {
+    let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+    if length > 0.0 {
+        for number in &mut vector {
+            *number /= length;
+        }
+    }
+    vector
+}
+
+/// Eight bits a number, and what to multiply them with.
+pub(super) fn quantised(vector: &Vector) -> ([i8; DIMENSIONS], f32) {
+    let scale = vector.iter().fold(0.0_f32, |most, number| most.max(number.abs())) / 127.0;
+    let mut numbers = [0; DIMENSIONS];
+    if scale > 0.0 {
+        for (small, number) in numbers.iter_mut().zip(vector) {
+            #[expect(clippy::cast_possible_truncation, reason = "between -127 and 127")]
+            let rounded = (number / scale).round_ties_even() as i8;
+            *small = rounded;
+        }
+    }
+    (numbers, scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DIMENSIONS, Pieces, TABLE, Vector, quantised};
+
+    fn likeness(one: &str, other: &str) -> f32 {
+        let vector = |text: &str| -> Vector { Pieces::get().vector(text) };
+        vector(one).iter().zip(vector(other)).map(|(one, other)| one * other).sum()
+    }
+
+    #[test]
+    fn the_table_is_whole() {
+        let pieces = Pieces::read(TABLE).unwrap();
+        assert_eq!(pieces.beginnings.len() + pieces.continuations.len(), 30_522);
+        assert_eq!(pieces.scales.len(), 30_522 - pieces.first);
+        assert!(Pieces::read(&TABLE[..TABLE.len() - 1]).is_none(), "a table that is cut is none");
+        assert!(Pieces::read(b"something else that is long enough").is_none());
+    }
+
+    #[test]
+    fn what_means_the_same_is_alike() {
+        for (one, same, other) in [
+            ("send an email", "mail a message", "delete a database"),
+            ("weather forecast", "temperature tomorrow", "stock price"),
+            ("remove a folder", "delete directory", "play music"),
+        ] {
+            assert!(likeness(one, same) > likeness(one, other) + 0.1, "{one}: {same}, {other}");
+        }
+        assert!((likeness("résumé", "resume") - 1.0).abs() < 1e-4, "accents do not count");
+        assert!(likeness("", "file").abs() < 1e-6);
+        assert!(likeness("文件", "🎉").abs() < 1e-6);
+    }
+
+    #[test]
+    fn eight_bits_are_enough() {
+        let vector = Pieces::get().vector("list the open issues of a repository");
+        let (numbers, scale) = quantised(&vector);
+        for (number, small) in vector.iter().zip(numbers) {
+            assert!((number - f32::from(small) * scale).abs() <= scale, "{number} {small}");
+        }
+        assert_eq!(quantised(&[0.0; DIMENSIONS]), ([0; DIMENSIONS], 0.0));
+    }
+}

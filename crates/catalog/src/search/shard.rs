@@ -1,0 +1,161 @@
+//! The index of one server's tools: words with where they stand, and what the tools mean. It depends on that server alone,
+//! so a server that changes leaves those of the others as they are.
+
+use super::fields::{FIELDS, Fields};
+use super::pieces::{DIMENSIONS, Pieces, Vector, quantised, unit};
+use super::words::each_term;
+use crate::layout::ServerTools;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// How much each field counts for the meaning; what is said of parameters does not.
+const MEANING: [f32; FIELDS] = [1.0, 0.5, 1.0, 0.5, 0.0];
+
+/// A word in one field of a tool.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posting {
+    pub(super) tool: u32,
+    pub(super) field: u8,
+    pub(super) times: u16,
+}
+
+/// The vectors of all tools of a server.
+#[derive(Debug)]
+struct Vectors {
+    numbers: Vec<i8>,
+    scales: Vec<f32>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shard {
+    /// Where a term's postings are.
+    terms: HashMap<Box<str>, (u32, u32)>,
+    /// By tool, for each term.
+    postings: Vec<Posting>,
+    /// Terms in each field of each tool, and of all.
+    lengths: Vec<[u32; FIELDS]>,
+    totals: [u64; FIELDS],
+    vectors: OnceLock<Vectors>,
+}
+
+impl Shard {
+    /// Reads the words. What they mean is found out by `find_meanings`.
+    pub(super) fn new(server: &ServerTools) -> Self {
+        let mut by_term: HashMap<Box<str>, Vec<Posting>> = HashMap::new();
+        let mut lengths = Vec::with_capacity(server.tools.len());
+        let mut totals = [0; FIELDS];
+        for (tool, definition) in (0..).zip(&server.tools) {
+            let fields = Fields::of(server, definition);
+            let mut length = [0; FIELDS];
+            for ((field, text), length) in (0..).zip(fields.all()).zip(&mut length) {
+                each_term(text, |term| {
+                    *length += 1;
+                    let posting = Posting { tool, field, times: 1 };
+                    let Some(postings) = by_term.get_mut(term) else {
+                        by_term.insert(term.into(), vec![posting]);
+                        return;
+                    };
+                    match postings.last_mut() {
+                        Some(last) if last.tool == tool && last.field == field => {
+                            last.times = last.times.saturating_add(1);
+                        }
+                        _ => postings.push(posting),
+                    }
+                });
+            }
+            for (total, length) in totals.iter_mut().zip(length) {
+                *total += u64::from(length);
+            }
+            lengths.push(length);
+        }
+        let mut postings = Vec::with_capacity(by_term.values().map(Vec::len).sum());
+        let mut place = |of_term: Vec<Posting>| {
+            let start = postings.len();
+            postings.extend(of_term);
+            let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+            (number(start), number(postings.len()))
+        };
+        let terms = by_term.into_iter().map(|(term, of_term)| (term, place(of_term))).collect();
+        Self { terms, postings, lengths, totals, vectors: OnceLock::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    pub(super) fn totals(&self) -> [u64; FIELDS] {
+        self.totals
+    }
+
+    /// Where a term stands: by tool, then by field.
+    pub(super) fn postings(&self, term: &str) -> &[Posting] {
+        let range = self.terms.get(term).map(|(start, end)| (*start as usize)..(*end as usize));
+        range.and_then(|range| self.postings.get(range)).unwrap_or_default()
+    }
+
+    pub(super) fn length(&self, posting: Posting) -> u32 {
+        let lengths = self.lengths.get(posting.tool as usize);
+        lengths.and_then(|lengths| lengths.get(usize::from(posting.field))).copied().unwrap_or_default()
+    }
+
+    pub(super) fn has_meanings(&self) -> bool {
+        self.vectors.get().is_some()
+    }
+
+    /// Has to be of the server that this was made of.
+    pub(super) fn find_meanings(&self, server: &ServerTools) {
+        self.vectors.get_or_init(|| {
+            let pieces = Pieces::get();
+            // All its tools have the same.
+            let of_server = pieces.vector(server.name.as_str());
+            let mut vectors = Vectors {
+                numbers: Vec::with_capacity(self.len() * DIMENSIONS),
+                scales: Vec::with_capacity(self.len()),
+            };
+            for tool in &server.tools {
+                let fields = Fields::of(server, tool);
+                let mut sum: Vector = [0.0; DIMENSIONS];
+                for (index, (text, weight)) in fields.all().into_iter().zip(MEANING).enumerate() {
+                    if weight == 0.0 {
+                        continue;
+                    }
+                    let vector = if index == 1 { of_server } else { pieces.vector(text) };
+                    for (sum, number) in sum.iter_mut().zip(vector) {
+                        *sum += weight * number;
+                    }
+                }
+                let (numbers, scale) = quantised(&unit(sum));
+                vectors.numbers.extend(numbers);
+                vectors.scales.push(scale);
+            }
+            vectors
+        });
+    }
+
+    /// How alike each tool is to a text, from -1 to 1; nothing if the meanings are not known yet.
+    pub(super) fn likeness(&self, text: &Meaning) -> impl Iterator<Item = f32> {
+        let vectors = self.vectors.get();
+        let numbers = vectors.map(|vectors| vectors.numbers.as_slice()).unwrap_or_default();
+        let scales = vectors.map(|vectors| vectors.scales.as_slice()).unwrap_or_default();
+        numbers.chunks_exact(DIMENSIONS).zip(scales).map(|(numbers, scale)| {
+            let product: i32 =
+                numbers.iter().zip(&text.numbers).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
+            #[expect(clippy::cast_precision_loss, reason = "at most 256 times 127 squared")]
+            let product = product as f32;
+            product * scale * text.scale
+        })
+    }
+}
+
+/// What a query or a part of it means.
+pub(super) struct Meaning {
+    numbers: [i16; DIMENSIONS],
+    scale: f32,
+}
+
+impl Meaning {
+    pub(super) fn of(text: &str) -> Self {
+        let (numbers, scale) = quantised(&Pieces::get().vector(text));
+        Self { numbers: numbers.map(i16::from), scale }
+    }
+}

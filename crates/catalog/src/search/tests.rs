@@ -1,0 +1,136 @@
+use crate::{Catalog, ServerTools};
+use coracle_types::{ServerName, Tool, ToolHints};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+fn tool(server: &str, name: &str, description: &str) -> Tool {
+    let schema = json!({ "type": "object", "properties": { "repoPath": { "type": "string" } } });
+    Tool {
+        server: ServerName::new(server).unwrap(),
+        name: name.to_owned(),
+        title: None,
+        description: description.to_owned(),
+        input_schema: schema.as_object().unwrap().clone(),
+        output_schema: None,
+        hints: ToolHints::default(),
+    }
+}
+
+fn server(name: &str, tools: &[(&str, &str)]) -> ServerTools {
+    ServerTools {
+        name: ServerName::new(name).unwrap(),
+        description: None,
+        tools: tools.iter().map(|(tool_name, text)| tool(name, tool_name, text)).collect(),
+        shapes: std::collections::BTreeMap::new(),
+    }
+}
+
+fn catalog() -> Catalog {
+    Catalog::new(vec![
+        server("git", &[("git_status", "Shows the working tree status"), ("git_log", "Shows the commit logs")]),
+        server("files", &[("readFile", "Reads a file"), ("write_file", "Writes text"), ("搜索文件", "在文件夹中搜索")]),
+        server("mail", &[("send_message", "Sends an e-mail to somebody"), ("forecast", "The weather of tomorrow")]),
+    ])
+}
+
+fn found(query: &str) -> Vec<String> {
+    catalog().search(query, None, 10).iter().map(|hit| hit.entry.name.clone()).collect()
+}
+
+fn first(query: &str) -> String {
+    found(query).first().cloned().unwrap_or_default()
+}
+
+#[test]
+fn words_and_names_are_found() {
+    assert_eq!(first("status"), "git_status");
+    assert_eq!(first("reading files"), "readFile");
+    assert_eq!(first("搜索"), "搜索文件");
+}
+
+#[test]
+fn meanings_are_found_without_a_common_word() {
+    assert_eq!(first("temperature and rain"), "forecast");
+    assert_eq!(first("email"), "send_message");
+    assert_eq!(first("history of revisions"), "git_log");
+}
+
+#[test]
+fn odd_queries_get_an_answer() {
+    assert_eq!(found("").len(), 7);
+    assert_eq!(found("  ?! 🎉").len(), 7, "no words");
+    assert_eq!(found("qqqqzzzzxxxx"), Vec::<String>::new());
+    assert_eq!(first(&"send an e-mail ".repeat(10_000)), "send_message");
+    assert!(Catalog::new(Vec::new()).search("file", None, 10).is_empty());
+    assert!(found("file\0name \u{202e} \u{feff}").contains(&"readFile".to_owned()));
+}
+
+#[test]
+fn a_server_narrows_and_no_words_mean_all() {
+    let catalog = catalog();
+    assert_eq!(catalog.search("", Some("git"), 10).len(), 2);
+    assert!(catalog.search("file", Some("git"), 10).iter().all(|hit| hit.entry.server == "git"));
+    assert_eq!(catalog.search("file", Some("files"), 1).len(), 1);
+}
+
+#[test]
+fn parts_of_a_task_find_their_own_tools() {
+    let all = found("Look up tomorrow's weather in Rome, then send the result by mail to my friend Anna");
+    assert_eq!(
+        all[..2].iter().filter(|name| ["forecast", "send_message"].contains(&name.as_str())).count(),
+        2,
+        "{all:?}"
+    );
+}
+
+/// What a server's results were seen to hold is searched, too.
+#[test]
+fn learned_keys_are_found() {
+    let mut places = server("places", &[("look", "Looks"), ("go", "Goes")]);
+    places.shapes.insert("look".to_owned(), crate::Shape::observe(&json!({ "temperature": 3, "name": "x" })));
+    let catalog = Catalog::new(vec![places]);
+    let hits = catalog.search("temperature", None, 10);
+    assert_eq!(hits.first().map(|hit| hit.entry.name.as_str()), Some("look"));
+}
+
+#[test]
+fn a_server_that_has_not_changed_is_not_read_again() {
+    let before = catalog();
+    before.prepare_search();
+    let servers: Vec<ServerTools> = before.servers().iter().map(|server| ServerTools::clone(server)).collect();
+    let mut changed = servers.clone();
+    changed[0].tools.push(tool("git", "git_blame", "Who wrote a line"));
+    let after = Catalog::after(changed, &before);
+    let shared = |one: usize| std::sync::Arc::ptr_eq(&before.index().shards[one], &after.index().shards[one]);
+    assert!(!shared(0) && shared(1) && shared(2));
+    assert_eq!(after.search("blame", None, 1)[0].entry.name, "git_blame");
+    assert!(before.search("blame", None, 9).iter().all(|hit| hit.entry.name != "git_blame"));
+    let same = Catalog::after(servers, &before);
+    assert!(std::sync::Arc::ptr_eq(&before.index().shards[0], &same.index().shards[0]));
+}
+
+/// A large catalogue answers by words at once, and by meaning when it has found that out.
+#[test]
+fn a_large_catalogue_gets_better() {
+    let many: Vec<(String, String)> =
+        (0..4_000).map(|number| (format!("tool_{number}"), format!("Does thing number {number}"))).collect();
+    let mut tools: Vec<(&str, &str)> = many.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    tools.push(("forecast", "The weather of tomorrow"));
+    let catalog = Catalog::new(vec![server("many", &tools)]);
+    assert_eq!(catalog.search("weather", None, 1)[0].entry.name, "forecast");
+    let begun = Instant::now();
+    while !catalog.knows_meanings() {
+        assert!(begun.elapsed() < Duration::from_mins(1));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(catalog.search("temperature and rain", None, 1)[0].entry.name, "forecast");
+}
+
+#[test]
+fn scores_are_the_same_each_time() {
+    let query = "search the commits of a repository, then write a file";
+    let scores = |catalog: &Catalog| -> Vec<(String, u32)> {
+        catalog.search(query, None, 10).iter().map(|hit| (hit.entry.name.clone(), hit.score.to_bits())).collect()
+    };
+    assert_eq!(scores(&catalog()), scores(&catalog()));
+}

@@ -1,0 +1,95 @@
+//! Tools and queries whose answers are known, from two files of JSON lines.
+
+use anyhow::Context;
+use coracle_catalog::ServerTools;
+use coracle_types::{ServerName, Tool, ToolHints};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Everything that one row needs.
+pub(super) struct Set {
+    pub(super) name: String,
+    pub(super) servers: Vec<ServerTools>,
+    /// What the set calls a tool, by server and name.
+    pub(super) ids: HashMap<(String, String), String>,
+    pub(super) queries: Vec<Query>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Query {
+    pub(super) id: Value,
+    #[serde(rename = "query")]
+    pub(super) text: String,
+    /// Ids of the tools that should be found.
+    pub(super) relevant: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Definition {
+    pub(super) id: String,
+    #[serde(default)]
+    pub(super) server: Option<String>,
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) description: String,
+    #[serde(default)]
+    pub(super) input_schema: Option<Map<String, Value>>,
+}
+
+impl Set {
+    pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy().into_owned();
+        let queries = lines(&folder.join("queries.jsonl"))?;
+        anyhow::ensure!(!queries.is_empty(), "there are no queries in {}", folder.join("queries.jsonl").display());
+        Self::new(name, lines(&folder.join("tools.jsonl"))?, queries)
+    }
+
+    pub(super) fn new(name: String, tools: Vec<Definition>, queries: Vec<Query>) -> anyhow::Result<Self> {
+        let mut servers: BTreeMap<ServerName, Vec<Tool>> = BTreeMap::new();
+        let mut ids = HashMap::new();
+        for tool in tools {
+            let server = free_server(tool.server.as_deref().unwrap_or_default(), &tool.name, &ids)?;
+            ids.insert((server.as_str().to_owned(), tool.name.clone()), tool.id);
+            servers.entry(server.clone()).or_default().push(Tool {
+                server,
+                name: tool.name,
+                title: None,
+                description: tool.description,
+                input_schema: tool.input_schema.unwrap_or_default(),
+                output_schema: None,
+                hints: ToolHints::default(),
+            });
+        }
+        let servers = servers
+            .into_iter()
+            .map(|(name, tools)| ServerTools { name, description: None, tools, shapes: BTreeMap::new() })
+            .collect();
+        Ok(Self { name, servers, ids, queries })
+    }
+}
+
+/// A word that says nothing: tools without a server have this one.
+const NO_SERVER: &str = "any";
+
+/// The server by a name that Coracle takes. A second tool of the same name gets a server of its own.
+fn free_server(name: &str, tool: &str, ids: &HashMap<(String, String), String>) -> anyhow::Result<ServerName> {
+    let plain: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
+    let plain = plain.trim_matches('-');
+    let plain: String = if plain.is_empty() { NO_SERVER.to_owned() } else { plain.chars().take(60).collect() };
+    let mut names = (1..).map(|number| if number == 1 { plain.clone() } else { format!("{plain}-{number}") });
+    let free = names.find(|name| !ids.contains_key(&(name.clone(), tool.to_owned()))).unwrap_or_default();
+    ServerName::new(&free).with_context(|| format!("{name:?} cannot be a server"))
+}
+
+fn lines<T: DeserializeOwned>(file: &Path) -> anyhow::Result<Vec<T>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    numbered
+        .map(|(number, line)| {
+            serde_json::from_str(line).with_context(|| format!("{}, line {}", file.display(), number + 1))
+        })
+        .collect()
+}
