@@ -1,6 +1,7 @@
 //! All tools of all servers, to be listed, shown and checked against.
 
 use crate::layout::{self, ServerTools};
+use crate::model::Module;
 use crate::search::Index;
 use crate::text::{self, DESCRIPTION_CHARS};
 use crate::tree::{Tree, generate};
@@ -219,7 +220,7 @@ impl Catalog {
         let known = self.known(server, tool)?;
         let definition = self.tool(known)?;
         let entry = &known.entry;
-        let module = || Some(layout::module(self.servers.get(known.place.0)?, &entry.function, definition));
+        let module = || self.module(entry);
         Some(match level {
             Level::Name => format!("{}.{}", entry.package, entry.function),
             Level::Summary => format!("{}.{}: {}", entry.package, entry.function, entry.summary),
@@ -227,6 +228,12 @@ impl Catalog {
             Level::Python => python::module(&module()?),
             Level::Typescript => typescript::module(&module()?),
         })
+    }
+
+    /// What the module of a tool says.
+    pub(crate) fn module(&self, entry: &Entry) -> Option<Module> {
+        let known = self.known(&entry.server, &entry.name)?;
+        Some(layout::module(self.servers.get(known.place.0)?, &entry.function, self.tool(known)?))
     }
 
     /// The generated modules of all tools.

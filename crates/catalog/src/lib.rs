@@ -1,7 +1,7 @@
 //! Which tools exist: their definitions, the code that is generated for them, and what their results look like.
 //!
 //! Start at [`generate`], which turns definitions into files of Python and TypeScript, and at [`Catalog`], which lists and
-//! shows tools and checks arguments. Inside, a schema becomes a `Type` (`schema.rs`, `model.rs`), and that becomes text
+//! shows and finds tools and checks arguments. Inside, a schema becomes a `Type` (`schema.rs`, `model.rs`), and that becomes text
 //! (`python.rs`, `typescript.rs`).
 //!
 //! Invariants: every text of a server is hostile. It is capped, stripped of what cannot be seen, and never ends the
@@ -17,6 +17,7 @@ mod names;
 mod python;
 mod schema;
 mod search;
+mod starter;
 mod text;
 mod tree;
 mod typescript;
@@ -28,6 +29,7 @@ pub use layout::{MAX_TOOL_NAME, MAX_TOOLS, ServerTools};
 pub use learned::Shape;
 pub use names::package_name;
 pub use search::Hit;
+pub use starter::StarterLanguage;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};
 pub use write::{WriteError, remove_trees, write_tree};

@@ -90,12 +90,10 @@ impl Catalog {
             let wanted: Vec<_> = self.placed().filter(|(_, entry)| is_wanted(entry)).collect();
             let best = wanted.iter().filter_map(|(place, _)| scores.words(*place)).fold(0.0, f32::max);
             let fits = |(place, entry)| Some(Hit { entry, score: scores.get(place, best)? });
-            wanted.into_iter().filter_map(fits).collect()
+            best_of(wanted.into_iter().filter_map(fits), limit)
         } else {
             self.placed().filter(|(_, entry)| is_wanted(entry)).map(|(_, entry)| Hit { entry, score: 0.0 }).collect()
         };
-        // Equals stay in order of their names.
-        hits.sort_by(|one, other| other.score.total_cmp(&one.score));
         hits.truncate(limit);
         hits
     }
@@ -109,6 +107,20 @@ impl Catalog {
     pub fn knows_meanings(&self) -> bool {
         self.index().shards.iter().all(|shard| shard.get().is_some_and(Shard::has_meanings))
     }
+}
+
+/// So many of the best, best first; equals in the order they come in.
+fn best_of<'a>(hits: impl Iterator<Item = Hit<'a>>, limit: usize) -> Vec<Hit<'a>> {
+    let mut hits: Vec<(usize, Hit<'a>)> = hits.enumerate().collect();
+    let order = |one: &(usize, Hit<'_>), other: &(usize, Hit<'_>)| {
+        other.1.score.total_cmp(&one.1.score).then(one.0.cmp(&other.0))
+    };
+    if (1..hits.len()).contains(&limit) {
+        hits.select_nth_unstable_by(limit - 1, order);
+        hits.truncate(limit);
+    }
+    hits.sort_unstable_by(order);
+    hits.into_iter().map(|(_, hit)| hit).collect()
 }
 
 /// How well every tool fits a query.

@@ -77,7 +77,7 @@ fn words(description: &str) -> String {
 }
 
 /// A string literal. Everything but plain letters, digits and marks is escaped.
-fn literal_text(value: &str) -> String {
+pub(crate) fn literal_text(value: &str) -> String {
     text::quoted(value, |number| format!("\\u{{{number:x}}}"))
 }
 

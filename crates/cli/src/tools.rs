@@ -3,6 +3,8 @@
 mod decisions;
 mod generate;
 mod list;
+mod search;
+mod select;
 mod show;
 
 use crate::plain::plain;
@@ -36,7 +38,8 @@ const AFTER_HELP: &str = "\
 A server is started only if its tools are not known yet; `coracle servers test` has all of them list their tools anew.
 
 Examples:
-  coracle tools list --search issue            what could help
+  coracle tools search send a message          what could help
+  coracle tools select 'close stale issues'    a first program for a task
   coracle tools show github list_issues        what code sees
   coracle tools generate typings               modules for an editor, mypy or tsc
   coracle tools forget github delete_repo      ask me again before it is called";
@@ -45,6 +48,10 @@ Examples:
 enum ToolsCommand {
     /// Print the tools of all servers, one in each line.
     List(list::ListArguments),
+    /// Find tools by what they do.
+    Search(search::SearchArguments),
+    /// Choose tools for a task, and print a first program that uses them.
+    Select(select::SelectArguments),
     /// Print one tool.
     Show(show::ShowArguments),
     /// Write the modules of all tools to a folder, so that an editor, mypy or tsc can check programs.
@@ -58,6 +65,8 @@ enum ToolsCommand {
 pub(crate) fn run(arguments: &ToolsArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     match &arguments.command {
         ToolsCommand::List(arguments) => list::run(arguments, config),
+        ToolsCommand::Search(arguments) => search::run(arguments, config),
+        ToolsCommand::Select(arguments) => select::run(arguments, config),
         ToolsCommand::Show(arguments) => show::run(arguments, config),
         ToolsCommand::Generate(arguments) => generate::run(arguments, config),
         ToolsCommand::Decisions(arguments) => decisions::list(arguments),

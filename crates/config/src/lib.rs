@@ -42,6 +42,6 @@ pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, AzureOpenAi, Calls, ConnectionType, Execution, ExecutionLimits, Guardrails, Log, McpServer, Microsandbox,
-    Policy, SandboxType, Server, Settings,
+    Policy, SandboxType, Search, Server, Settings,
 };
 pub use show::Shown;

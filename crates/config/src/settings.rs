@@ -24,6 +24,8 @@ pub struct Settings {
     pub policy: Policy,
     /// Caps on the tool calls that code makes.
     pub calls: Calls,
+    /// How tools are chosen for a task.
+    pub search: Search,
     /// What `coracle mcp` and `coracle up` show to clients, and where.
     pub server: Server,
     /// What is logged, and where to.
@@ -99,6 +101,24 @@ pub struct Calls {
 impl Default for Calls {
     fn default() -> Self {
         Self { max_argument_bytes: 4 << 20, max_result_bytes: MAX_CALL_BYTES, concurrency: 32 }
+    }
+}
+
+/// How tools are chosen for a task, by `coracle tools select`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Search {
+    /// How many tools are chosen at most.
+    #[schemars(range(min = 1, max = 100))]
+    pub select_top: u64,
+    /// A tool is chosen if it fits at least this well, in percent of the one that fits best.
+    #[schemars(range(min = 0, max = 100))]
+    pub select_threshold: u64,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { select_top: 5, select_threshold: 60 }
     }
 }
 

@@ -1,0 +1,58 @@
+use super::{inventory, settings};
+use crate::status::Status;
+use crate::wiring::runtime;
+use clap::{Args, ValueEnum};
+use coracle_catalog::{Entry, StarterLanguage};
+use std::io::Write;
+use std::path::Path;
+
+#[derive(Debug, Args)]
+pub(super) struct SelectArguments {
+    /// The task, as you would tell it to somebody.
+    #[arg(value_name = "TASK", required = true)]
+    task: Vec<String>,
+
+    /// The language of the program.
+    #[arg(long = "lang", value_name = "LANG", default_value = "python")]
+    language: Language,
+
+    /// How many tools at most, instead of what the settings say.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
+    top: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Language {
+    Python,
+    Typescript,
+}
+
+pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = settings(config, None)?;
+    if loaded.servers.is_empty() {
+        return Ok(Status::Failed);
+    }
+    let inventory = runtime()?.block_on(inventory(&loaded))?;
+    let task = arguments.task.join(" ");
+    let search = &loaded.settings.search;
+    let top = arguments.top.map_or(search.select_top, u64::from);
+    let hits = inventory.catalog.search(&task, None, usize::try_from(top).unwrap_or(usize::MAX));
+    // The best always; others only if they come near it.
+    #[expect(clippy::cast_precision_loss, reason = "at most 100")]
+    let share = search.select_threshold as f32 / 100.0;
+    let enough = hits.first().map_or(0.0, |best| best.score * share);
+    let chosen: Vec<&Entry> = hits.iter().filter(|hit| hit.score >= enough).map(|hit| hit.entry).collect();
+    if chosen.is_empty() {
+        eprintln!("none of the {} tools fits; `coracle tools list` prints them all", inventory.catalog.len());
+        return Ok(Status::Failed);
+    }
+    for entry in &chosen {
+        eprintln!("{}.{}: {}", entry.package, entry.function, entry.summary);
+    }
+    let language = match arguments.language {
+        Language::Python => StarterLanguage::Python,
+        Language::Typescript => StarterLanguage::Typescript,
+    };
+    std::io::stdout().write_all(inventory.catalog.starter(&task, &chosen, language).as_bytes())?;
+    Ok(Status::Success)
+}
