@@ -18,7 +18,9 @@ use std::process::Output;
 
 /// The promises of `docs/tokens.md`.
 const SAVED: f64 = 0.9;
+const SAVED_OF_DEFERRED: f64 = 0.8;
 const WORST: i64 = 300;
+const WORST_OF_DEFERRED: i64 = 600;
 const MOST_FOR_CODE: u64 = 500;
 const MOST_FOR_A_DISCOVERY: u64 = 600;
 
@@ -61,10 +63,11 @@ fn all_tasks_come_to_the_same_and_code_is_worth_it() {
     assert_eq!(figures["equal"], tasks.len(), "{figures:#}");
     assert!(figures["heavy"]["tasks"].as_u64().unwrap() >= 10, "{figures:#}");
     assert!(figures["heavy"]["saved"].as_f64().unwrap() >= SAVED, "{figures:#}");
+    assert!(figures["heavy"]["saved_of_deferred"].as_f64().unwrap() >= SAVED_OF_DEFERRED, "{figures:#}");
     assert!(figures["light"]["tasks"].as_u64().unwrap() >= 5, "{figures:#}");
     assert!(figures["light"]["worst"].as_i64().unwrap() <= WORST, "{figures:#}");
-    // It is no benchmark that nobody could lose.
-    assert!(figures["light"]["worst_of_deferred"].as_i64().unwrap() > 0, "{figures:#}");
+    // There are tasks that code loses, and a limit to that.
+    assert!((1..=WORST_OF_DEFERRED).contains(&figures["light"]["worst_of_deferred"].as_i64().unwrap()), "{figures:#}");
     assert!(figures["code_definitions"].as_u64().unwrap() <= MOST_FOR_CODE, "{figures:#}");
     assert_eq!(report["skipped"]["own"].as_str().map(|reason| reason.contains("servers add")), Some(true));
 }
@@ -150,16 +153,15 @@ fn what_is_not_there_is_named() {
 fn tools_are_found_in_a_set() {
     let coracle = Coracle::new(everybody()[0]);
     let folder = coracle.workspace();
-    let mut tools = String::new();
-    for number in 0..300 {
-        let schema = json!({ "type": "object", "properties": { "id": { "type": "string" } }, "required": ["id"] });
-        let tool = json!({
+    let tool = |number: u32| {
+        json!({
             "id": number, "server": format!("Server {} & more", number % 7), "name": format!("get_thing_{number}"),
-            "description": format!("Get thing number {number}, with all that belongs to it."), "input_schema": schema,
-        });
-        tools += &format!("{tool}\n");
-    }
-    fs::write(folder.join("tools.jsonl"), tools).unwrap();
+            "description": format!("Get thing number {number}, with all that belongs to it."),
+            "input_schema": { "type": "object", "properties": { "id": { "type": "string" } }, "required": ["id"] },
+        })
+    };
+    let tools: Vec<String> = (0..300).map(|number| tool(number).to_string()).collect();
+    fs::write(folder.join("tools.jsonl"), tools.join("\n")).unwrap();
     fs::write(folder.join("queries.jsonl"), "{\"id\": 1, \"query\": \"thing 17\", \"relevant\": []}\n").unwrap();
     let set = folder.to_str().unwrap();
     let output = coracle.command().args(["bench", "tokens", "--own", "--json", "--set", set]).output().unwrap();

@@ -19,7 +19,6 @@ use anyhow::Context;
 use clap::Args;
 use report::Report;
 use std::path::PathBuf;
-use task::Task;
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]

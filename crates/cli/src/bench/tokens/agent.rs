@@ -88,9 +88,9 @@ impl Outcome {
         self.tokens(|part| part.by == By::Model)
     }
 
-    /// What of the context are definitions of tools that the model was offered from the start.
+    /// What of the context are definitions in the form that clients pass on, and what the server says of itself.
     pub(super) fn definitions(&self) -> usize {
-        self.tokens(|part| part.kind == "definitions")
+        self.tokens(|part| part.kind == "definitions" || part.kind == "instructions")
     }
 
     fn tokens(&self, is_counted: impl Fn(&Part) -> bool) -> usize {

@@ -223,7 +223,7 @@ impl Report {
             own_servers(&mut text, own);
         }
         if let Some(found) = &self.set {
-            let _ = writeln!(text, "in the set: {}\n", sentence(found));
+            let _ = writeln!(text, "set: {}\n", sentence(found));
         }
         if let Some(figures) = &self.figures {
             let _ = writeln!(text, "{}\n", self.table());
@@ -287,8 +287,8 @@ fn percent(part: f64) -> String {
 
 fn sentence(found: &Discovery) -> String {
     format!(
-        "one of {} tools is found and imported for {} tokens ({} for one in ten, {} at most, {} searches); all \
-         definitions have {}",
+        "a whole discovery (search, one definition, one import) among {} tools: {} tokens at the median, {} at p90, {} at \
+         most, of {} searches; all definitions: {} tokens",
         found.tools, found.median, found.p90, found.most, found.searches, found.definitions
     )
 }
@@ -334,8 +334,8 @@ fn sums(text: &mut String, figures: &Figures, tasks: usize) {
     if light.tasks > 0 {
         let _ = writeln!(
             text,
-            "light (the other {}): at worst code takes {:+} tokens of direct ({}) and {:+} of deferred ({}); it is cheaper \
-             than direct in all of them from {} tokens of definitions on",
+            "light (the other {}): at worst code takes {:+} tokens against direct ({}) and {:+} against deferred ({}); it is \
+             cheaper than direct in all of them from {} tokens of definitions on",
             light.tasks,
             light.worst,
             light.worst_task,
