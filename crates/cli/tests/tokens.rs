@@ -44,10 +44,21 @@ fn settings(coracle: &Coracle, settings: &Value) {
 
 #[test]
 fn all_tasks_come_to_the_same_and_code_is_worth_it() {
-    let coracle = Coracle::new(everybody()[0]);
-    let output = tokens(&coracle, &["--json"]);
+    for who in everybody() {
+        all_tasks(&Coracle::new(*who));
+    }
+}
+
+fn all_tasks(coracle: &Coracle) {
+    let output = tokens(coracle, &["--json"]);
     let report = report(&output);
-    assert_eq!(output.status.code(), Some(0), "{report:#}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "as {:?}: {report:#}\n{}",
+        coracle.who,
+        String::from_utf8_lossy(&output.stderr)
+    );
     let tasks = report["tasks"].as_array().unwrap();
     assert!(tasks.len() >= 20, "{report:#}");
     for task in tasks {
