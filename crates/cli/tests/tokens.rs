@@ -136,9 +136,11 @@ fn a_result_that_is_not_right_is_told() {
     assert_eq!(other.status.code(), Some(1), "{text}");
     assert!(text.contains("not equal: sum (code): the answer is 43 instead of 42"), "{text}");
 
-    let failing = run(&sum.replace("get_sum(a=17, b=25)", "1 / 0"), &[]);
+    let failing = sum.replace("get_sum(a=17, b=25)", "1 / 0") + "effect: 1 + 1\nleaves: 3\n";
+    let failing = run(&failing, &[]);
     let text = String::from_utf8(failing.stdout).unwrap();
     assert!(failing.status.code() == Some(1) && text.contains("ZeroDivisionError"), "{text}");
+    assert!(text.contains("not equal: sum (direct): it leaves 2 instead of 3"), "{text}");
 }
 
 #[test]
