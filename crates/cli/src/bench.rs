@@ -1,7 +1,8 @@
 //! `coracle bench`: Coracle, its peers and the floor in one table, from one run.
 //!
-//! `tools.rs` is `bench tools`, `search.rs` is `bench search`. The rest is `bench sandbox`: `starts.rs` takes turns among all
-//! rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
+//! `tools.rs` is `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`. The rest is `bench sandbox`:
+//! `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
+//! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
 
 mod floor;
 mod memory;
@@ -12,6 +13,7 @@ mod rate;
 mod report;
 mod search;
 mod starts;
+mod tokens;
 mod tools;
 
 use crate::environment;
@@ -22,6 +24,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use report::Report;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -38,6 +41,8 @@ enum What {
     Tools(tools::ToolsArguments),
     /// How well tools are found, how fast, and what the index costs.
     Search(search::SearchArguments),
+    /// What a model reads and writes: definitions of your servers, and tasks done by direct calls and by code.
+    Tokens(tokens::TokensArguments),
     /// A server of the bare protocol library, for `tools` to compare with.
     #[command(name = BASELINE, hide = true)]
     Baseline,
@@ -144,21 +149,37 @@ impl Wanted {
     }
 }
 
-pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
+/// What a benchmark came to.
+#[derive(Debug)]
+struct Outcome {
+    /// As it is to be printed.
+    text: String,
+    status: Status,
+}
+
+impl From<String> for Outcome {
+    fn from(text: String) -> Self {
+        Self { text, status: Status::Success }
+    }
+}
+
+pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let config: Option<PathBuf> = config.map(Path::to_owned);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    let report = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         // As a task, as a server would run it; the thread that waits here only waits.
         let mut work = match arguments.what {
-            What::Sandbox(arguments) => tokio::spawn(sandbox(arguments)),
-            What::Tools(arguments) => tokio::spawn(tools::run(arguments)),
-            What::Search(arguments) => tokio::spawn(search::run(arguments)),
+            What::Search(arguments) => tokio::spawn(async { search::run(arguments).await.map(Outcome::from) }),
+            What::Sandbox(arguments) => tokio::spawn(async { sandbox(arguments).await.map(Outcome::from) }),
+            What::Tools(arguments) => tokio::spawn(async { tools::run(arguments).await.map(Outcome::from) }),
+            What::Tokens(arguments) => tokio::spawn(tokens::run(arguments, config)),
             What::Baseline => tokio::spawn(async {
                 coracle_server::baseline::Baseline.over_stdio().await.context("serve")?;
-                Ok(String::new())
+                Ok(Outcome::from(String::new()))
             }),
         };
         tokio::select! {
-            report = &mut work => report.context("the benchmark")?.map(Some),
+            outcome = &mut work => outcome.context("the benchmark")?.map(Some),
             _ = tokio::signal::ctrl_c() => {
                 work.abort();
                 // Until everything that it holds is dropped; that it was cancelled is known.
@@ -167,9 +188,9 @@ pub(crate) fn run(arguments: BenchArguments) -> anyhow::Result<Status> {
             }
         }
     })?;
-    let Some(report) = report else { return Ok(Status::Cancelled) };
-    std::io::stdout().write_all(report.as_bytes())?;
-    Ok(Status::Success)
+    let Some(outcome) = outcome else { return Ok(Status::Cancelled) };
+    std::io::stdout().write_all(outcome.text.as_bytes())?;
+    Ok(outcome.status)
 }
 
 /// Gives the report as it is to be printed.

@@ -107,7 +107,7 @@ fn main() -> ExitCode {
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Bench(arguments) => bench::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments, config),
     };
     match outcome {
         Ok(status) => status.into(),

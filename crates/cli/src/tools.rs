@@ -103,7 +103,7 @@ fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
 }
 
 /// All tools of these servers; those that have never listed theirs are started.
-async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
+pub(crate) async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
     let toolbox = toolbox(loaded, Map::new()).await?;
     let user = UserId::local();
     let mut unknown = Vec::new();

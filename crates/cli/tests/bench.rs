@@ -179,5 +179,6 @@ fn the_help_says_what_can_be_measured() {
     let help = |arguments: &[&str]| {
         String::from_utf8(coracle.command().args(arguments).arg("--help").output().unwrap().stdout).unwrap()
     };
-    insta::assert_snapshot!("help", help(&["bench"]) + "\n" + &help(&["bench", "tools"]));
+    let parts = [help(&["bench"]), help(&["bench", "tools"]), help(&["bench", "tokens"])];
+    insta::assert_snapshot!("help", parts.join("\n"));
 }

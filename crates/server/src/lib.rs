@@ -18,6 +18,6 @@ mod stdio;
 
 pub use face::{Face, FaceOptions};
 pub use http::{HttpOptions, serve_http};
-pub use mcp::{count_tokens, tool_names};
+pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;

@@ -14,8 +14,9 @@ mod shape;
 mod shown;
 mod tokens;
 
-pub use definitions::names as tool_names;
+pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use direct::Headed;
+pub use prompt::INSTRUCTIONS;
 pub(crate) use run::Parked;
 pub use tokens::count_tokens;
 

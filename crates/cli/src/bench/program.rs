@@ -28,12 +28,17 @@ impl Program {
 
     /// Runs it to its end; anything but success is an error with its last words.
     pub(super) async fn output(&self) -> anyhow::Result<Output> {
+        self.output_within(WITHIN).await
+    }
+
+    /// The same for what may take longer, or must not.
+    pub(super) async fn output_within(&self, within: Duration) -> anyhow::Result<Output> {
         let (name, arguments) = self.line.split_first().context("no program")?;
         let mut command = Command::new(name);
         let name = name.display();
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(WITHIN, command.output()).await;
-        let output = output.with_context(|| format!("{name} took longer than {WITHIN:?}"))?;
+        let output = tokio::time::timeout(within, command.output()).await;
+        let output = output.with_context(|| format!("{name} took longer than {within:?}"))?;
         let output = output.with_context(|| format!("start {name}"))?;
         if output.status.success() {
             return Ok(output);

@@ -2,6 +2,7 @@
 
 use crate::profile::Profile;
 use rmcp::model::{Tool, ToolAnnotations};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -49,6 +50,25 @@ pub(crate) fn chosen(profile: Profile, wanted: Option<&[String]>) -> Result<Vec<
         Profile::Direct => Vec::new(),
         Profile::Full => all,
     })
+}
+
+/// A tool as a model is told of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfferedTool {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it does.
+    pub description: &'static str,
+    /// JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+/// What of Coracle's own a model is offered by a profile.
+pub fn offered(profile: Profile) -> Vec<OfferedTool> {
+    let chosen = chosen(profile, None).unwrap_or_default().into_iter();
+    let told =
+        chosen.map(|tool| OfferedTool { name: tool.name, description: tool.description, input_schema: tool.input });
+    told.collect()
 }
 
 /// The names of all tools that Coracle offers itself.

@@ -8,7 +8,7 @@ pub(crate) const NAME: &str = "agent_system_prompt";
 pub(crate) const DESCRIPTION: &str = "How to work with tools by writing code, and which servers there are.";
 
 /// What every client is told. Short: it is in every conversation.
-pub(crate) const INSTRUCTIONS: &str = "Tools of other servers are functions for code: find them with search_tools, read \
+pub const INSTRUCTIONS: &str = "Tools of other servers are functions for code: find them with search_tools, read \
 one with get_tool_definition, then call as many as the task needs in one execute_code.";
 
 /// More servers than this are counted and not named.

@@ -1,0 +1,104 @@
+//! `coracle bench tokens`: what a model reads and writes with direct calls and with code, in one table from one run.
+//!
+//! `own.rs` counts the definitions of the configured servers, `discovery.rs` what it takes to find one tool among them.
+//! `task.rs` reads the tasks, `agent.rs` has them done three ways by a scripted agent (`agent.py`), `report.rs` compares.
+//!
+//! A token is counted once, when it enters the context or is written; that a conversation is sent again at each turn
+//! is not.
+
+mod agent;
+mod discovery;
+mod own;
+mod report;
+mod task;
+
+use super::{Outcome, bar};
+use crate::status::{Mistake, Status};
+use agent::{Agent, Way};
+use anyhow::Context;
+use clap::Args;
+use report::Report;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct TokensArguments {
+    /// Count the definitions of your servers, and do no tasks.
+    #[arg(long, conflicts_with_all = ["only", "tasks"])]
+    own: bool,
+
+    /// Only these tasks, separated by commas; any part of their names will do. Your servers are left out then.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+
+    /// Other tasks than those of this program: a folder with a world.py and a YAML file for each.
+    #[arg(long, value_name = "DIR")]
+    tasks: Option<PathBuf>,
+
+    /// Also find tools in this set: a folder with tools.jsonl and queries.jsonl.
+    #[arg(long, value_name = "DIR")]
+    set: Option<PathBuf>,
+
+    /// The folder of the test servers; else CORACLE_TEST_SERVERS, else beside the folder of this program.
+    #[arg(long, value_name = "DIR")]
+    servers: Option<PathBuf>,
+
+    /// Print one line of JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+The tasks are done on real servers in a folder of their own: `cargo xtask test-servers` installs them. It ends with 1 if a
+way of doing a task gave another result than the task says.";
+
+pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
+    let mut report = Report::default();
+    if let Some(folder) = &arguments.set {
+        report.set = Some(discovery::of_set(folder)?);
+    }
+    if arguments.only.is_empty() {
+        match own::count(config).await? {
+            Some(own) => report.own = Some(own),
+            None => report.skip("own", "no servers are configured: `coracle servers add` or `coracle servers import`"),
+        }
+    }
+    if !arguments.own {
+        let set = match &arguments.tasks {
+            Some(folder) => task::Set::read(folder)?,
+            None => task::Set::embedded()?,
+        };
+        let set = set.only(&arguments.only)?;
+        match Agent::find(arguments.servers) {
+            Ok(agent) => done(&agent, &set, &mut report).await?,
+            Err(reason) => report.skip("tasks", &format!("{reason:#}")),
+        }
+    }
+    let status = if report.is_equal() { Status::Success } else { Status::Failed };
+    let text = if arguments.json {
+        serde_json::to_string(&report).context("write the report")? + "\n"
+    } else {
+        report.render()
+    };
+    Ok(Outcome { text, status })
+}
+
+/// All tasks, each way.
+async fn done(agent: &Agent, set: &task::Set, report: &mut Report) -> anyhow::Result<()> {
+    let progress = bar();
+    progress.set_length(Way::ALL.len() as u64);
+    let mut ways = Vec::new();
+    for way in Way::ALL {
+        progress.set_message(way.as_str());
+        ways.push(agent.run(way, set).await.with_context(|| format!("the tasks, {}", way.as_str()))?);
+        progress.inc(1);
+    }
+    progress.finish_and_clear();
+    report.take_in(&set.tasks, &ways);
+    Ok(())
+}
+
+/// What is said of something in a folder that somebody named.
+fn mistake(path: &std::path::Path, error: impl std::fmt::Display) -> anyhow::Error {
+    Mistake::new(format!("{}: {error}", path.display()), None::<&str>).into()
+}

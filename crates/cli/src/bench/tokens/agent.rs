@@ -1,0 +1,217 @@
+//! Has tasks done by the scripted agent: a client of `coracle mcp`, in a world of its own for each way.
+
+use super::task::{Set, Task};
+use crate::bench::program::Program;
+use crate::environment;
+use anyhow::Context;
+use coracle_server::count_tokens;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const AGENT: &str = include_str!("agent.py");
+
+/// What the world is called in tasks, and in what is counted: the real folder has a name by chance.
+const SHOWN_AS: &str = "/home/ada/work";
+
+/// All tasks in one way take no longer.
+const WITHIN: Duration = Duration::from_mins(10);
+
+/// How a task is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Every definition is in the context, and so is every result.
+    Direct,
+    /// The same calls, with a search, and the definitions of the tools that are used.
+    Deferred,
+    /// The three tools of the profile `code`.
+    Code,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 3] = [Self::Direct, Self::Deferred, Self::Code];
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Deferred => "deferred",
+            Self::Code => "code",
+        }
+    }
+}
+
+/// Who writes a part of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum By {
+    Context,
+    Model,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Part {
+    by: By,
+    kind: String,
+    text: String,
+}
+
+/// What came of a task, as the agent tells it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Outcome {
+    name: String,
+    parts: Vec<Part>,
+    pub(super) round_trips: usize,
+    pub(super) ms: f64,
+    #[serde(default)]
+    answer: Option<Value>,
+    #[serde(default)]
+    effect: Value,
+    #[serde(default)]
+    error: Option<String>,
+    /// Of direct calls: how many, and the bytes of their arguments and answers.
+    #[serde(default)]
+    pub(super) calls: usize,
+    #[serde(default)]
+    pub(super) bytes: usize,
+}
+
+impl Outcome {
+    /// Tokens that enter the context.
+    pub(super) fn tokens_in(&self) -> usize {
+        self.tokens(|part| part.by == By::Context)
+    }
+
+    /// Tokens that the model writes.
+    pub(super) fn tokens_out(&self) -> usize {
+        self.tokens(|part| part.by == By::Model)
+    }
+
+    /// What of the context are definitions in the form that clients pass on, and what the server says of itself.
+    pub(super) fn definitions(&self) -> usize {
+        self.tokens(|part| part.kind == "definitions" || part.kind == "instructions")
+    }
+
+    fn tokens(&self, is_counted: impl Fn(&Part) -> bool) -> usize {
+        self.parts.iter().filter(|part| is_counted(part)).map(|part| count_tokens(&part.text)).sum()
+    }
+
+    /// What is wrong with the result, if anything is.
+    pub(super) fn fault(&self, task: &Task) -> Option<String> {
+        if let Some(error) = &self.error {
+            return Some(error.clone());
+        }
+        let answer = self.answer.clone().unwrap_or_default();
+        if answer != task.expect {
+            return Some(format!("the answer is {answer} instead of {}", task.expect));
+        }
+        (self.effect != task.leaves).then(|| format!("it leaves {} instead of {}", self.effect, task.leaves))
+    }
+}
+
+/// The agent, and the servers whose tools it uses.
+#[derive(Debug)]
+pub(super) struct Agent {
+    servers: PathBuf,
+}
+
+/// Where each of the servers is in the folder of the test servers.
+const NPM: &str = "npm/node_modules/@modelcontextprotocol";
+const NEEDED: [&str; 7] = [
+    "npm/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
+    "npm/node_modules/@modelcontextprotocol/server-memory/dist/index.js",
+    "npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js",
+    "venv/bin/mcp-server-git",
+    "venv/bin/mcp-server-time",
+    "venv-sqlite/bin/mcp-server-sqlite",
+    "venv/bin/python",
+];
+
+impl Agent {
+    pub(super) fn find(servers: Option<PathBuf>) -> anyhow::Result<Self> {
+        let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
+        let servers = servers.or_else(environment::test_servers);
+        let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
+        let servers = std::path::absolute(&servers).context("the folder of the test servers")?;
+        for part in NEEDED {
+            let path = servers.join(part);
+            anyhow::ensure!(path.is_file(), "there is no {}: {hint}", path.display());
+        }
+        Ok(Self { servers })
+    }
+
+    /// All tasks in one way, in a fresh world.
+    pub(super) async fn run(&self, way: Way, set: &Set) -> anyhow::Result<Vec<Outcome>> {
+        let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+        let top = folder.path().canonicalize().context("find the folder to work in")?;
+        let (world, home) = (top.join("world"), top.join("home"));
+        std::fs::create_dir(&world).and_then(|()| std::fs::create_dir(&home)).context("make a folder to work in")?;
+        let write = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
+            let path = top.join(name);
+            std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+            Ok(path)
+        };
+        let script = write("world.py", &set.world)?;
+        self.python(&world, [script]).output().await.context("make the world of the tasks")?;
+        let settings = write("home/coracle.yaml", &self.settings(&world).to_string())?;
+        let plan = json!({
+            "way": way.as_str(),
+            "command": [std::env::current_exe().context("find this program")?, Path::new("--config"), &settings, Path::new("mcp")],
+            "env": variables(&home),
+            "world": world,
+            "shown_as": SHOWN_AS,
+            "tasks": set.tasks,
+        });
+        let (agent, plan) = (write("agent.py", AGENT)?, write("plan.json", &plan.to_string())?);
+        let output = self.python(&top, [agent, plan]).output_within(WITHIN).await?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let outcomes: Result<Vec<Outcome>, _> = text.lines().map(serde_json::from_str).collect();
+        let outcomes = outcomes.context("read what the agent did")?;
+        let is_whole = outcomes.iter().map(|outcome| &outcome.name).eq(set.tasks.iter().map(|task| &task.name));
+        anyhow::ensure!(is_whole, "the agent did not do all tasks");
+        Ok(outcomes)
+    }
+
+    /// Python on a script, in a folder.
+    fn python<const N: usize>(&self, folder: &Path, line: [PathBuf; N]) -> Program {
+        let python = self.servers.join("venv/bin/python");
+        let words = ["env".into(), "-C".into(), folder.into(), python.into_os_string(), "-I".into()];
+        Program::new(words.into_iter().chain(line.map(OsString::from)))
+    }
+
+    /// Everything is allowed: it is a world of our own.
+    fn settings(&self, world: &Path) -> Value {
+        let npm = |name: &str| self.servers.join(NPM).join(format!("server-{name}/dist/index.js"));
+        json!({
+            "mcpServers": {
+                "everything": { "command": "node", "args": [npm("everything")] },
+                "filesystem": { "command": "node", "args": [npm("filesystem"), world] },
+                "git": { "command": self.servers.join("venv/bin/mcp-server-git") },
+                "memory": {
+                    "command": "node", "args": [npm("memory")],
+                    "env": { "MEMORY_FILE_PATH": world.join("memory.jsonl") },
+                },
+                "sqlite": {
+                    "command": self.servers.join("venv-sqlite/bin/mcp-server-sqlite"),
+                    "args": ["--db-path", world.join("office.db")],
+                },
+                "time": {
+                    "command": self.servers.join("venv/bin/mcp-server-time"), "args": ["--local-timezone", "UTC"],
+                },
+            },
+            "policy": { "tools": { "*": "allow" } },
+        })
+    }
+}
+
+/// What `coracle mcp` is told: nothing of what the user has set for their own use.
+fn variables(home: &Path) -> Value {
+    let mut variables = json!({ environment::HOME: home });
+    for name in ["PATH", environment::PYTHON, environment::LOG] {
+        if let Ok(value) = std::env::var(name) {
+            variables[name] = Value::from(value);
+        }
+    }
+    variables
+}
