@@ -99,7 +99,7 @@ fn without_a_sandbox_it_says_so() {
 }
 
 const CALLS_WITHOUT_SERVERS: [&str; 4] = ["host", "in_process", "in_process_32", "in_process_typescript"];
-const CALLS_OF_SERVERS: [&str; 13] = [
+const CALLS_OF_SERVERS: [&str; 17] = [
     "stdio",
     "stdio_typescript",
     "direct",
@@ -113,6 +113,10 @@ const CALLS_OF_SERVERS: [&str; 13] = [
     "plain_stdio",
     "mcp_http",
     "plain_http",
+    "mcp_stdio_hasty",
+    "plain_stdio_hasty",
+    "mcp_http_hasty",
+    "plain_http_hasty",
 ];
 
 /// The folder of the test servers, as `cargo xtask test-servers` makes it.
@@ -174,11 +178,49 @@ fn without_servers_their_rows_say_why_they_are_missing() {
 }
 
 #[test]
+fn sets_with_known_answers_are_searched() {
+    let coracle = Coracle::new(everybody()[0]);
+    let set = coracle.workspace().join("small");
+    std::fs::create_dir(&set).unwrap();
+    let tools = [
+        r#"{"id": "a/send", "server": "A (mail)", "name": "sendMail", "description": "Sends a letter", "input_schema": {}}"#,
+        r#"{"id": "b/send", "server": "A (mail)", "name": "sendMail", "description": "Reads the weather", "input_schema": null}"#,
+        r#"{"id": "c", "name": "git_log", "description": "Shows commits"}"#,
+    ];
+    let queries = [
+        r#"{"id": 1, "query": "mail a letter", "relevant": ["a/send"]}"#,
+        r#"{"id": "two", "query": "temperature outside", "relevant": ["b/send"]}"#,
+        r#"{"id": 3, "query": "commits", "relevant": ["c", "not there"]}"#,
+    ];
+    std::fs::write(set.join("tools.jsonl"), tools.join("\n")).unwrap();
+    std::fs::write(set.join("queries.jsonl"), queries.join("\n")).unwrap();
+    let search = |arguments: &[&str]| coracle.command().args(["bench", "search"]).args(arguments).output().unwrap();
+    let (folder, rankings) = (set.display().to_string(), set.join("rankings").display().to_string());
+    let output = search(&["--set", &folder, "--rankings", &rankings]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = text.lines().last().unwrap();
+    assert_eq!(last, "recall@1 0.833  recall@5 0.833  recall@10 0.833  MRR 1.000  (3 queries, 3 tools)", "{text}");
+    let first = std::fs::read_to_string(&rankings).unwrap().lines().next().unwrap().to_owned();
+    assert!(first.starts_with(r#"{"id":1,"ranking":["a/send""#), "{first}");
+
+    let made = search(&["--quick", "--json"]);
+    let report: Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert_eq!((&report["rows"][0]["tools"], &report["rows"][0]["mrr"]), (&1000.into(), &1.0.into()), "{report:#}");
+
+    let nothing = search(&["--set", "/nowhere"]);
+    let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(!nothing.status.success() && said.contains("read /nowhere/queries.jsonl"), "{said}");
+    std::fs::write(set.join("tools.jsonl"), "{\"id\": 5}").unwrap();
+    let said = String::from_utf8_lossy(&search(&["--set", &folder]).stderr).into_owned();
+    assert!(said.contains("tools.jsonl, line 1"), "{said}");
+}
+
+#[test]
 fn the_help_says_what_can_be_measured() {
     let coracle = Coracle::new(everybody()[0]);
     let help = |arguments: &[&str]| {
         String::from_utf8(coracle.command().args(arguments).arg("--help").output().unwrap().stdout).unwrap()
     };
-    let parts = [help(&["bench"]), help(&["bench", "tools"]), help(&["bench", "tokens"])];
+    let parts = [help(&["bench"]), help(&["bench", "tools"]), help(&["bench", "search"]), help(&["bench", "tokens"])];
     insta::assert_snapshot!("help", parts.join("\n"));
 }

@@ -31,7 +31,7 @@ fn with_time() -> Place {
 fn the_help_is_what_it_was() {
     let place = Place::new();
     insta::assert_snapshot!("tools_help", place.output(&["tools", "--help"]));
-    for command in ["list", "show", "generate", "decisions", "forget"] {
+    for command in ["list", "search", "select", "show", "generate", "decisions", "forget"] {
         insta::assert_snapshot!(format!("tools_{command}_help"), place.output(&["tools", command, "--help"]));
     }
 }
@@ -90,6 +90,46 @@ fn tools_of_a_real_server_are_listed_and_shown() {
     let said = place.run(&["tools", "list", "--server", "time"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.stderr.contains("hint: there are: the-time"), "{said:?}");
+}
+
+#[test]
+fn tools_are_found_by_what_they_do_and_used_in_a_first_program() {
+    let place = with_time();
+    let found = place.output(&["tools", "search", "current", "time"]);
+    assert!(found.starts_with("the_time.get_current_time"), "{found}");
+    let found = place.output(&["tools", "search", "convert", "--limit", "1", "--level", "python"]);
+    assert!(found.contains("def convert_time("), "{found}");
+    let found: Value = serde_json::from_str(&place.output(&["tools", "search", "timezone", "--json"])).unwrap();
+    assert_eq!(found.as_array().map(Vec::len), Some(2), "{found:#}");
+    assert!(found[0]["score"].as_f64() >= found[1]["score"].as_f64(), "{found:#}");
+    let nothing = place.run(&["tools", "search", "qqqqzzzz"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(1), ""), "{nothing:?}");
+    assert!(nothing.stderr.contains("none of the 2 tools fits"), "{nothing:?}");
+    assert_eq!(place.run(&["tools", "search", "x", "--level", "most"]).code, Some(2));
+    assert_eq!(place.run(&["tools", "search"]).code, Some(2));
+
+    place.output(&["tools", "generate", "typings"]);
+    let task = "convert the time of a meeting from Tokyo to Berlin";
+    let chosen = place.run(&["tools", "select", task, "--top", "1"]);
+    assert_eq!(chosen.code, Some(0), "{chosen:?}");
+    assert!(chosen.stderr.contains("the_time.convert_time: Convert time between timezones"), "{chosen:?}");
+    assert!(chosen.stdout.contains("from servers.the_time import convert_time\n"), "{chosen:?}");
+    assert!(!chosen.stdout.contains("get_current_time"), "{chosen:?}");
+    mypy(&place, &chosen.stdout).unwrap();
+    let typescript = place.output(&["tools", "select", task, "--lang", "typescript"]);
+    tsc(&place, &typescript).unwrap();
+    // The program runs: what it sends is refused by the server, since nothing was filled in.
+    let ran = place.run(&["exec", "-c", &chosen.stdout]);
+    assert!(ran.code == Some(1) && ran.stderr.contains("ToolError"), "{ran:?}");
+
+    place.put(
+        "coracle.yaml",
+        &fs::read_to_string(place.folder().join("coracle.yaml"))
+            .unwrap()
+            .replace("mcpServers", "search: {select_top: 2, select_threshold: 0}\nmcpServers"),
+    );
+    let both = place.run(&["tools", "select", task]);
+    assert!(both.stdout.contains("convert_time") && both.stdout.contains("get_current_time"), "{both:?}");
 }
 
 #[test]
