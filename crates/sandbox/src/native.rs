@@ -283,7 +283,8 @@ impl Backend for NativeBackend {
                 return Err(SandboxError::NotFull(lacks.join("; ")));
             }
         }
-        let prepared = match running.pool.take().await {
+        let prepared = match running.pool.take(&bind).await {
+            Some(prepared) if prepared.bound.is_some() => prepared,
             Some(prepared) => {
                 let ask = Ask::Bind { slot: prepared.slot, bind };
                 running

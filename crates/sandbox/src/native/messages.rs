@@ -55,7 +55,7 @@ pub(crate) enum Ask {
 }
 
 /// A workspace and limits for a prepared sandbox.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bind {
     pub(crate) workspace: PathBuf,
     /// What the server saw at that path: it must be the same folder.

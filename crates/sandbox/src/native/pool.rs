@@ -2,9 +2,12 @@
 //!
 //! A sandbox leaves the pool once and never comes back. Who finds the pool empty gets the next that is being made; if all
 //! of those are spoken for, one is made with the workspace bound to it from the start.
+//!
+//! Who asks for the same twice in a row will likely do so again: one sandbox is bound to that ahead of time. It is given to
+//! nobody who asks for anything else.
 
 use super::link::{Ended, Link, Streams};
-use super::messages::{Bind, Slot};
+use super::messages::{Ask, Bind, Slot};
 use super::sandbox::Life;
 use crate::SandboxError;
 use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
@@ -41,10 +44,31 @@ pub(super) struct Prepared {
     pub(super) stderr: pipe::Receiver,
     pub(super) ended: watch::Receiver<Option<Ended>>,
     pub(super) life: Life,
+    /// What it has been bound to.
+    pub(super) bound: Option<Bind>,
+}
+
+impl Prepared {
+    /// One that went down with its zygote while it waited is of no use.
+    fn lives(&self) -> bool {
+        self.ended.borrow().is_none()
+    }
+}
+
+/// Somebody who gets the next one that fits.
+#[derive(Debug)]
+struct Waiting {
+    bind: Bind,
+    give: oneshot::Sender<Prepared>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// Bound ahead of time.
+    ahead: Option<Prepared>,
+    /// What was last asked for, and whether it was the same as the time before.
+    last: Option<Bind>,
+    again: bool,
     /// Taken first.
     rehearsed: VecDeque<Prepared>,
     /// The rest of a large pool: slower by a millisecond, and half the memory.
@@ -53,8 +77,10 @@ struct State {
     rehearsing: usize,
     cooling: usize,
     /// Those who get the next ones that are made: no more than are being made.
-    waiting: VecDeque<oneshot::Sender<Prepared>>,
+    waiting: VecDeque<Waiting>,
     refill_planned: bool,
+    /// One is being bound ahead of time.
+    binding: bool,
     /// When somebody last found nothing here: there is no time to rehearse then.
     last_empty: Option<Instant>,
     stopped: bool,
@@ -62,7 +88,7 @@ struct State {
 
 impl State {
     fn ready(&self) -> usize {
-        self.rehearsed.len() + self.cold.len()
+        self.rehearsed.len() + self.cold.len() + usize::from(self.ahead.is_some())
     }
 
     fn being_made(&self) -> usize {
@@ -95,14 +121,16 @@ impl Pool {
         self.state().ready()
     }
 
-    /// A prepared sandbox, which waits to be bound; none if there is none and none will be soon.
-    pub(super) async fn take(self: &Arc<Self>) -> Option<Prepared> {
+    /// A prepared sandbox, bound to this or to nothing; none if there is none and none will be soon.
+    pub(super) async fn take(self: &Arc<Self>, bind: &Bind) -> Option<Prepared> {
         let next = {
             let mut state = self.state();
             self.plan_refill(&mut state);
+            if let Some(ahead) = state.asked_for(bind) {
+                return Some(ahead);
+            }
             while let Some(prepared) = state.rehearsed.pop_front().or_else(|| state.cold.pop_front()) {
-                // One that went down with its zygote while it waited is of no use.
-                if prepared.ended.borrow().is_none() {
+                if prepared.lives() {
                     return Some(prepared);
                 }
             }
@@ -111,7 +139,7 @@ impl Pool {
                 return None;
             }
             let (give, next) = oneshot::channel();
-            state.waiting.push_back(give);
+            state.waiting.push_back(Waiting { bind: bind.clone(), give });
             next
         };
         next.await.ok()
@@ -123,6 +151,7 @@ impl Pool {
         state.rehearsed.clear();
         state.cold.clear();
         state.waiting.clear();
+        state.ahead = None;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -157,9 +186,30 @@ impl Pool {
             *state.under_way(rehearse) += 1;
             let pool = Arc::clone(self);
             tokio::spawn(async move {
-                let made = prepare(&pool.link, rehearse, None).await;
+                let mut made = prepare(&pool.link, rehearse, None).await;
+                if let Ok(prepared) = &mut made {
+                    pool.bind_ahead(prepared).await;
+                }
                 pool.put(made, rehearse);
             });
+        }
+    }
+
+    /// Binds it to what was asked for twice in a row, if nothing is yet.
+    async fn bind_ahead(&self, prepared: &mut Prepared) {
+        let bind = {
+            let mut state = self.state();
+            let is_wanted = state.again && state.ahead.is_none() && state.waiting.is_empty() && !state.binding;
+            let Some(bind) = state.last.clone().filter(|_| is_wanted) else { return };
+            state.binding = true;
+            bind
+        };
+        let sent = self.link.send(&Ask::Bind { slot: prepared.slot, bind: bind.clone() }).await;
+        self.state().binding = false;
+        // Whatever else went wrong: it is for nobody else from now on.
+        prepared.bound = Some(bind);
+        if let Err(error) = sent {
+            tracing::debug!(%error, "a sandbox could not be bound ahead of time");
         }
     }
 
@@ -183,14 +233,38 @@ impl Pool {
 }
 
 impl State {
+    /// Notes what is asked for; gives the sandbox that is bound to it already, if there is one.
+    fn asked_for(&mut self, bind: &Bind) -> Option<Prepared> {
+        self.again = self.last.as_ref() == Some(bind);
+        if !self.again {
+            self.last = Some(bind.clone());
+        }
+        let fits = |ahead: &Prepared| ahead.bound.as_ref() == Some(bind);
+        if self.ahead.as_ref().is_some_and(fits) {
+            return self.ahead.take().filter(Prepared::lives);
+        }
+        if self.again {
+            // What it is bound to is no longer asked for.
+            self.ahead = None;
+        }
+        None
+    }
+
     /// To whoever waits longest, or to those that are kept.
     fn give(&mut self, mut prepared: Prepared, rehearse: Rehearse) {
-        while let Some(waiting) = self.waiting.pop_front() {
-            match waiting.send(prepared) {
+        let fits =
+            |waiting: &Waiting, prepared: &Prepared| prepared.bound.as_ref().is_none_or(|bound| *bound == waiting.bind);
+        while let Some(place) = self.waiting.iter().position(|waiting| fits(waiting, &prepared)) {
+            let Some(waiting) = self.waiting.remove(place) else { break };
+            match waiting.give.send(prepared) {
                 Ok(()) => return,
                 // Given up meanwhile.
                 Err(back) => prepared = back,
             }
+        }
+        if prepared.bound.is_some() {
+            self.ahead = Some(prepared);
+            return;
         }
         match rehearse {
             Rehearse::Yes => self.rehearsed.push_back(prepared),
@@ -233,6 +307,7 @@ async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Re
         stderr: pipe::Receiver::from_owned_fd(stderr).map_err(unavailable)?,
         ended: preparing.ended,
         life,
+        bound: None,
     };
     let first = tokio::time::timeout(READY_WITHIN, read_frame(&mut prepared.channel, &mut prepared.buffer)).await;
     match first {

@@ -1,0 +1,90 @@
+//! Sandboxes that are bound ahead of time are for those who ask for the same again, and for nobody else.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[path = "support/again.rs"]
+mod again;
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/lab.rs"]
+mod lab;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/outcome.rs"]
+mod outcome;
+
+use coracle_types::{ErrorCode, Execution, Language, Limits, UserId};
+use lab::{Lab, error_code};
+use serde_json::json;
+use std::time::Duration;
+
+const POOL: usize = 2;
+
+/// Runs for a user when the pool is full again, and one of it perhaps bound.
+async fn run(lab: &Lab, user: &str, code: &str, limits: &Limits) -> Execution {
+    // The first one starts everything.
+    lab.backend.report().await.unwrap();
+    while lab.backend.prepared().await < POOL {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let mut request = lab.request(Language::Python, code);
+    request.user = UserId::new(user).unwrap();
+    request.limits = limits.clone();
+    lab.execute(request).await
+}
+
+fn lab() -> Lab {
+    Lab::new(Limits::default(), POOL, Duration::from_mins(10))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_the_workspace_of_another() {
+    let lab = lab();
+    let mut seen = std::collections::BTreeSet::new();
+    for user in ["ada", "ada", "ada", "bob", "ada", "bob", "bob", "bob", "ada", "bob", "ada", "ada", "ada", "bob"] {
+        let code = format!("import os\nnames = os.listdir('.')\nopen('{user}', 'w').close()\nnames");
+        let execution = run(&lab, user, &code, &Limits::default()).await;
+        let expected = if seen.insert(user) { json!([]) } else { json!([user]) };
+        assert_eq!(execution.result, Some(expected), "{user}: {execution:?}");
+    }
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_limits_are_kept() {
+    let lab = lab();
+    let write = "open('file', 'wb').write(b'x' * 2_000_000)";
+    let small = Limits { file_mb: 1, ..Limits::default() };
+    for limits in
+        [&Limits::default(), &Limits::default(), &Limits::default(), &small, &small, &small, &Limits::default()]
+    {
+        let code = error_code(&run(&lab, "ada", write, limits).await);
+        assert_eq!(code, (*limits == small).then_some(ErrorCode::Disk));
+    }
+    lab.close().await;
+}
+
+/// What waits bound to a folder that is gone is not used for the one in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workspace_that_is_made_anew_is_another() {
+    let lab = lab();
+    let write = "open('note', 'w').write('here')";
+    for _ in 0..4 {
+        for _ in 0..3 {
+            assert_eq!(run(&lab, "ada", write, &Limits::default()).await.result, Some(json!(4)));
+        }
+        let note = lab.home.path().join("workspaces/ada/files/note");
+        assert_eq!(std::fs::read_to_string(&note).unwrap(), "here");
+        std::fs::remove_dir_all(note.parent().unwrap()).unwrap();
+        assert_eq!(run(&lab, "ada", write, &Limits::default()).await.result, Some(json!(4)));
+        assert_eq!(std::fs::read_to_string(&note).unwrap(), "here", "written where everybody sees it");
+    }
+    lab.close().await;
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+}
