@@ -1,6 +1,6 @@
 //! Sandboxes that are bound ahead of time are for those who ask for the same again, and for nobody else.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 
 #[path = "support/again.rs"]
 mod again;
