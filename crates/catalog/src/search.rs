@@ -13,6 +13,7 @@ use crate::catalog::{Catalog, Entry};
 use crate::layout::ServerTools;
 use fields::FIELDS;
 use shard::{Meaning, Shard};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How much a word counts by where it stands: name, server, description, parameters, details.
@@ -46,6 +47,8 @@ pub struct Hit<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     shards: Vec<Arc<OnceLock<Shard>>>,
+    /// Somebody finds out what is missing.
+    is_being_read: Arc<AtomicBool>,
 }
 
 impl Index {
@@ -56,7 +59,8 @@ impl Index {
             let place = servers.iter().position(|other| Arc::ptr_eq(other, server) || other == server)?;
             index.shards.get(place).map(Arc::clone)
         };
-        Self { shards: servers.iter().map(|server| known(server).unwrap_or_default()).collect() }
+        let shards = servers.iter().map(|server| known(server).unwrap_or_default()).collect();
+        Self { shards, is_being_read: Arc::default() }
     }
 
     /// All shards, ready for words; for meanings as well if that does not take long.
@@ -68,8 +72,10 @@ impl Index {
             shards.iter().zip(servers).for_each(|(shard, server)| shard.find_meanings(server));
             return shards;
         }
+        if self.is_being_read.swap(true, Ordering::Relaxed) {
+            return shards;
+        }
         let later: Vec<_> = pairs().map(|(shard, server)| (Arc::clone(shard), Arc::clone(server))).collect();
-        // Whoever comes next finds some of it done; two that do the same wait for each other.
         std::thread::spawn(move || {
             for (shard, server) in later {
                 shard.get_or_init(|| Shard::new(&server)).find_meanings(&server);

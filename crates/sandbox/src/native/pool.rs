@@ -186,31 +186,29 @@ impl Pool {
             *state.under_way(rehearse) += 1;
             let pool = Arc::clone(self);
             tokio::spawn(async move {
-                let mut made = prepare(&pool.link, rehearse, None).await;
-                if let Ok(prepared) = &mut made {
-                    pool.bind_ahead(prepared).await;
-                }
+                let made = match prepare(&pool.link, rehearse, None).await {
+                    Ok(prepared) => pool.bind_ahead(prepared).await,
+                    Err(error) => Err(error),
+                };
                 pool.put(made, rehearse);
             });
         }
     }
 
     /// Binds it to what was asked for twice in a row, if nothing is yet.
-    async fn bind_ahead(&self, prepared: &mut Prepared) {
+    async fn bind_ahead(&self, mut prepared: Prepared) -> Result<Prepared, SandboxError> {
         let bind = {
             let mut state = self.state();
             let is_wanted = state.again && state.ahead.is_none() && state.waiting.is_empty() && !state.binding;
-            let Some(bind) = state.last.clone().filter(|_| is_wanted) else { return };
+            let Some(bind) = state.last.clone().filter(|_| is_wanted) else { return Ok(prepared) };
             state.binding = true;
             bind
         };
         let sent = self.link.send(&Ask::Bind { slot: prepared.slot, bind: bind.clone() }).await;
         self.state().binding = false;
-        // Whatever else went wrong: it is for nobody else from now on.
+        sent.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
         prepared.bound = Some(bind);
-        if let Err(error) = sent {
-            tracing::debug!(%error, "a sandbox could not be bound ahead of time");
-        }
+        Ok(prepared)
     }
 
     fn put(self: &Arc<Self>, made: Result<Prepared, SandboxError>, rehearse: Rehearse) {
