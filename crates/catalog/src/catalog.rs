@@ -6,7 +6,7 @@ use crate::search::Index;
 use crate::text::{self, DESCRIPTION_CHARS};
 use crate::tree::{Tree, generate};
 use crate::validator::Validator;
-use crate::{json, python, typescript};
+use crate::{categories, json, python, typescript};
 use coracle_types::Tool;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -88,6 +88,16 @@ pub struct Entry {
     pub function: String,
     /// One line, in the server's words.
     pub summary: String,
+    /// What to do before it can be called; nothing if it can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect: Option<String>,
+}
+
+impl Entry {
+    /// Package and function, as in `git.git_log`.
+    pub fn path(&self) -> String {
+        format!("{}.{}", self.package, self.function)
+    }
 }
 
 struct Known {
@@ -99,11 +109,22 @@ struct Known {
 
 /// All tools of all servers, as they were when this was made.
 pub struct Catalog {
+    /// Those that are there, and then those that are known by hearsay.
     servers: Vec<Arc<ServerTools>>,
+    /// So many are there.
+    present: usize,
     index: Index,
-    /// By package and function.
+    categories: OnceLock<Vec<String>>,
+    /// By package and function: those that can be called.
     tools: Vec<Known>,
+    /// The others.
+    hearsay: Vec<Known>,
+    /// Places in `tools` and `hearsay`.
     by_wire: HashMap<(String, String), usize>,
+    /// Where the tools of each server begin among those of all.
+    begins: Vec<usize>,
+    /// For each tool of all servers in their order: its place in `tools` and `hearsay`, if it is in one of them.
+    order: Vec<Option<usize>>,
 }
 
 impl fmt::Debug for Catalog {
@@ -124,42 +145,36 @@ impl Catalog {
     }
 
     fn made(servers: Vec<ServerTools>, before: Option<&Self>) -> Self {
-        let servers: Vec<Arc<ServerTools>> = servers.into_iter().map(Arc::new).collect();
+        let (there, hearsay): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| server.connect.is_none());
+        let present = there.len();
+        let servers: Vec<Arc<ServerTools>> = there.into_iter().chain(hearsay).map(Arc::new).collect();
         let index = Index::new(&servers, before.map(|before| (&before.index, before.servers.as_slice())));
-        let mut tools = Vec::new();
-        for package in layout::packages(&servers) {
-            let same = |server: &Arc<ServerTools>| std::ptr::eq(Arc::as_ptr(server), package.server);
-            let Some(server) = servers.iter().position(same) else { continue };
-            let places: HashMap<*const Tool, usize> = package
-                .server
-                .tools
-                .iter()
-                .enumerate()
-                .map(|(index, tool)| (std::ptr::from_ref(tool), index))
-                .collect();
-            for (function, tool) in &package.tools {
-                let Some(index) = places.get(&std::ptr::from_ref(*tool)) else { continue };
-                let entry = Entry {
-                    server: package.server.name.as_str().to_owned(),
-                    package: package.folder.clone(),
-                    name: tool.name.clone(),
-                    function: function.clone(),
-                    summary: layout::summary(tool),
-                };
-                tools.push(Known { entry, place: (server, *index), validator: OnceLock::new() });
-            }
-        }
+        let (there, absent) = servers.split_at(present);
+        let (tools, hearsay) = (known(there, 0), known(absent, present));
         let by_wire = tools
             .iter()
+            .chain(&hearsay)
             .enumerate()
             .map(|(index, known)| ((known.entry.server.clone(), known.entry.name.clone()), index))
             .collect();
-        Self { servers, index, tools, by_wire }
+        let mut begins = Vec::with_capacity(servers.len());
+        let mut count = 0;
+        for server in &servers {
+            begins.push(count);
+            count += server.tools.len();
+        }
+        let mut order = vec![None; count];
+        for (index, known) in tools.iter().chain(&hearsay).enumerate() {
+            if let Some(place) = begins.get(known.place.0).and_then(|begin| order.get_mut(begin + known.place.1)) {
+                *place = Some(index);
+            }
+        }
+        Self { servers, present, index, categories: OnceLock::new(), tools, hearsay, by_wire, begins, order }
     }
 
-    /// What it was made of.
+    /// The servers that are there.
     pub fn servers(&self) -> &[Arc<ServerTools>] {
-        &self.servers
+        self.servers.get(..self.present).unwrap_or_default()
     }
 
     /// How many tools there are.
@@ -170,6 +185,13 @@ impl Catalog {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
+    }
+
+    /// Whether there is such a server, by its name or package, if only by hearsay.
+    pub fn knows_server(&self, server: &str) -> bool {
+        let is_one = |known: &Known| known.entry.server == server || known.entry.package == server;
+        self.servers.iter().any(|known| known.name.as_str() == server)
+            || self.tools.iter().chain(&self.hearsay).any(is_one)
     }
 
     /// The tools that pass the filter, by package and function.
@@ -193,9 +215,51 @@ impl Catalog {
         self.tools.iter().filter_map(|known| Some((&known.entry, self.tool(known)?)))
     }
 
-    /// Every tool with its place: its server's among the servers, and its own among that server's.
-    pub(crate) fn placed(&self) -> impl Iterator<Item = ((usize, usize), &Entry)> {
-        self.tools.iter().map(|known| (known.place, &known.entry))
+    /// Every tool, with its place among those of all servers; those that cannot be called yet come last.
+    pub(crate) fn searched(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        let all = self.tools.iter().chain(&self.hearsay);
+        all.filter_map(|known| Some((self.begins.get(known.place.0)? + known.place.1, &known.entry)))
+    }
+
+    /// What stands at this place among the tools of all servers.
+    pub(crate) fn at(&self, place: usize) -> Option<&Entry> {
+        let known = self.numbered((*self.order.get(place)?)?)?;
+        Some(&known.entry)
+    }
+
+    /// The order of what stands at this place.
+    pub(crate) fn order(&self, place: usize) -> usize {
+        self.order.get(place).copied().flatten().unwrap_or(usize::MAX)
+    }
+
+    /// The place of a tool that can be called, by the names on the wire.
+    pub(crate) fn place(&self, server: &str, tool: &str) -> Option<usize> {
+        let known = self.by_wire.get(&(server.to_owned(), tool.to_owned())).and_then(|index| self.tools.get(*index))?;
+        Some(self.begins.get(known.place.0)? + known.place.1)
+    }
+
+    /// A tool of this catalogue with the place of its server among `indexed`.
+    pub(crate) fn whereabouts(&self, entry: &Entry) -> Option<(usize, &Tool)> {
+        let known = self.numbered(*self.by_wire.get(&(entry.server.clone(), entry.name.clone()))?)?;
+        Some((known.place.0, self.tool(known)?))
+    }
+
+    /// By its place in `tools` and `hearsay`.
+    fn numbered(&self, index: usize) -> Option<&Known> {
+        match index.checked_sub(self.tools.len()) {
+            None => self.tools.get(index),
+            Some(index) => self.hearsay.get(index),
+        }
+    }
+
+    /// The servers of `index`.
+    pub(crate) fn indexed(&self) -> &[Arc<ServerTools>] {
+        &self.servers
+    }
+
+    /// The category of each of `indexed`; found out when it is first needed.
+    pub(crate) fn categories_of_servers(&self) -> &[String] {
+        self.categories.get_or_init(|| self.servers.iter().map(|server| categories::of_server(server)).collect())
     }
 
     pub(crate) fn index(&self) -> &Index {
@@ -217,16 +281,19 @@ impl Catalog {
 
     /// What is told about one tool at a level; `None` if there is no such tool.
     pub fn show(&self, server: &str, tool: &str, level: Level) -> Option<String> {
-        let known = self.known(server, tool)?;
+        let known = self.known(server, tool).or_else(|| find(&self.hearsay, server, tool))?;
         let definition = self.tool(known)?;
         let entry = &known.entry;
         let module = || self.module(entry);
-        Some(match level {
-            Level::Name => format!("{}.{}", entry.package, entry.function),
-            Level::Summary => format!("{}.{}: {}", entry.package, entry.function, entry.summary),
-            Level::Full => self.definition(known, definition),
-            Level::Python => python::module(&module()?),
-            Level::Typescript => typescript::module(&module()?),
+        Some(match (level, &entry.connect) {
+            (Level::Name, _) => format!("{}.{}", entry.package, entry.function),
+            (Level::Full, _) => self.definition(known, definition),
+            (_, Some(connect)) => {
+                format!("{}.{}: {} (not connected: {connect})", entry.package, entry.function, entry.summary)
+            }
+            (Level::Summary, None) => format!("{}.{}: {}", entry.package, entry.function, entry.summary),
+            (Level::Python, None) => python::stub(&entry.package, &module()?),
+            (Level::Typescript, None) => typescript::stub(&entry.package, &module()?),
         })
     }
 
@@ -238,7 +305,7 @@ impl Catalog {
 
     /// The generated modules of all tools.
     pub fn tree(&self) -> Tree {
-        generate(&self.servers)
+        generate(self.servers())
     }
 
     /// Names of tools and servers like this one, for whoever mistyped; best first.
@@ -263,12 +330,7 @@ impl Catalog {
     fn known(&self, server: &str, tool: &str) -> Option<&Known> {
         let key = (server.to_owned(), tool.to_owned());
         let by_wire = self.by_wire.get(&key).and_then(|index| self.tools.get(*index));
-        by_wire.or_else(|| {
-            self.tools.iter().find(|known| {
-                let entry = &known.entry;
-                (entry.package == server || entry.server == server) && (entry.function == tool || entry.name == tool)
-            })
-        })
+        by_wire.or_else(|| find(&self.tools, server, tool))
     }
 
     fn tool(&self, known: &Known) -> Option<&Tool> {
@@ -289,12 +351,46 @@ impl Catalog {
             "output_schema": tool.output_schema,
             "learned_from": shape.map(crate::Shape::seen),
             "hints": tool.hints,
+            "category": self.category(entry),
+            "connect": entry.connect,
         });
         if let Value::Object(fields) = &mut all {
             fields.retain(|_, value| !value.is_null());
         }
         json::canonical(&all)
     }
+}
+
+/// A tool by the names on the wire or by those in code, in any mixture.
+fn find<'a>(tools: &'a [Known], server: &str, tool: &str) -> Option<&'a Known> {
+    tools.iter().find(|known| {
+        let entry = &known.entry;
+        (entry.package == server || entry.server == server) && (entry.function == tool || entry.name == tool)
+    })
+}
+
+/// The tools of these servers, by package and function; `first` is the place of the first of them.
+fn known(servers: &[Arc<ServerTools>], first: usize) -> Vec<Known> {
+    let mut tools = Vec::new();
+    for package in layout::packages(servers) {
+        let same = |server: &Arc<ServerTools>| std::ptr::eq(Arc::as_ptr(server), package.server);
+        let Some(server) = servers.iter().position(same) else { continue };
+        let places: HashMap<*const Tool, usize> =
+            package.server.tools.iter().enumerate().map(|(index, tool)| (std::ptr::from_ref(tool), index)).collect();
+        for (function, tool) in &package.tools {
+            let Some(index) = places.get(&std::ptr::from_ref(*tool)) else { continue };
+            let entry = Entry {
+                server: package.server.name.as_str().to_owned(),
+                package: package.folder.clone(),
+                name: tool.name.clone(),
+                function: function.clone(),
+                summary: layout::summary(tool),
+                connect: package.server.connect.clone(),
+            };
+            tools.push(Known { entry, place: (first + server, *index), validator: OnceLock::new() });
+        }
+    }
+    tools
 }
 
 /// Letters to change, add or take away to get from one word to the other.

@@ -25,6 +25,20 @@ pub struct ServerTools {
     pub tools: Vec<Tool>,
     /// What earlier results looked like, by the name of the tool on the wire.
     pub shapes: BTreeMap<String, Shape>,
+    /// What kind of thing it is for, if somebody has said so.
+    pub category: Option<String>,
+    /// What else is said of its tools by somebody who knows them, by the name of the tool on the wire.
+    pub notes: BTreeMap<String, String>,
+    /// It is only known by hearsay: nothing of it can be called before this is done.
+    pub connect: Option<String>,
+}
+
+impl ServerTools {
+    /// A server that offers these, and nothing more is known.
+    pub fn new(name: ServerName, tools: Vec<Tool>) -> Self {
+        let (shapes, notes) = (BTreeMap::new(), BTreeMap::new());
+        Self { name, description: None, tools, shapes, category: None, notes, connect: None }
+    }
 }
 
 /// A server with its place in the tree.

@@ -9,12 +9,14 @@
 //! come. Nothing is fetched. Of results only shapes are kept, made of words of our own.
 
 mod catalog;
+mod categories;
 mod json;
 mod layout;
 mod learned;
 mod model;
 mod names;
 mod python;
+mod registry;
 mod schema;
 mod search;
 mod starter;
@@ -25,10 +27,12 @@ mod validator;
 mod write;
 
 pub use catalog::{Catalog, Entry, Filter, Level, UnknownLevel};
+pub use categories::Category;
 pub use layout::{MAX_TOOL_NAME, MAX_TOOLS, ServerTools};
 pub use learned::Shape;
 pub use names::package_name;
-pub use search::Hit;
+pub use registry::Registry;
+pub use search::{Group, Hit, Query, Uses};
 pub use starter::StarterLanguage;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};

@@ -4,6 +4,7 @@
 //! (`parts.rs`) are compared with all of them here. The same tools and the same query give the same answer everywhere.
 
 mod fields;
+mod groups;
 mod parts;
 mod pieces;
 mod shard;
@@ -12,7 +13,10 @@ mod words;
 use crate::catalog::{Catalog, Entry};
 use crate::layout::ServerTools;
 use fields::FIELDS;
+pub use groups::Group;
+pub(crate) use pieces::Vector;
 use shard::{Meaning, Shard};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -32,6 +36,34 @@ const ALIKE: f32 = 0.2;
 
 /// More tools than this learn what they mean while the first searches go by words alone.
 const AT_ONCE: usize = 3_000;
+
+/// How much it counts that this user's programs have used a tool with success: less than any word.
+const USED: f32 = 0.1;
+/// After so many calls it does not count any more than that.
+const USED_ENOUGH: f32 = 20.0;
+
+/// Calls of tools that went well, by server and tool on the wire.
+pub type Uses = HashMap<(String, String), u64>;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Query<'a> {
+    /// In any words; without any, everything fits.
+    pub text: &'a str,
+    /// Only tools of this server, by its name or package.
+    pub server: Option<&'a str>,
+    /// Only tools of this category.
+    pub category: Option<&'a str>,
+    /// What was used before comes a little sooner.
+    pub uses: Option<&'a Uses>,
+}
+
+impl<'a> Query<'a> {
+    /// A query of words alone.
+    pub fn new(text: &'a str) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
 
 /// A tool that was found.
 #[derive(Clone, Copy, Debug)]
@@ -86,27 +118,47 @@ impl Index {
 }
 
 impl Catalog {
-    /// The tools that fit a query best, best first; with no words in the query, all in order. `server` keeps those of one
-    /// server, by its name or package.
-    pub fn search(&self, query: &str, server: Option<&str>, limit: usize) -> Vec<Hit<'_>> {
-        let is_wanted = |entry: &Entry| server.is_none_or(|server| entry.server == server || entry.package == server);
-        let mut hits: Vec<Hit<'_>> = if query.chars().any(char::is_alphanumeric) {
-            let shards = self.index().ready(self.servers());
-            let scores = Scores::of(query, &shards);
-            let wanted: Vec<_> = self.placed().filter(|(_, entry)| is_wanted(entry)).collect();
-            let best = wanted.iter().filter_map(|(place, _)| scores.words(*place)).fold(0.0, f32::max);
-            let fits = |(place, entry)| Some(Hit { entry, score: scores.get(place, best)? });
-            best_of(wanted.into_iter().filter_map(fits), limit)
-        } else {
-            self.placed().filter(|(_, entry)| is_wanted(entry)).map(|(_, entry)| Hit { entry, score: 0.0 }).collect()
+    /// So many of the tools that fit a query best, best first; with no words in the query, all in order.
+    pub fn search(&self, query: &Query<'_>, limit: usize) -> Vec<Hit<'_>> {
+        if !query.text.chars().any(char::is_alphanumeric) {
+            let all = self.searched().map(|(_, entry)| entry).filter(|entry| self.is_wanted(entry, query));
+            return all.take(limit).map(|entry| Hit { entry, score: 0.0 }).collect();
+        }
+        let shards = self.index().ready(self.indexed());
+        let mut scores = Scores::of(query.text, &shards);
+        if query.server.is_some() || query.category.is_some() {
+            for (place, entry) in self.searched() {
+                if !self.is_wanted(entry, query) {
+                    scores.rule_out(place);
+                }
+            }
+        }
+        let lifts = query.uses.map(|uses| self.lifts(uses)).unwrap_or_default();
+        let lifted = |(place, score): (usize, f32)| (place, score + lifts.get(&place).copied().unwrap_or_default());
+        let fitting: Vec<(usize, f32)> =
+            if lifts.is_empty() { scores.total().collect() } else { scores.total().map(lifted).collect() };
+        let best = best_of(fitting, limit, |place| self.order(place));
+        best.into_iter().filter_map(|(place, score)| Some(Hit { entry: self.at(place)?, score })).collect()
+    }
+
+    fn is_wanted(&self, entry: &Entry, query: &Query<'_>) -> bool {
+        query.server.is_none_or(|server| entry.server == server || entry.package == server)
+            && query.category.is_none_or(|category| self.is_in(entry, category))
+    }
+
+    /// By how much tools rise that were used before, by place.
+    fn lifts(&self, uses: &Uses) -> HashMap<usize, f32> {
+        let lift = |times: u64| {
+            let times = number(usize::try_from(times).unwrap_or(usize::MAX)).min(USED_ENOUGH);
+            USED * times.ln_1p() / USED_ENOUGH.ln_1p()
         };
-        hits.truncate(limit);
-        hits
+        let placed = uses.iter().filter_map(|((server, tool), times)| Some((self.place(server, tool)?, lift(*times))));
+        placed.collect()
     }
 
     /// Does now what the first search would do.
     pub fn prepare_search(&self) {
-        self.index().ready(self.servers());
+        self.index().ready(self.indexed());
     }
 
     /// Whether searches go by meaning, too: for large catalogues that takes a moment.
@@ -115,18 +167,17 @@ impl Catalog {
     }
 }
 
-/// So many of the best, best first; equals in the order they come in.
-fn best_of<'a>(hits: impl Iterator<Item = Hit<'a>>, limit: usize) -> Vec<Hit<'a>> {
-    let mut hits: Vec<(usize, Hit<'a>)> = hits.enumerate().collect();
-    let order = |one: &(usize, Hit<'_>), other: &(usize, Hit<'_>)| {
-        other.1.score.total_cmp(&one.1.score).then(one.0.cmp(&other.0))
+/// So many of the best, best first; equals by their order.
+fn best_of(mut scored: Vec<(usize, f32)>, limit: usize, order: impl Fn(usize) -> usize) -> Vec<(usize, f32)> {
+    let by_score = |one: &(usize, f32), other: &(usize, f32)| {
+        other.1.total_cmp(&one.1).then_with(|| order(one.0).cmp(&order(other.0)))
     };
-    if (1..hits.len()).contains(&limit) {
-        hits.select_nth_unstable_by(limit - 1, order);
-        hits.truncate(limit);
+    if (1..scored.len()).contains(&limit) {
+        scored.select_nth_unstable_by(limit - 1, by_score);
     }
-    hits.sort_unstable_by(order);
-    hits.into_iter().map(|(_, hit)| hit).collect()
+    scored.truncate(limit);
+    scored.sort_unstable_by(by_score);
+    scored
 }
 
 /// How well every tool fits a query.
@@ -160,11 +211,10 @@ impl Scores {
             (total / count.max(1.0)).max(f32::MIN_POSITIVE)
         });
         for term in words::terms(query) {
-            let postings = || shards.iter().map(|shard| shard.postings(&term));
-            let having: usize = postings().map(|all| all.chunk_by(|one, other| one.tool == other.tool).count()).sum();
-            let having = number(having);
+            let found: Vec<_> = shards.iter().map(|shard| shard.postings(&term)).collect();
+            let having = number(found.iter().map(|(_, tools)| *tools).sum());
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
-            for ((shard, begin), postings) in shards.iter().zip(&self.begins).zip(postings()) {
+            for ((shard, begin), (postings, _)) in shards.iter().zip(&self.begins).zip(found) {
                 for of_tool in postings.chunk_by(|one, other| one.tool == other.tool) {
                     let weight: f32 = of_tool
                         .iter()
@@ -210,18 +260,28 @@ impl Scores {
         }
     }
 
-    /// By words alone, of the tool at this place among its server's.
-    fn words(&self, (server, tool): (usize, usize)) -> Option<f32> {
-        self.words.get(self.begins.get(server)? + tool).copied()
+    /// It is not among those that are wanted.
+    fn rule_out(&mut self, place: usize) {
+        for scores in [&mut self.words, &mut self.alike] {
+            if let Some(score) = scores.get_mut(place) {
+                *score = 0.0;
+            }
+        }
     }
 
-    /// In all, where the best has so much by words; nothing if it does not fit at all.
-    fn get(&self, (server, tool): (usize, usize), best: f32) -> Option<f32> {
-        let alike = *self.alike.get(self.begins.get(server)? + tool)?;
-        let words = self.words((server, tool))?;
-        let share = if best > 0.0 { words / best } else { 0.0 };
-        (words > 0.0 || alike >= ALIKE).then_some(share + (WHOLE + PART) * alike)
+    /// Every tool that fits at all, by its place, with words and meaning in one number.
+    fn total(&self) -> impl Iterator<Item = (usize, f32)> {
+        let best = self.words.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+        let scored = self.words.iter().zip(&self.alike).enumerate();
+        scored
+            .filter(|(_, (words, alike))| **words > 0.0 || **alike >= ALIKE)
+            .map(move |(place, (words, alike))| (place, words / best + (WHOLE + PART) * alike))
     }
+}
+
+/// What a text means: of length one, or zero where nothing is known.
+pub(crate) fn meaning(text: &str) -> Vector {
+    pieces::Pieces::get().vector(text)
 }
 
 fn number(count: usize) -> f32 {

@@ -167,7 +167,6 @@ mod tests {
     use crate::{Catalog, Entry, ServerTools};
     use coracle_types::{ServerName, Tool, ToolHints};
     use serde_json::json;
-    use std::collections::BTreeMap;
 
     fn catalog() -> Catalog {
         let schema = json!({
@@ -190,9 +189,10 @@ mod tests {
                 description: "Looks \"\"\" at\n# this".to_owned(),
                 input_schema: schema.as_object().unwrap().clone(),
                 output_schema: None,
+                category: None,
                 hints: ToolHints::default(),
             };
-            ServerTools { name: server, description: None, tools: vec![tool], shapes: BTreeMap::new() }
+            ServerTools::new(server, vec![tool])
         };
         Catalog::new(vec![server("one"), server("two")])
     }

@@ -4,6 +4,9 @@
 pub(crate) const DESCRIPTION_CHARS: usize = 4_000;
 /// The longest description of one parameter or field.
 pub(crate) const PARAMETER_CHARS: usize = 600;
+/// The same in what a model reads before it calls a tool; whoever wants the rest asks for the whole definition.
+pub(crate) const STUB_CHARS: usize = 800;
+pub(crate) const STUB_PARAMETER_CHARS: usize = 160;
 /// The longest summary: one line.
 pub(crate) const SUMMARY_CHARS: usize = 160;
 
@@ -76,6 +79,17 @@ pub(crate) fn quoted(text: &str, escaped: impl Fn(u32) -> String) -> String {
     }
     out.push('"');
     out
+}
+
+/// Lines without the space that only looks, at most `cap` characters; what is cut off is said.
+pub(crate) fn short(text: &str, cap: usize) -> String {
+    let whole = clean(text, DESCRIPTION_CHARS);
+    let lines = whole.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    let text = lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
+    let Some((end, _)) = text.char_indices().nth(cap) else { return text };
+    let head = &text[..end];
+    let end = head.rfind(['\n', ' ']).filter(|end| *end > 0).unwrap_or(head.len());
+    format!("{}{CUT} (more at detail_level full)", head[..end].trim_end())
 }
 
 /// The first paragraph as one line of at most `cap` characters.

@@ -14,7 +14,7 @@ use crate::wiring::toolbox;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
-use coracle_engine::{Inventory, Listing};
+use coracle_engine::{FoundTool, Inventory, Listing, ToolSearch, Toolbox};
 use coracle_types::UserId;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Map;
@@ -104,6 +104,18 @@ fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
 
 /// All tools of these servers; those that have never listed theirs are started.
 pub(crate) async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
+    Ok(stock(loaded).await?.1)
+}
+
+/// Tools that fit, best first, and how many there are to choose from.
+async fn search(loaded: &Loaded, search: ToolSearch) -> anyhow::Result<(Vec<FoundTool>, Arc<Inventory>)> {
+    let (toolbox, inventory) = stock(loaded).await?;
+    let found = toolbox.search(&UserId::local(), &inventory, search).await;
+    Ok((found.map_err(|problem| Mistake::new(problem, None::<String>))?, inventory))
+}
+
+/// The same, with what searches in it.
+async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let toolbox = toolbox(loaded, Map::new()).await?;
     let user = UserId::local();
     let mut unknown = Vec::new();
@@ -132,5 +144,5 @@ pub(crate) async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>>
     for (server, reason) in &inventory.missing {
         eprintln!("warning: the tools of {server} are not known: {}", plain(reason, MAX_REASON));
     }
-    Ok(inventory)
+    Ok((toolbox, inventory))
 }

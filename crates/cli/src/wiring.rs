@@ -135,7 +135,13 @@ pub(crate) async fn toolbox(loaded: &Loaded, may_ask: Map<String, Value>) -> any
         at_once: usize::try_from(calls.concurrency).unwrap_or(usize::MAX),
     };
     let upstream = upstream(loaded.servers.clone(), &store, may_ask);
-    Ok(Toolbox::new(ToolboxConfig { cache, caps }, upstream, store, rules))
+    Ok(Toolbox::new(ToolboxConfig { cache, registry: registry(settings), caps }, upstream, store, rules))
+}
+
+/// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there.
+fn registry(settings: &Settings) -> Option<PathBuf> {
+    let beside = || Some(PathBuf::from("tools_registry")).filter(|folder| folder.is_dir());
+    settings.search.registry_dir.clone().or_else(beside)
 }
 
 /// The native backend as the environment says.

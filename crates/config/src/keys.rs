@@ -108,6 +108,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("calls.max_argument_bytes", BYTES),
     key("calls.max_result_bytes", BYTES),
     key("calls.concurrency", Kind::Whole(1, 1024)),
+    key("search.registry_dir", Kind::Path),
     key("search.select_top", Kind::Whole(1, 100)),
     key("search.select_threshold", Kind::Whole(0, 100)),
     key("server.host", Kind::Text),

@@ -104,7 +104,7 @@ impl Default for Calls {
     }
 }
 
-/// How tools are chosen for a task, by `coracle tools select`.
+/// How tools are found, and chosen for a task by `coracle tools select`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
@@ -114,11 +114,14 @@ pub struct Search {
     /// A tool is chosen if it fits at least this well, in percent of the one that fits best.
     #[schemars(range(min = 0, max = 100))]
     pub select_threshold: u64,
+    /// A folder that describes tools, in a folder for each category: what is in it is found even if its server is not
+    /// connected. Without it `tools_registry` in the current folder, if there is one.
+    pub registry_dir: Option<PathBuf>,
 }
 
 impl Default for Search {
     fn default() -> Self {
-        Self { select_top: 5, select_threshold: 60 }
+        Self { select_top: 5, select_threshold: 60, registry_dir: None }
     }
 }
 

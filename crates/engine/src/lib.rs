@@ -32,4 +32,4 @@ pub use engine::{Engine, EngineConfig};
 pub use in_process::{Handler, InProcess};
 pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
 pub use servers::Servers;
-pub use toolbox::{Inventory, Listing, Toolbox, ToolboxConfig};
+pub use toolbox::{FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described};

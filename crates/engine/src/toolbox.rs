@@ -3,6 +3,7 @@
 //! Nothing is started to know the tools of a server that has listed them once. A call is made on what the server lists
 //! now: its definition decides what is checked and whether a person is asked.
 
+mod discovery;
 mod inventory;
 mod known;
 mod mentions;
@@ -11,11 +12,12 @@ use crate::answer::Answer;
 use crate::broker::{CallCaps, refused, shown, upstream_failed};
 use crate::request::HostCallError;
 use crate::servers::Servers;
-use coracle_catalog::{Shape, Validator};
+use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Rules};
 use coracle_store::{ExecutionRecord, ListedTools, Owner, Store, StoreError};
 use coracle_types::{ServerName, ServerSpec, Tool, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
+pub use discovery::{FoundTool, ToolSearch, described};
 pub use inventory::{Inventory, Listing};
 use known::Known;
 use sha2::{Digest, Sha256};
@@ -40,6 +42,8 @@ const TRIES: usize = 5;
 pub struct ToolboxConfig {
     /// Where generated modules go.
     pub cache: PathBuf,
+    /// A folder that describes tools, if there is one.
+    pub registry: Option<PathBuf>,
     /// Caps on calls.
     pub caps: CallCaps,
 }
@@ -55,6 +59,8 @@ pub struct Toolbox {
     /// Counts changes of what is known.
     generation: AtomicU64,
     inventories: Mutex<HashMap<UserId, (u64, Arc<Inventory>)>>,
+    /// Of users who have searched.
+    uses: Mutex<HashMap<UserId, Arc<Uses>>>,
 }
 
 impl Toolbox {
@@ -75,6 +81,7 @@ impl Toolbox {
             known: Mutex::default(),
             generation: AtomicU64::new(0),
             inventories: Mutex::default(),
+            uses: Mutex::default(),
         });
         let weak = Arc::downgrade(&toolbox);
         tokio::spawn(async move {
@@ -200,6 +207,7 @@ impl Toolbox {
 
     /// Keeps what came of an execution.
     pub(crate) async fn record(&self, record: &ExecutionRecord) {
+        self.used(record);
         if let Err(error) = self.store.record(record).await {
             tracing::warn!(execution = %record.execution_id, %error, "the execution is not kept");
         }

@@ -24,6 +24,7 @@ fn in_process() -> InProcess {
         description: String::new(),
         input_schema: Map::new(),
         output_schema: None,
+        category: None,
         hints: ToolHints::default(),
     };
     let echo: Handler = Box::new(|arguments| {

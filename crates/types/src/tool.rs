@@ -24,6 +24,9 @@ pub struct Tool {
     /// JSON Schema of its structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Map<String, Value>>,
+    /// Where its server says that it belongs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
     /// What it says of its effects.
     #[serde(default)]
     pub hints: ToolHints,

@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(crate) const MAX_TOOLS: usize = 2000;
 /// Longest name of a tool, in bytes.
 const MAX_NAME: usize = 256;
+/// Longest name of a category, in bytes.
+const MAX_CATEGORY: usize = 64;
 /// Longest description of a tool, in bytes; the rest is cut off.
 const MAX_DESCRIPTION: usize = 32 * 1024;
 /// Largest schema of a tool, as JSON text.
@@ -154,6 +156,7 @@ impl<'a> Intake<'a> {
             idempotent: hint("idempotentHint"),
             open_world: hint("openWorldHint"),
         };
+        let category = category(&definition);
         if serde_json::to_string(&definition).map_or(usize::MAX, |text| text.len()) > MAX_MORE {
             self.warn(&name, &format!("what else it says is longer than {MAX_MORE} bytes and is ignored"), true);
             definition = Map::new();
@@ -161,7 +164,8 @@ impl<'a> Intake<'a> {
         let server = self.server.clone();
         self.list.more.push(definition);
         self.list.index.insert(name.clone(), self.list.tools.len());
-        self.list.tools.push(Arc::new(Tool { server, name, title, description, input_schema, output_schema, hints }));
+        let tool = Tool { server, name, title, description, input_schema, output_schema, category, hints };
+        self.list.tools.push(Arc::new(tool));
     }
 
     fn text(&mut self, name: &str, definition: &mut Map<String, Value>, key: &str) -> Option<String> {
@@ -181,6 +185,14 @@ impl<'a> Intake<'a> {
             self.list.warnings.push(ToolWarning { tool, problem: problem.to_owned(), kept });
         }
     }
+}
+
+/// Where the tool belongs, by its `_meta`: `category`, with or without a prefix as in `com.example/category`.
+fn category(definition: &Map<String, Value>) -> Option<String> {
+    let meta = definition.get("_meta")?.as_object()?;
+    let is_category = |key: &str| key.rsplit('/').next() == Some("category");
+    let (_, category) = meta.iter().find(|(key, _)| is_category(key))?;
+    category.as_str().map(str::trim).filter(|text| !text.is_empty()).map(|text| shortened(text, MAX_CATEGORY))
 }
 
 /// The schema, if it is the schema of an object and can be followed to its end.

@@ -33,6 +33,7 @@ impl Fields {
             results.names = Shape::keys(shape);
         }
         texts.details.append(&mut results.names);
+        texts.details.extend(server.notes.get(&tool.name).cloned());
         Self {
             name: tool.name.clone(),
             server: server.name.as_str().to_owned(),

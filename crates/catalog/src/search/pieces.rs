@@ -20,7 +20,7 @@ const BEYOND: char = '\u{250}';
 const MAX_WORD: usize = 100;
 
 /// A direction: of length one, or zero where nothing is known.
-pub(super) type Vector = [f32; DIMENSIONS];
+pub(crate) type Vector = [f32; DIMENSIONS];
 
 /// The table, ready to be looked up in.
 pub(super) struct Pieces {

@@ -19,6 +19,14 @@ pub(super) struct Posting {
     pub(super) times: u16,
 }
 
+/// The postings of one term.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: u32,
+    end: u32,
+    tools: u32,
+}
+
 /// The vectors of all tools of a server.
 #[derive(Debug)]
 struct Vectors {
@@ -28,8 +36,8 @@ struct Vectors {
 
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// Where a term's postings are.
-    terms: HashMap<Box<str>, (u32, u32)>,
+    /// Where a term's postings are, and in how many tools it stands.
+    terms: HashMap<Box<str>, Place>,
     /// By tool, for each term.
     postings: Vec<Posting>,
     /// Terms in each field of each tool, and of all.
@@ -70,10 +78,10 @@ impl Shard {
         }
         let mut postings = Vec::with_capacity(by_term.values().map(Vec::len).sum());
         let mut place = |of_term: Vec<Posting>| {
-            let start = postings.len();
+            let (start, tools) = (postings.len(), of_term.chunk_by(|one, other| one.tool == other.tool).count());
             postings.extend(of_term);
             let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-            (number(start), number(postings.len()))
+            Place { start: number(start), end: number(postings.len()), tools: number(tools) }
         };
         let terms = by_term.into_iter().map(|(term, of_term)| (term, place(of_term))).collect();
         Self { terms, postings, lengths, totals, vectors: OnceLock::new() }
@@ -87,10 +95,11 @@ impl Shard {
         self.totals
     }
 
-    /// Where a term stands: by tool, then by field.
-    pub(super) fn postings(&self, term: &str) -> &[Posting] {
-        let range = self.terms.get(term).map(|(start, end)| (*start as usize)..(*end as usize));
-        range.and_then(|range| self.postings.get(range)).unwrap_or_default()
+    /// Where a term stands, by tool and then by field, and in how many tools.
+    pub(super) fn postings(&self, term: &str) -> (&[Posting], usize) {
+        let Some(place) = self.terms.get(term) else { return (&[], 0) };
+        let postings = self.postings.get(place.start as usize..place.end as usize);
+        (postings.unwrap_or_default(), place.tools as usize)
     }
 
     pub(super) fn length(&self, posting: Posting) -> u32 {

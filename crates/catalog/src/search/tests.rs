@@ -1,3 +1,4 @@
+use super::Query;
 use crate::{Catalog, ServerTools};
 use coracle_types::{ServerName, Tool, ToolHints};
 use serde_json::json;
@@ -12,17 +13,14 @@ fn tool(server: &str, name: &str, description: &str) -> Tool {
         description: description.to_owned(),
         input_schema: schema.as_object().unwrap().clone(),
         output_schema: None,
+        category: None,
         hints: ToolHints::default(),
     }
 }
 
 fn server(name: &str, tools: &[(&str, &str)]) -> ServerTools {
-    ServerTools {
-        name: ServerName::new(name).unwrap(),
-        description: None,
-        tools: tools.iter().map(|(tool_name, text)| tool(name, tool_name, text)).collect(),
-        shapes: std::collections::BTreeMap::new(),
-    }
+    let tools = tools.iter().map(|(tool_name, text)| tool(name, tool_name, text)).collect();
+    ServerTools::new(ServerName::new(name).unwrap(), tools)
 }
 
 fn catalog() -> Catalog {
@@ -34,7 +32,7 @@ fn catalog() -> Catalog {
 }
 
 fn found(query: &str) -> Vec<String> {
-    catalog().search(query, None, 10).iter().map(|hit| hit.entry.name.clone()).collect()
+    catalog().search(&Query::new(query), 10).iter().map(|hit| hit.entry.name.clone()).collect()
 }
 
 fn first(query: &str) -> String {
@@ -61,16 +59,21 @@ fn odd_queries_get_an_answer() {
     assert_eq!(found("  ?! 🎉").len(), 7, "no words");
     assert_eq!(found("qqqqzzzzxxxx"), Vec::<String>::new());
     assert_eq!(first(&"send an e-mail ".repeat(10_000)), "send_message");
-    assert!(Catalog::new(Vec::new()).search("file", None, 10).is_empty());
+    assert!(Catalog::new(Vec::new()).search(&Query::new("file"), 10).is_empty());
     assert!(found("file\0name \u{202e} \u{feff}").contains(&"readFile".to_owned()));
 }
 
 #[test]
 fn a_server_narrows_and_no_words_mean_all() {
     let catalog = catalog();
-    assert_eq!(catalog.search("", Some("git"), 10).len(), 2);
-    assert!(catalog.search("file", Some("git"), 10).iter().all(|hit| hit.entry.server == "git"));
-    assert_eq!(catalog.search("file", Some("files"), 1).len(), 1);
+    assert_eq!(catalog.search(&Query { server: Some("git"), ..Query::new("") }, 10).len(), 2);
+    assert!(
+        catalog
+            .search(&Query { server: Some("git"), ..Query::new("file") }, 10)
+            .iter()
+            .all(|hit| hit.entry.server == "git")
+    );
+    assert_eq!(catalog.search(&Query { server: Some("files"), ..Query::new("file") }, 1).len(), 1);
 }
 
 #[test]
@@ -89,7 +92,7 @@ fn learned_keys_are_found() {
     let mut places = server("places", &[("look", "Looks"), ("go", "Goes")]);
     places.shapes.insert("look".to_owned(), crate::Shape::observe(&json!({ "temperature": 3, "name": "x" })));
     let catalog = Catalog::new(vec![places]);
-    let hits = catalog.search("temperature", None, 10);
+    let hits = catalog.search(&Query::new("temperature"), 10);
     assert_eq!(hits.first().map(|hit| hit.entry.name.as_str()), Some("look"));
 }
 
@@ -103,8 +106,8 @@ fn a_server_that_has_not_changed_is_not_read_again() {
     let after = Catalog::after(changed, &before);
     let shared = |one: usize| std::sync::Arc::ptr_eq(&before.index().shards[one], &after.index().shards[one]);
     assert!(!shared(0) && shared(1) && shared(2));
-    assert_eq!(after.search("blame", None, 1)[0].entry.name, "git_blame");
-    assert!(before.search("blame", None, 9).iter().all(|hit| hit.entry.name != "git_blame"));
+    assert_eq!(after.search(&Query::new("blame"), 1)[0].entry.name, "git_blame");
+    assert!(before.search(&Query::new("blame"), 9).iter().all(|hit| hit.entry.name != "git_blame"));
     let same = Catalog::after(servers, &before);
     assert!(std::sync::Arc::ptr_eq(&before.index().shards[0], &same.index().shards[0]));
 }
@@ -117,20 +120,20 @@ fn a_large_catalogue_gets_better() {
     let mut tools: Vec<(&str, &str)> = many.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     tools.push(("forecast", "The weather of tomorrow"));
     let catalog = Catalog::new(vec![server("many", &tools)]);
-    assert_eq!(catalog.search("weather", None, 1)[0].entry.name, "forecast");
+    assert_eq!(catalog.search(&Query::new("weather"), 1)[0].entry.name, "forecast");
     let begun = Instant::now();
     while !catalog.knows_meanings() {
         assert!(begun.elapsed() < Duration::from_mins(1));
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(catalog.search("temperature and rain", None, 1)[0].entry.name, "forecast");
+    assert_eq!(catalog.search(&Query::new("temperature and rain"), 1)[0].entry.name, "forecast");
 }
 
 #[test]
 fn scores_are_the_same_each_time() {
     let query = "search the commits of a repository, then write a file";
     let scores = |catalog: &Catalog| -> Vec<(String, u32)> {
-        catalog.search(query, None, 10).iter().map(|hit| (hit.entry.name.clone(), hit.score.to_bits())).collect()
+        catalog.search(&Query::new(query), 10).iter().map(|hit| (hit.entry.name.clone(), hit.score.to_bits())).collect()
     };
     assert_eq!(scores(&catalog()), scores(&catalog()));
 }

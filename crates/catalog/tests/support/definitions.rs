@@ -3,7 +3,6 @@
 use coracle_catalog::ServerTools;
 use coracle_types::{ServerName, Tool, ToolHints};
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// A tool as it stands in the answer to `tools/list`.
 pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
@@ -16,6 +15,7 @@ pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
         description: text("description").unwrap_or_default(),
         input_schema: object("inputSchema").unwrap_or_default(),
         output_schema: object("outputSchema"),
+        category: None,
         hints: ToolHints::default(),
     }
 }
@@ -23,10 +23,6 @@ pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
 /// A server from a list of such tools.
 pub(crate) fn server(name: &str, description: Option<&str>, tools: &[Value]) -> ServerTools {
     let name = ServerName::new(name).unwrap();
-    ServerTools {
-        tools: tools.iter().map(|definition| tool(&name, definition)).collect(),
-        name,
-        description: description.map(str::to_owned),
-        shapes: BTreeMap::new(),
-    }
+    let tools = tools.iter().map(|definition| tool(&name, definition)).collect();
+    ServerTools { description: description.map(str::to_owned), ..ServerTools::new(name, tools) }
 }

@@ -32,13 +32,13 @@ fn server(
         description: words.to_owned(),
         input_schema: input.clone(),
         output_schema,
+        category: None,
         hints: ToolHints::default(),
     };
     ServerTools {
-        tools: vec![tool(names.0, output), tool(names.1, None)],
         shapes: BTreeMap::from([(names.1.to_owned(), Shape::observe(result))]),
         description: Some(description.to_owned()),
-        name,
+        ..ServerTools::new(name.clone(), vec![tool(names.0, output), tool(names.1, None)])
     }
 }
 

@@ -6,7 +6,7 @@ mod set;
 
 use anyhow::Context;
 use clap::Args;
-use coracle_catalog::{Catalog, ServerTools};
+use coracle_catalog::{Catalog, Query, ServerTools};
 use report::{Report, Row};
 use set::Set;
 use std::fmt::Write as _;
@@ -88,7 +88,7 @@ fn row(set: Set, rankings: &mut String) -> anyhow::Result<Row> {
     let mut row = Row::new(name, tools, queries.len(), [listed, ready, whole], index_bytes);
     for query in &queries {
         let begun = Instant::now();
-        let hits = catalog.search(&query.text, None, PLACES);
+        let hits = catalog.search(&Query::new(&query.text), PLACES);
         row.took(begun.elapsed());
         let found: Vec<&str> = hits
             .iter()

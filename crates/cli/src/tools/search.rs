@@ -1,10 +1,11 @@
-use super::{inventory, settings};
+use super::{search, settings};
 use crate::plain::{columns, json};
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::Args;
-use coracle_catalog::{Hit, Level};
-use serde_json::{Value, json};
+use coracle_catalog::Level;
+use coracle_engine::{FoundTool, ToolSearch};
+use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
@@ -18,6 +19,10 @@ pub(super) struct SearchArguments {
     /// Only the tools of this server.
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
+
+    /// Only the tools of this category.
+    #[arg(long, value_name = "CATEGORY")]
+    category: Option<String>,
 
     /// How many to print.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -34,31 +39,32 @@ pub(super) struct SearchArguments {
 
 pub(super) fn run(arguments: &SearchArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = settings(config, arguments.server.as_deref())?;
-    let inventory = if loaded.servers.is_empty() { None } else { Some(runtime()?.block_on(inventory(&loaded))?) };
-    let query = arguments.query.join(" ");
-    let catalog = inventory.as_ref().map(|inventory| &inventory.catalog);
-    let hits: Vec<Hit<'_>> =
-        catalog.into_iter().flat_map(|catalog| catalog.search(&query, None, arguments.limit.into())).collect();
-    let shown = |hit: &Hit<'_>| {
-        let shown = catalog.and_then(|catalog| catalog.show(&hit.entry.server, &hit.entry.name, arguments.level));
-        shown.unwrap_or_default().trim_end().to_owned()
+    let wanted = ToolSearch {
+        query: arguments.query.join(" "),
+        server: None,
+        category: arguments.category.clone(),
+        level: arguments.level,
+        limit: arguments.limit.into(),
     };
+    let (found, inventory) = runtime()?.block_on(search(&loaded, wanted))?;
     let text = if arguments.json {
-        let told = |hit: &Hit<'_>| -> Value {
-            json!({ "name": format!("{}.{}", hit.entry.package, hit.entry.function), "summary": hit.entry.summary,
-                "score": (f64::from(hit.score) * 1e3).round() / 1e3 })
+        let told = |tool: &FoundTool| -> Value {
+            let mut value = tool.value.clone();
+            value["score"] = Value::from((f64::from(tool.score) * 1e3).round() / 1e3);
+            value
         };
-        json(&hits.iter().map(told).collect::<Vec<_>>())?
+        json(&found.iter().map(told).collect::<Vec<_>>())?
     } else if arguments.level == Level::Summary {
-        let named = |hit: &Hit<'_>| format!("{}.{}", hit.entry.package, hit.entry.function);
-        columns(hits.iter().map(|hit| [named(hit), hit.entry.summary.clone()]))
+        columns(found.iter().map(|tool| {
+            let (name, words) = tool.text.split_once(": ").unwrap_or((&tool.text, ""));
+            [name.to_owned(), words.to_owned()]
+        }))
     } else {
-        hits.iter().map(|hit| shown(hit) + "\n").collect()
+        found.iter().map(|tool| tool.text.clone() + "\n").collect()
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    if hits.is_empty() {
-        let count = catalog.map_or(0, coracle_catalog::Catalog::len);
-        eprintln!("none of the {count} tools fits; `coracle tools list` prints them all");
+    if found.is_empty() {
+        eprintln!("none of the {} tools fits; `coracle tools list` prints them all", inventory.catalog.len());
         return Ok(Status::Failed);
     }
     Ok(Status::Success)

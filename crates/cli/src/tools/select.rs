@@ -2,7 +2,7 @@ use super::{inventory, settings};
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::{Args, ValueEnum};
-use coracle_catalog::{Entry, StarterLanguage};
+use coracle_catalog::{Entry, Query, StarterLanguage};
 use std::io::Write;
 use std::path::Path;
 
@@ -36,7 +36,10 @@ pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow:
     let task = arguments.task.join(" ");
     let search = &loaded.settings.search;
     let top = arguments.top.map_or(search.select_top, u64::from);
-    let hits = inventory.catalog.search(&task, None, usize::try_from(top).unwrap_or(usize::MAX));
+    // What cannot be called is no use in a program.
+    let mut hits = inventory.catalog.search(&Query::new(&task), usize::MAX);
+    hits.retain(|hit| hit.entry.connect.is_none());
+    hits.truncate(usize::try_from(top).unwrap_or(usize::MAX));
     // The best always; others only if they come near it.
     #[expect(clippy::cast_precision_loss, reason = "at most 100")]
     let share = search.select_threshold as f32 / 100.0;

@@ -1,7 +1,7 @@
 use super::known::Known;
 use super::mentions::{Mention, Mentions};
 use super::{Toolbox, fingerprint};
-use coracle_catalog::{Catalog, ServerTools, Shape, WriteError, remove_trees, write_tree};
+use coracle_catalog::{Catalog, Registry, ServerTools, Shape, WriteError, remove_trees, write_tree};
 use coracle_store::Owner;
 use coracle_types::{ServerName, ServerSpec, UserId};
 use std::path::{Path, PathBuf};
@@ -157,18 +157,27 @@ impl Toolbox {
     }
 
     async fn take_stock(&self, user: &UserId, missing: Vec<(ServerName, String)>) -> Inventory {
-        let servers: Vec<ServerTools> = {
+        let mut servers: Vec<ServerTools> = {
             let known = self.known();
             let of = |spec: &ServerSpec| {
                 let known = known.get(&(Owner::of(spec.scope, user), spec.name.clone()))?;
                 let (tools, shapes) = (known.tools()?.to_vec(), known.shapes());
-                Some(ServerTools { name: spec.name.clone(), description: spec.description.clone(), tools, shapes })
+                Some(ServerTools {
+                    description: spec.description.clone(),
+                    category: spec.category.clone(),
+                    shapes,
+                    ..ServerTools::new(spec.name.clone(), tools)
+                })
             };
             self.upstream.servers().into_iter().filter_map(of).collect()
         };
         let cache = self.config.cache.clone();
         let before = self.inventories.lock().unwrap_or_else(PoisonError::into_inner).get(user).cloned();
+        let (registry, reasons) = (self.config.registry.clone(), missing.clone());
         let made = tokio::task::spawn_blocking(move || {
+            if let Some(folder) = registry {
+                describe(&folder, &mut servers, &reasons);
+            }
             let catalog = match &before {
                 Some((_, before)) => Catalog::after(servers, &before.catalog),
                 None => Catalog::new(servers),
@@ -201,6 +210,17 @@ fn patience(
         Mention::None if mentions.any() && !is_one_clear => Some(LOOKING_AROUND),
         Mention::None => Some(Duration::ZERO),
     }
+}
+
+/// Adds what a folder says of tools.
+fn describe(folder: &Path, servers: &mut Vec<ServerTools>, missing: &[(ServerName, String)]) {
+    let registry = Registry::read(folder);
+    for warning in registry.warnings() {
+        tracing::warn!("left out of the registry of tools: {warning}");
+    }
+    let reason =
+        |name: &ServerName| missing.iter().find(|(server, _)| server == name).map(|(_, reason)| reason.clone());
+    registry.describe(servers, reason);
 }
 
 /// Gives the folder that is to be seen at `/coracle/servers`.

@@ -24,6 +24,7 @@ fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
             description: String::new(),
             input_schema: serde_json::from_value(schema).unwrap(),
             output_schema: None,
+            category: None,
             hints: ToolHints { destructive, ..ToolHints::default() },
         };
         let (calls, is_error) = (Arc::clone(calls), tool == "grumble");
@@ -68,7 +69,7 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
         guest.live_on().await
     })]);
     let reached = Arc::new(AtomicUsize::new(0));
-    let config = ToolboxConfig { cache: folder.path().join("cache"), caps: CallCaps::default() };
+    let config = ToolboxConfig { cache: folder.path().join("cache"), registry: None, caps: CallCaps::default() };
     let servers = demo(&reached);
     let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(rules).unwrap());
     let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };

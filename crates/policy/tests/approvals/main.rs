@@ -65,6 +65,7 @@ fn destructive(server: &str, name: &str) -> Tool {
         description: "Throws\neverything \u{1b}[31maway.".to_owned(),
         input_schema: serde_json::Map::new(),
         output_schema: None,
+        category: None,
         hints: ToolHints { destructive: Some(true), ..ToolHints::default() },
     }
 }

@@ -17,6 +17,7 @@ fn tool(server: &str, name: &str) -> Tool {
         description: String::new(),
         input_schema: serde_json::Map::new(),
         output_schema: None,
+        category: None,
         hints: ToolHints::default(),
     }
 }

@@ -1,14 +1,17 @@
 //! Which tools there are, for whoever is about to write code.
 
+use super::count_tokens;
 use super::{arguments, refusal, structured};
 use crate::face::Face;
-use coracle_catalog::{Catalog, Entry, Level};
-use coracle_engine::Inventory;
+use coracle_catalog::{Entry, Level};
+use coracle_engine::{FoundTool, Inventory, ToolSearch, Toolbox, described};
 use coracle_upstream::ServerState;
 use rmcp::model::{CallToolRequestParams, CallToolResult};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
+
+const NO_SERVERS: &str = "no servers are configured: add one with `coracle servers add`";
 
 /// No search gives more.
 const MAX_LIMIT: usize = 100;
@@ -24,9 +27,13 @@ struct Search {
     #[serde(default)]
     category: Option<String>,
     #[serde(default)]
+    server: Option<String>,
+    #[serde(default)]
     detail_level: Option<String>,
     #[serde(default)]
     limit: Option<usize>,
+    #[serde(default)]
+    max_tokens: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -59,27 +66,43 @@ fn level(name: Option<&String>, default: Level) -> Result<Level, String> {
 }
 
 pub(crate) async fn search_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
-    let Search { query, category, detail_level, limit } = arguments(request)?;
+    let Search { query, category, server, detail_level, limit, max_tokens } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let inventory = inventory(face).await?;
+    let (toolbox, inventory) = (toolbox(face)?, inventory(face).await?);
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-    let hits = inventory.catalog.search(&query, category.as_deref(), limit);
-    let tools: Vec<Value> = hits.iter().map(|hit| told(&inventory.catalog, hit.entry, level)).collect();
+    let search = ToolSearch { query: query.clone(), server, category: category.clone(), level, limit };
+    let mut found = toolbox.search(&face.user(), &inventory, search).await?;
+    let left_out = max_tokens.map_or(0, |budget| fit(&mut found, budget));
     let mut text = String::new();
-    for hit in &hits {
-        let entry = hit.entry;
-        let shown = inventory.catalog.show(&entry.server, &entry.name, level).unwrap_or_default();
-        let _ = writeln!(text, "{}", shown.trim_end());
+    for tool in &found {
+        let _ = writeln!(text, "{}", tool.text);
     }
-    if hits.is_empty() {
+    if left_out > 0 {
+        let _ = writeln!(text, "{left_out} more fit, but not into max_tokens");
+    } else if found.is_empty() {
         let among = category.as_ref().map(|category| format!(" of {category}")).unwrap_or_default();
         let _ = writeln!(text, "none of the {} tools{among} fits; an empty query lists them", inventory.catalog.len());
     }
     text.push_str(&missing(&inventory));
+    let tools: Vec<Value> = found.into_iter().map(|tool| tool.value).collect();
     let all = json!({
         "query": query, "category": category, "detail_level": level.as_str(), "count": tools.len(), "tools": tools,
     });
     Ok(structured(&text, all))
+}
+
+/// Leaves out from the end what is beyond so many tokens; how many that were.
+fn fit(found: &mut Vec<FoundTool>, budget: usize) -> usize {
+    let mut left = budget;
+    let fitting = found.iter().take_while(|tool| {
+        let rest = left.checked_sub(count_tokens(&tool.text) + 1);
+        left = rest.unwrap_or_default();
+        rest.is_some()
+    });
+    let fitting = fitting.count();
+    let left_out = found.len() - fitting;
+    found.truncate(fitting);
+    left_out
 }
 
 pub(crate) async fn get_tool_definition(
@@ -93,9 +116,12 @@ pub(crate) async fn get_tool_definition(
     let wanted = tool_name.strip_prefix("servers.").unwrap_or(&tool_name);
     let (server, tool) = match (wanted.split_once(['.', '/']), &category) {
         (Some((server, tool)), _) => (server.to_owned(), tool.to_owned()),
-        (None, Some(server)) => (server.clone(), wanted.to_owned()),
-        (None, None) => {
-            let mut of_all = catalog.entries().filter(|(entry, _)| entry.name == wanted || entry.function == wanted);
+        (None, category) => {
+            let is_meant = |entry: &Entry| {
+                (entry.name == wanted || entry.function == wanted)
+                    && category.as_ref().is_none_or(|category| catalog.is_in(entry, category))
+            };
+            let mut of_all = catalog.entries().filter(|(entry, _)| is_meant(entry));
             match (of_all.next(), of_all.next()) {
                 (Some((entry, _)), None) => (entry.server.clone(), entry.name.clone()),
                 (Some((one, _)), Some((other, _))) => {
@@ -104,11 +130,14 @@ pub(crate) async fn get_tool_definition(
                         one.package, one.function, other.package, other.function
                     ));
                 }
-                (None, _) => (String::new(), wanted.to_owned()),
+                (None, _) => (category.clone().unwrap_or_default(), wanted.to_owned()),
             }
         }
     };
     let Some((entry, _)) = catalog.find(&server, &tool) else {
+        if let Some(shown) = catalog.show(&server, &tool, Level::Summary) {
+            return Err(shown);
+        }
         let similar = catalog.similar(&server, &tool);
         let near = if similar.is_empty() {
             "find it with search_tools".to_owned()
@@ -118,20 +147,20 @@ pub(crate) async fn get_tool_definition(
         return Err(format!("there is no tool {tool_name:?}; {near}{}", missing(&inventory)));
     };
     let shown = catalog.show(&entry.server, &entry.name, level).unwrap_or_default();
-    Ok(structured(&shown, told(catalog, entry, level)))
+    Ok(structured(&shown, described(catalog, entry, level)))
 }
 
 pub(crate) async fn list_tool_categories(face: &Face) -> Result<CallToolResult, String> {
     let inventory = inventory(face).await?;
-    let servers = inventory.catalog.servers();
-    let categories: Vec<Value> = servers
-        .iter()
-        .map(|server| json!({ "name": server.name.as_str(), "description": server.description, "tools": server.tools.len() }))
-        .collect();
-    let text = servers.iter().fold(String::new(), |mut text, server| {
-        let _ = writeln!(text, "{}: {} tools", server.name, server.tools.len());
+    let all = inventory.catalog.categories();
+    let text = all.iter().fold(String::new(), |mut text, category| {
+        let _ = writeln!(text, "{}: {} tools of {}", category.name, category.tools, category.servers.join(", "));
         text
     });
+    let categories: Vec<Value> = all
+        .into_iter()
+        .map(|category| json!({ "name": category.name, "tools": category.tools, "servers": category.servers }))
+        .collect();
     Ok(structured(&(text + &missing(&inventory)), json!({ "count": categories.len(), "categories": categories })))
 }
 
@@ -140,14 +169,31 @@ pub(crate) async fn list_available_tools(
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let OfCategory { category } = arguments(request)?;
+    let found = listed(face, None, category, Level::Summary).await?;
     let inventory = inventory(face).await?;
-    let hits = inventory.catalog.search("", category.as_deref(), usize::MAX);
-    let tools: Vec<Value> = hits.iter().map(|hit| told(&inventory.catalog, hit.entry, Level::Summary)).collect();
-    let text = hits.iter().fold(String::new(), |mut text, hit| {
-        let _ = writeln!(text, "{}.{}: {}", hit.entry.package, hit.entry.function, hit.entry.summary);
+    Ok(lines(&found, &missing(&inventory), json!({ "count": found.len() })))
+}
+
+/// Every tool of a server or a category, in order.
+async fn listed(
+    face: &Face,
+    server: Option<String>,
+    category: Option<String>,
+    level: Level,
+) -> Result<Vec<FoundTool>, String> {
+    let (toolbox, inventory) = (toolbox(face)?, inventory(face).await?);
+    let search = ToolSearch { query: String::new(), server, category, level, limit: usize::MAX };
+    toolbox.search(&face.user(), &inventory, search).await
+}
+
+/// One line for each tool, and the same as an object.
+fn lines(found: &[FoundTool], more: &str, mut all: Value) -> CallToolResult {
+    let text = found.iter().fold(String::new(), |mut text, tool| {
+        let _ = writeln!(text, "{}", tool.text);
         text
     });
-    Ok(structured(&(text + &missing(&inventory)), json!({ "count": tools.len(), "tools": tools })))
+    all["tools"] = found.iter().map(|tool| tool.value.clone()).collect();
+    structured(&(text + more), all)
 }
 
 pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> {
@@ -187,27 +233,22 @@ pub(crate) async fn get_server_tools(face: &Face, request: &CallToolRequestParam
     let OfServer { server_name, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
     let inventory = inventory(face).await?;
-    let catalog = &inventory.catalog;
-    let hits = catalog.search("", Some(&server_name), usize::MAX);
-    if hits.is_empty() {
-        let there: Vec<&str> = catalog.servers().iter().map(|server| server.name.as_str()).collect();
-        let known = inventory.missing.iter().find(|(name, _)| name.as_str() == server_name);
-        return Err(match known {
-            Some((_, reason)) => format!("the tools of {server_name} are not known: {}", short(reason)),
-            None => format!("there is no server {server_name:?}; there are: {}", there.join(", ")),
-        });
+    let missing = inventory.missing.iter().find(|(name, _)| name.as_str() == server_name);
+    if let Some((_, reason)) = missing
+        && !inventory.catalog.knows_server(&server_name)
+    {
+        return Err(format!("the tools of {server_name} are not known: {}", short(reason)));
     }
-    let tools: Vec<Value> = hits.iter().map(|hit| told(catalog, hit.entry, level)).collect();
-    let text = hits.iter().fold(String::new(), |mut text, hit| {
-        let shown = catalog.show(&hit.entry.server, &hit.entry.name, level).unwrap_or_default();
-        let _ = writeln!(text, "{}", shown.trim_end());
-        text
-    });
-    Ok(structured(&text, json!({ "server": server_name, "count": tools.len(), "tools": tools })))
+    let found = listed(face, Some(server_name.clone()), None, level).await?;
+    Ok(lines(&found, "", json!({ "server": server_name, "count": found.len() })))
+}
+
+fn toolbox(face: &Face) -> Result<&std::sync::Arc<Toolbox>, String> {
+    face.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
 }
 
 async fn inventory(face: &Face) -> Result<std::sync::Arc<Inventory>, String> {
-    face.inventory().await.ok_or_else(|| "no servers are configured: add one with `coracle servers add`".to_owned())
+    face.inventory().await.ok_or_else(|| NO_SERVERS.to_owned())
 }
 
 fn state(state: &ServerState) -> &'static str {
@@ -216,18 +257,6 @@ fn state(state: &ServerState) -> &'static str {
         ServerState::Starting => "starting",
         ServerState::Ready(_) => "ready",
         ServerState::Failed { .. } => "failed",
-    }
-}
-
-/// One tool at a level, as an object.
-fn told(catalog: &Catalog, entry: &Entry, level: Level) -> Value {
-    let name = format!("{}.{}", entry.package, entry.function);
-    let shown = || catalog.show(&entry.server, &entry.name, level).unwrap_or_default();
-    match level {
-        Level::Name => json!({ "name": name }),
-        Level::Summary => json!({ "name": name, "summary": entry.summary }),
-        Level::Full => serde_json::from_str(&shown()).unwrap_or_else(|_| json!({ "name": name })),
-        Level::Python | Level::Typescript => json!({ "name": name, level.as_str(): shown() }),
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn tool(name: &str) -> Tool {
             .unwrap()
             .clone(),
         output_schema: None,
+        category: None,
         hints: ToolHints { destructive: Some(true), ..ToolHints::default() },
     }
 }

@@ -66,6 +66,7 @@ async fn write_generation(store: &SqliteStore, generation: u64) {
         description: format!("{generation} ").repeat(500),
         input_schema: serde_json::Map::new(),
         output_schema: None,
+        category: None,
         hints: ToolHints::default(),
     });
     let listed = ListedTools { fingerprint: generation.to_string(), tools: tools.collect(), listed_at: UNIX_EPOCH };

@@ -60,13 +60,11 @@ impl Set {
                 description: tool.description,
                 input_schema: tool.input_schema.unwrap_or_default(),
                 output_schema: None,
+                category: None,
                 hints: ToolHints::default(),
             });
         }
-        let servers = servers
-            .into_iter()
-            .map(|(name, tools)| ServerTools { name, description: None, tools, shapes: BTreeMap::new() })
-            .collect();
+        let servers = servers.into_iter().map(|(name, tools)| ServerTools::new(name, tools)).collect();
         Ok(Self { name, servers, ids, queries })
     }
 }

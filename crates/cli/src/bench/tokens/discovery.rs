@@ -1,7 +1,7 @@
 //! What it takes a model to find one tool: a search, one definition, one import.
 
 use super::{mistake, own};
-use coracle_catalog::{Catalog, Level, ServerTools};
+use coracle_catalog::{Catalog, Level, Query, ServerTools};
 use coracle_server::count_tokens;
 use coracle_types::{ServerName, Tool, ToolHints};
 use serde::de::DeserializeOwned;
@@ -65,13 +65,12 @@ pub(super) fn of_set(folder: &Path) -> anyhow::Result<Discovery> {
             description: listed.description,
             input_schema: listed.input_schema,
             output_schema: None,
+            category: None,
             hints: ToolHints::default(),
         });
     }
     let servers = servers.into_iter();
-    let catalog = Catalog::new(
-        servers.map(|(name, tools)| ServerTools { name, description: None, tools, shapes: BTreeMap::new() }).collect(),
-    );
+    let catalog = Catalog::new(servers.map(|(name, tools)| ServerTools::new(name, tools)).collect());
     let path = folder.join("queries.jsonl");
     let asked = lines::<Asked>(&path)?;
     let queries: Vec<&str> = asked.iter().map(|asked| asked.query.as_str()).collect();
@@ -101,7 +100,7 @@ fn of_queries(catalog: &Catalog, queries: &[&str]) -> Option<Discovery> {
 
 /// Of one search, the definition of the tool that is found first, and its import; both calls and both answers count.
 fn cost(catalog: &Catalog, query: &str) -> Option<usize> {
-    let hits = catalog.search(query, None, SHOWN);
+    let hits = catalog.search(&Query::new(query), SHOWN);
     let first = hits.first()?.entry;
     let shown = |entry: &coracle_catalog::Entry, level| catalog.show(&entry.server, &entry.name, level);
     let found: Vec<String> = hits.iter().filter_map(|hit| shown(hit.entry, Level::Summary)).collect();

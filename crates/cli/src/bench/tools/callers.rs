@@ -185,6 +185,6 @@ fn limits() -> Limits {
 async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<Arc<Toolbox>> {
     let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
     let rules = Rules::new(Vec::new()).context("make no rules")?;
-    let config = ToolboxConfig { cache: home.join("cache"), caps: CallCaps::default() };
+    let config = ToolboxConfig { cache: home.join("cache"), registry: None, caps: CallCaps::default() };
     Ok(Toolbox::new(config, servers, Arc::new(store), rules))
 }

@@ -16,6 +16,7 @@ pub(super) fn echo(name: ServerName) -> InProcess {
         input_schema: schema.as_object().cloned().unwrap_or_default(),
         // None, so that the broker has to learn it: the dearer case.
         output_schema: None,
+        category: None,
         hints: ToolHints::default(),
     };
     let handler: Handler = Box::new(|mut arguments| {

@@ -1,0 +1,106 @@
+//! What kinds of things tools are for: by the configuration or a registry, by what the server says of a tool, or guessed
+//! from what the server's tools mean.
+
+use crate::catalog::{Catalog, Entry};
+use crate::layout::ServerTools;
+use crate::search::{Vector, meaning};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// What is guessed, and what each is about.
+const TOPICS: [(&str, &str); 16] = [
+    ("ai", "machine learning model prompt embedding neural image generation inference dataset"),
+    ("browser", "browser page click screenshot navigate website scrape html element crawl"),
+    ("calendar", "calendar event meeting schedule appointment reminder date timezone time"),
+    ("cloud", "cloud deploy server container cluster kubernetes instance bucket infrastructure monitoring logs"),
+    ("code", "code repository commit branch pull request issue git build debug"),
+    ("communication", "email message chat channel send mail slack notification contact"),
+    ("data", "database query sql table column row schema record"),
+    ("documents", "document pdf spreadsheet slide note wiki markdown word paragraph"),
+    ("files", "file folder directory path filesystem storage upload copy"),
+    ("finance", "stock price market payment invoice currency trading company earnings bank"),
+    ("health", "health medical disease drug gene protein clinical patient"),
+    ("maps", "map location weather travel route hotel flight place address"),
+    ("media", "video music audio song photo movie picture play youtube"),
+    ("memory", "memory knowledge graph entity remember relation thought reasoning"),
+    ("research", "search news paper article academic citation web results wikipedia"),
+    ("shopping", "product shop order cart recipe food restaurant customer sale"),
+];
+
+/// What is like none of them.
+const OTHER: &str = "other";
+
+/// A server belongs to a topic if it is as alike as this.
+const ALIKE: f32 = 0.25;
+
+/// Of a server, so many tools are looked at.
+const LOOKED_AT: usize = 50;
+
+/// A category, and how many tools are in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Category {
+    /// What it is called.
+    pub name: String,
+    /// Tools in it, those that cannot be called yet included.
+    pub tools: usize,
+    /// The servers of these, by name.
+    pub servers: Vec<String>,
+}
+
+impl Catalog {
+    /// The category of a tool of this catalogue.
+    pub fn category(&self, entry: &Entry) -> &str {
+        let Some((place, tool)) = self.whereabouts(entry) else { return OTHER };
+        let said = self.indexed().get(place).and_then(|server| server.category.as_deref());
+        let guessed = || self.categories_of_servers().get(place).map_or(OTHER, String::as_str);
+        said.or(tool.category.as_deref()).unwrap_or_else(guessed)
+    }
+
+    /// Every category, by name.
+    pub fn categories(&self) -> Vec<Category> {
+        let mut all: BTreeMap<&str, Category> = BTreeMap::new();
+        for (_, entry) in self.searched() {
+            let name = self.category(entry);
+            let category =
+                all.entry(name).or_insert_with(|| Category { name: name.to_owned(), tools: 0, servers: Vec::new() });
+            category.tools += 1;
+            if !category.servers.contains(&entry.server) {
+                category.servers.push(entry.server.clone());
+            }
+        }
+        all.into_values().collect()
+    }
+
+    /// Whether anything is in this category, whatever its case; a server may stand in its place.
+    pub fn knows_category(&self, category: &str) -> bool {
+        self.knows_server(category) || self.searched().any(|(_, entry)| self.is_in(entry, category))
+    }
+
+    /// Whether a tool is in a category, whatever its case; a server may stand in its place.
+    pub fn is_in(&self, entry: &Entry, category: &str) -> bool {
+        entry.server == category
+            || entry.package == category
+            || self.category(entry).to_lowercase() == category.to_lowercase()
+    }
+}
+
+/// What was said of a server, or else what it is most like.
+pub(crate) fn of_server(server: &ServerTools) -> String {
+    static MEANINGS: OnceLock<Vec<Vector>> = OnceLock::new();
+    if let Some(category) = &server.category {
+        return category.clone();
+    }
+    let topics = MEANINGS.get_or_init(|| TOPICS.iter().map(|(_, words)| meaning(words)).collect());
+    let mut text = format!("{} {}", server.name, server.description.as_deref().unwrap_or_default());
+    for tool in server.tools.iter().take(LOOKED_AT) {
+        text.push(' ');
+        text.push_str(&tool.name);
+    }
+    let of_server = meaning(&text);
+    let alike = |topic: &Vector| topic.iter().zip(of_server).map(|(one, other)| one * other).sum::<f32>();
+    let best = topics.iter().map(alike).zip(TOPICS).max_by(|(one, _), (other, _)| one.total_cmp(other));
+    match best {
+        Some((likeness, (name, _))) if likeness >= ALIKE => name.to_owned(),
+        _ => OTHER.to_owned(),
+    }
+}

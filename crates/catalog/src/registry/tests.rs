@@ -1,0 +1,92 @@
+use super::Registry;
+use crate::{Catalog, Level, Query, ServerTools};
+use coracle_types::{ServerName, Tool, ToolHints};
+use serde_json::{Map, json};
+use std::fs;
+use std::path::Path;
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn connected() -> ServerTools {
+    let name = ServerName::new("git").unwrap();
+    let tool = Tool {
+        server: name.clone(),
+        name: "git_log".to_owned(),
+        title: None,
+        description: "Shows the commit logs".to_owned(),
+        input_schema: Map::new(),
+        output_schema: None,
+        category: None,
+        hints: ToolHints::default(),
+    };
+    ServerTools::new(name, vec![tool])
+}
+
+fn catalog(folder: &Path) -> (Catalog, Vec<String>) {
+    let registry = Registry::read(folder);
+    let warnings = registry.warnings().to_vec();
+    let mut servers = vec![connected()];
+    registry.describe(&mut servers, |name| (name.as_str() == "sick").then(|| "it does not start".to_owned()));
+    (Catalog::new(servers), warnings)
+}
+
+#[test]
+fn tools_of_servers_that_are_not_connected_are_found_and_say_how_to_connect() {
+    let folder = tempfile::tempdir().unwrap();
+    let jira = json!({
+        "name": "jira_issues", "server": "jira", "description": "Works with tickets of a tracker",
+        "functions": ["close_ticket", { "name": "open_ticket", "description": "Files a new ticket" }],
+        "use_cases": ["report a defect"], "command": "uvx", "args": ["mcp-jira"],
+    });
+    write(folder.path(), "tracking/jira.json", &jira.to_string());
+    write(folder.path(), "other.json", &json!([{ "name": "sick", "description": "Does not start" }]).to_string());
+    let (catalog, warnings) = catalog(folder.path());
+    assert_eq!(warnings, Vec::<String>::new());
+    assert_eq!(catalog.len(), 1, "only what can be called counts");
+    assert_eq!(catalog.servers().len(), 1);
+    let hits = catalog.search(&Query::new("report a defect"), 3);
+    assert_eq!(hits[0].entry.server, "jira");
+    let open = catalog.show("jira", "open_ticket", Level::Summary).unwrap();
+    assert_eq!(open, "jira.open_ticket: Files a new ticket (not connected: coracle servers add jira -- uvx mcp-jira)");
+    assert_eq!(catalog.show("jira", "open_ticket", Level::Python).unwrap(), open);
+    assert!(catalog.show("sick", "sick", Level::Summary).unwrap().ends_with("(not connected: it does not start)"));
+    assert!(catalog.find("jira", "open_ticket").is_none(), "it cannot be called");
+    assert!(!catalog.tree().files().any(|(path, _)| path.contains("jira")), "it cannot be imported");
+    let in_tracking = Query { category: Some("Tracking"), ..Query::default() };
+    assert_eq!(catalog.search(&in_tracking, 10).len(), 2);
+}
+
+#[test]
+fn tools_that_are_there_get_a_category_and_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let history =
+        json!({ "name": "history", "server": "git", "functions": ["git_log"], "use_cases": ["blame somebody"] });
+    write(folder.path(), "versions/git.json", &history.to_string());
+    let (catalog, _) = catalog(folder.path());
+    let (entry, _) = catalog.find("git", "git_log").unwrap();
+    assert_eq!(catalog.category(entry), "versions");
+    assert_eq!(catalog.search(&Query::new("blame"), 1)[0].entry.name, "git_log");
+    assert_eq!(catalog.len(), 1);
+}
+
+#[test]
+fn what_is_wrong_is_left_out_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a/broken.json", "{");
+    write(folder.path(), "a/number.json", "7");
+    write(folder.path(), "a/huge.json", &format!("[{}7]", " ".repeat(1 << 20)));
+    write(folder.path(), "a/name.json", &json!({ "name": "x", "server": "../etc" }).to_string());
+    write(folder.path(), "a/good.json", &json!({ "name": "x", "server": "fine" }).to_string());
+    write(folder.path(), "a/twice.json", &json!({ "name": "x", "server": "fine" }).to_string());
+    write(folder.path(), "a/readme.txt", "not looked at");
+    let (catalog, warnings) = catalog(folder.path());
+    let of = |name: &str| warnings.iter().filter(|warning| warning.contains(name)).count();
+    assert_eq!(["broken", "number", "huge", "name.json", "twice"].map(of), [1; 5], "{warnings:?}");
+    assert_eq!(warnings.len(), 5);
+    assert!(catalog.show("fine", "x", Level::Summary).unwrap().contains("coracle servers add fine"));
+    assert_eq!(Registry::read(&folder.path().join("none")), Registry::default());
+}

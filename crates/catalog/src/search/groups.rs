@@ -1,0 +1,49 @@
+//! Tools of several servers that do the same: shown in one place instead of filling a list.
+
+use super::{Hit, words};
+use crate::catalog::{Catalog, Entry};
+
+/// Two tools of the same name do the same if they are as alike as this.
+const SAME: f32 = 0.8;
+
+/// A tool that was found, and those of other servers that do the same.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// The one that fits best.
+    pub hit: Hit<'a>,
+    /// The others, best first.
+    pub also: Vec<&'a Entry>,
+}
+
+impl Catalog {
+    /// Puts those together that do the same, where the best of them stands.
+    pub fn grouped(hits: Vec<Hit<'_>>) -> Vec<Group<'_>> {
+        let mut groups: Vec<(Vec<String>, Group<'_>)> = Vec::new();
+        for hit in hits {
+            let name = bare_name(hit.entry);
+            let same = groups.iter_mut().find(|(other, group)| {
+                *other == name && group.hit.entry.server != hit.entry.server && is_alike(group.hit.entry, hit.entry)
+            });
+            match same {
+                Some((_, group)) => group.also.push(hit.entry),
+                None => groups.push((name, Group { hit, also: Vec::new() })),
+            }
+        }
+        groups.into_iter().map(|(_, group)| group).collect()
+    }
+}
+
+fn is_alike(one: &Entry, other: &Entry) -> bool {
+    let text = |entry: &Entry| super::meaning(&format!("{} {}", entry.name, entry.summary));
+    let likeness: f32 = text(one).iter().zip(text(other)).map(|(one, other)| one * other).sum();
+    likeness >= SAME
+}
+
+/// The words of a tool's name without those of its server's.
+fn bare_name(entry: &Entry) -> Vec<String> {
+    let of_server = words::terms(&entry.server);
+    let mut terms = words::terms(&entry.name);
+    let all = terms.clone();
+    terms.retain(|term| !of_server.contains(term));
+    if terms.is_empty() { all } else { terms }
+}

@@ -1,0 +1,169 @@
+//! Finds tools for whoever is about to write code, and for code itself.
+
+use super::{Inventory, Toolbox};
+use coracle_catalog::{Catalog, Entry, Group, Hit, Level, Query, Uses};
+use coracle_store::{ExecutionRecord, MAX_PAGE};
+use coracle_types::UserId;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::{Arc, PoisonError};
+
+/// Of a user's last executions so many tell what was used, page by page.
+const PAGES: usize = 2;
+
+/// Where there are more tools than this, others do not wait while one searches.
+const LARGE: usize = 1_000;
+
+/// Of what is found so many times as much is looked at, since some of it is the same.
+const SPARE: usize = 2;
+
+/// Of the categories there are, so many are named to somebody who asks for another.
+const NAMED: usize = 30;
+
+/// What is looked for.
+#[derive(Clone, Debug)]
+pub struct ToolSearch {
+    /// In any words; without any, everything fits.
+    pub query: String,
+    /// Only tools of this server.
+    pub server: Option<String>,
+    /// Only tools of this category, or of this server.
+    pub category: Option<String>,
+    /// How much is told of each.
+    pub level: Level,
+    /// No more than this.
+    pub limit: usize,
+}
+
+/// A tool that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundTool {
+    /// For somebody to read.
+    pub text: String,
+    /// For a program.
+    pub value: Value,
+    /// How well it fits: for comparing with others of the same search.
+    pub score: f32,
+}
+
+impl Toolbox {
+    /// Tools that fit, best first; those of several servers that do the same are put together.
+    ///
+    /// # Errors
+    /// There is no such server or category.
+    pub async fn search(
+        &self,
+        user: &UserId,
+        inventory: &Arc<Inventory>,
+        search: ToolSearch,
+    ) -> Result<Vec<FoundTool>, String> {
+        let uses = self.uses(user).await;
+        let inventory = Arc::clone(inventory);
+        if inventory.catalog.len() <= LARGE && inventory.catalog.knows_meanings() {
+            return found(&inventory.catalog, &search, &uses);
+        }
+        let task = tokio::task::spawn_blocking(move || found(&inventory.catalog, &search, &uses));
+        task.await.unwrap_or_else(|error| Err(format!("the search failed: {error}")))
+    }
+
+    /// What the user's programs have used with success.
+    async fn uses(&self, user: &UserId) -> Arc<Uses> {
+        if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get(user) {
+            return Arc::clone(uses);
+        }
+        let mut uses = Uses::new();
+        let mut before = None;
+        for _ in 0..PAGES {
+            let page = match self.store.executions(user, MAX_PAGE, before.as_ref()).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::warn!(%error, "what was used before cannot be read");
+                    break;
+                }
+            };
+            for record in &page {
+                count(&mut uses, record);
+            }
+            match page.last() {
+                Some(last) if page.len() == MAX_PAGE => before = Some(last.execution_id.clone()),
+                _ => break,
+            }
+        }
+        let uses = Arc::new(uses);
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner).insert(user.clone(), Arc::clone(&uses));
+        uses
+    }
+
+    /// Something was executed; counts only if somebody has searched already: it is in the store now.
+    pub(super) fn used(&self, record: &ExecutionRecord) {
+        if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&record.user) {
+            count(Arc::make_mut(uses), record);
+        }
+    }
+}
+
+fn count(uses: &mut Uses, record: &ExecutionRecord) {
+    for call in record.outcome.get("calls").and_then(Value::as_array).into_iter().flatten() {
+        if call["ok"] == true
+            && let (Some(server), Some(tool)) = (call["server"].as_str(), call["tool"].as_str())
+        {
+            *uses.entry((server.to_owned(), tool.to_owned())).or_default() += 1;
+        }
+    }
+}
+
+fn found(catalog: &Catalog, search: &ToolSearch, uses: &Uses) -> Result<Vec<FoundTool>, String> {
+    let (server, category) = (search.server.as_deref(), search.category.as_deref());
+    if let Some(server) = server
+        && !catalog.knows_server(server)
+    {
+        let there: Vec<&str> = catalog.servers().iter().map(|server| server.name.as_str()).take(NAMED).collect();
+        return Err(format!("there is no server {server:?}; there are: {}", there.join(", ")));
+    }
+    if let Some(category) = category
+        && !catalog.knows_category(category)
+    {
+        let there: Vec<String> = catalog.categories().into_iter().map(|category| category.name).take(NAMED).collect();
+        return Err(format!("there is no category {category:?}; there are: {}", there.join(", ")));
+    }
+    let query = Query { text: &search.query, server, category, uses: Some(uses) };
+    let hits: Vec<Hit<'_>> = catalog.search(&query, search.limit.saturating_mul(SPARE));
+    let groups = if search.query.trim().is_empty() {
+        hits.into_iter().map(|hit| Group { hit, also: Vec::new() }).collect()
+    } else {
+        Catalog::grouped(hits)
+    };
+    Ok(groups.into_iter().take(search.limit).map(|group| told(catalog, &group, search.level)).collect())
+}
+
+fn told(catalog: &Catalog, group: &Group<'_>, level: Level) -> FoundTool {
+    let entry = group.hit.entry;
+    let also: Vec<String> = group.also.iter().map(|entry| entry.path()).collect();
+    let mut text = catalog.show(&entry.server, &entry.name, level).unwrap_or_default().trim_end().to_owned();
+    let mut value = described(catalog, entry, level);
+    if !also.is_empty() {
+        if matches!(level, Level::Name | Level::Summary) {
+            let _ = write!(text, " (also {})", also.join(", "));
+        }
+        value["also"] = json!(also);
+    }
+    FoundTool { text, value, score: group.hit.score }
+}
+
+/// One tool at a level, as an object.
+pub fn described(catalog: &Catalog, entry: &Entry, level: Level) -> Value {
+    let shown = || catalog.show(&entry.server, &entry.name, level).unwrap_or_default();
+    let mut value = match level {
+        Level::Full => serde_json::from_str(&shown()).unwrap_or_else(|_| json!({})),
+        Level::Python | Level::Typescript => json!({ level.as_str(): shown() }),
+        Level::Summary => json!({ "summary": entry.summary }),
+        Level::Name => json!({}),
+    };
+    if level != Level::Full {
+        value["name"] = Value::from(entry.path());
+    }
+    if let Some(connect) = &entry.connect {
+        value["connect"] = Value::from(connect.as_str());
+    }
+    value
+}
