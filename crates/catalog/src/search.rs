@@ -7,6 +7,7 @@ mod fields;
 mod groups;
 mod parts;
 mod pieces;
+mod products;
 mod shard;
 mod words;
 
@@ -15,7 +16,7 @@ use crate::layout::ServerTools;
 use fields::FIELDS;
 pub use groups::Group;
 pub(crate) use pieces::Vector;
-use shard::{Meaning, Shard};
+use shard::{Meaning, Shard, Term};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -210,8 +211,8 @@ impl Scores {
             let total = total as f32;
             (total / count.max(1.0)).max(f32::MIN_POSITIVE)
         });
-        for term in words::terms(query) {
-            let found: Vec<_> = shards.iter().map(|shard| shard.postings(&term)).collect();
+        for term in words::terms(query).iter().map(|term| Term::of(term)) {
+            let found: Vec<_> = shards.iter().map(|shard| shard.postings(term)).collect();
             let having = number(found.iter().map(|(_, tools)| *tools).sum());
             let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
             for ((shard, begin), (postings, _)) in shards.iter().zip(&self.begins).zip(found) {
@@ -234,28 +235,16 @@ impl Scores {
     }
 
     fn add_meanings(&mut self, query: &str, shards: &[&Shard]) {
-        let whole = Meaning::of(query);
-        let parts: Vec<Meaning> = match parts::parts(query) {
-            parts if parts.len() > 1 => parts.iter().map(|part| Meaning::of(part)).collect(),
-            _ => Vec::new(),
-        };
+        let mut texts = vec![Meaning::of(query)];
+        let parts = parts::parts(query);
+        if parts.len() > 1 {
+            texts.extend(parts.iter().map(|part| Meaning::of(part)));
+        }
         for (shard, begin) in shards.iter().zip(&self.begins) {
             let alike = self.alike.get_mut(*begin..).unwrap_or_default();
-            for (score, likeness) in alike.iter_mut().zip(shard.likeness(&whole)) {
-                *score = likeness;
-            }
-            if parts.is_empty() {
-                continue;
-            }
-            let mut best = vec![-1.0_f32; shard.len()];
-            for part in &parts {
-                for (best, likeness) in best.iter_mut().zip(shard.likeness(part)) {
-                    *best = best.max(likeness);
-                }
-            }
-            for (score, best) in alike.iter_mut().zip(best).filter(|_| shard.has_meanings()) {
-                // Kept as one number: both parts weigh the same.
-                *score = (*score * WHOLE + best * PART) / (WHOLE + PART);
+            for (score, (whole, best)) in alike.iter_mut().zip(shard.likeness(&texts)) {
+                // Kept as one number: both weigh the same.
+                *score = if texts.len() == 1 { whole } else { (whole * WHOLE + best * PART) / (WHOLE + PART) };
             }
         }
     }

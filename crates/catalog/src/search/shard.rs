@@ -3,13 +3,47 @@
 
 use super::fields::{FIELDS, Fields};
 use super::pieces::{DIMENSIONS, Pieces, Vector, quantised, unit};
+use super::products::likeness;
 use super::words::each_term;
 use crate::layout::ServerTools;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::OnceLock;
 
 /// How much each field counts for the meaning; what is said of parameters does not.
 const MEANING: [f32; FIELDS] = [1.0, 0.5, 1.0, 0.5, 0.0];
+
+/// A term, by its hash: two that have the same are taken for one, which harms nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Term(u64);
+
+impl Term {
+    pub(super) fn of(text: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(text.as_bytes());
+        Self(hasher.finish())
+    }
+}
+
+/// Hashes what is a hash already.
+#[derive(Clone, Debug, Default)]
+struct Itself(u64);
+
+impl Hasher for Itself {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
+    }
+}
 
 /// A word in one field of a tool.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +63,15 @@ struct Place {
 
 /// The vectors of all tools of a server.
 #[derive(Debug)]
-struct Vectors {
-    numbers: Vec<i8>,
-    scales: Vec<f32>,
+pub(super) struct Vectors {
+    pub(super) numbers: Vec<[i8; DIMENSIONS]>,
+    pub(super) scales: Vec<f32>,
 }
 
 #[derive(Debug)]
 pub(super) struct Shard {
     /// Where a term's postings are, and in how many tools it stands.
-    terms: HashMap<Box<str>, Place>,
+    terms: HashMap<Term, Place, BuildHasherDefault<Itself>>,
     /// By tool, for each term.
     postings: Vec<Posting>,
     /// Terms in each field of each tool, and of all.
@@ -49,7 +83,7 @@ pub(super) struct Shard {
 impl Shard {
     /// Reads the words. What they mean is found out by `find_meanings`.
     pub(super) fn new(server: &ServerTools) -> Self {
-        let mut by_term: HashMap<Box<str>, Vec<Posting>> = HashMap::new();
+        let mut by_term: HashMap<Term, Vec<Posting>, BuildHasherDefault<Itself>> = HashMap::default();
         let mut lengths = Vec::with_capacity(server.tools.len());
         let mut totals = [0; FIELDS];
         for (tool, definition) in (0..).zip(&server.tools) {
@@ -59,10 +93,7 @@ impl Shard {
                 each_term(text, |term| {
                     *length += 1;
                     let posting = Posting { tool, field, times: 1 };
-                    let Some(postings) = by_term.get_mut(term) else {
-                        by_term.insert(term.into(), vec![posting]);
-                        return;
-                    };
+                    let postings = by_term.entry(Term::of(term)).or_default();
                     match postings.last_mut() {
                         Some(last) if last.tool == tool && last.field == field => {
                             last.times = last.times.saturating_add(1);
@@ -96,8 +127,8 @@ impl Shard {
     }
 
     /// Where a term stands, by tool and then by field, and in how many tools.
-    pub(super) fn postings(&self, term: &str) -> (&[Posting], usize) {
-        let Some(place) = self.terms.get(term) else { return (&[], 0) };
+    pub(super) fn postings(&self, term: Term) -> (&[Posting], usize) {
+        let Some(place) = self.terms.get(&term) else { return (&[], 0) };
         let postings = self.postings.get(place.start as usize..place.end as usize);
         (postings.unwrap_or_default(), place.tools as usize)
     }
@@ -117,10 +148,8 @@ impl Shard {
             let pieces = Pieces::get();
             // All its tools have the same.
             let of_server = pieces.vector(server.name.as_str());
-            let mut vectors = Vectors {
-                numbers: Vec::with_capacity(self.len() * DIMENSIONS),
-                scales: Vec::with_capacity(self.len()),
-            };
+            let mut vectors =
+                Vectors { numbers: Vec::with_capacity(self.len()), scales: Vec::with_capacity(self.len()) };
             for tool in &server.tools {
                 let fields = Fields::of(server, tool);
                 let mut sum: Vector = [0.0; DIMENSIONS];
@@ -134,32 +163,24 @@ impl Shard {
                     }
                 }
                 let (numbers, scale) = quantised(&unit(sum));
-                vectors.numbers.extend(numbers);
+                vectors.numbers.push(numbers);
                 vectors.scales.push(scale);
             }
             vectors
         });
     }
 
-    /// How alike each tool is to a text, from -1 to 1; nothing if the meanings are not known yet.
-    pub(super) fn likeness(&self, text: &Meaning) -> impl Iterator<Item = f32> {
-        let vectors = self.vectors.get();
-        let numbers = vectors.map(|vectors| vectors.numbers.as_slice()).unwrap_or_default();
-        let scales = vectors.map(|vectors| vectors.scales.as_slice()).unwrap_or_default();
-        numbers.chunks_exact(DIMENSIONS).zip(scales).map(|(numbers, scale)| {
-            let product: i32 =
-                numbers.iter().zip(&text.numbers).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
-            #[expect(clippy::cast_precision_loss, reason = "at most 256 times 127 squared")]
-            let product = product as f32;
-            product * scale * text.scale
-        })
+    /// How alike each tool is to the first of these texts, from -1 to 1, and to the one of the others that it is most
+    /// alike to; nothing if the meanings are not known yet.
+    pub(super) fn likeness(&self, texts: &[Meaning]) -> Vec<(f32, f32)> {
+        self.vectors.get().map(|vectors| likeness(vectors, texts)).unwrap_or_default()
     }
 }
 
 /// What a query or a part of it means.
 pub(super) struct Meaning {
-    numbers: [i16; DIMENSIONS],
-    scale: f32,
+    pub(super) numbers: [i16; DIMENSIONS],
+    pub(super) scale: f32,
 }
 
 impl Meaning {

@@ -137,3 +137,63 @@ fn scores_are_the_same_each_time() {
     };
     assert_eq!(scores(&catalog()), scores(&catalog()));
 }
+
+fn names(hits: &[super::Hit<'_>]) -> Vec<String> {
+    hits.iter().map(|hit| hit.entry.path()).collect()
+}
+
+#[test]
+fn what_was_used_comes_a_little_sooner() {
+    let twins =
+        Catalog::new(vec![server("one", &[("send", "Sends a text")]), server("two", &[("send", "Sends a text")])]);
+    assert_eq!(names(&twins.search(&Query::new("send"), 2)), ["one.send", "two.send"]);
+    let uses =
+        super::Uses::from([(("two".to_owned(), "send".to_owned()), 3), (("gone".to_owned(), "x".to_owned()), 9)]);
+    let query = Query { uses: Some(&uses), ..Query::new("send") };
+    assert_eq!(names(&twins.search(&query, 2)), ["two.send", "one.send"]);
+    // However often something else was used, it does not come before what fits.
+    let uses = super::Uses::from([(("mail".to_owned(), "forecast".to_owned()), 1_000_000)]);
+    let query = Query { uses: Some(&uses), ..Query::new("status") };
+    assert_eq!(catalog().search(&query, 1)[0].entry.name, "git_status");
+}
+
+#[test]
+fn tools_of_several_servers_that_do_the_same_are_put_together() {
+    let catalog = Catalog::new(vec![
+        server("github", &[("create_issue", "Create a new issue in a repository"), ("list_issues", "List issues")]),
+        server("gitlab", &[("gitlab_create_issue", "Create a new issue in a project repository")]),
+        server("jira", &[("create_issue", "Bakes bread")]),
+    ]);
+    let groups = Catalog::grouped(catalog.search(&Query::new("create an issue"), 10));
+    let shown: Vec<(String, Vec<String>)> = groups
+        .iter()
+        .map(|group| (group.hit.entry.path(), group.also.iter().map(|entry| entry.path()).collect()))
+        .collect();
+    let leads: Vec<&str> = shown.iter().map(|(lead, _)| lead.as_str()).collect();
+    assert_eq!(shown.len(), 3, "{shown:?}");
+    assert!(leads.contains(&"jira.create_issue") && leads.contains(&"github.list_issues"), "{shown:?}");
+    assert_eq!(shown.iter().map(|(_, also)| also.len()).sum::<usize>(), 1, "{shown:?}");
+}
+
+#[test]
+fn categories_are_told_said_or_guessed() {
+    let mut told = server("git", &[("git_log", "Shows the commit logs")]);
+    told.category = Some("Versions".to_owned());
+    let mut said = server("mail", &[("send_message", "Sends an e-mail to somebody"), ("forecast", "The weather")]);
+    said.tools[1].category = Some("Weather".to_owned());
+    let guessed = server("postgres", &[("query", "Runs a query"), ("list_tables", "Lists tables")]);
+    let odd = server("zzqx", &[("zzqx", "")]);
+    let catalog = Catalog::new(vec![told, said, guessed, odd]);
+    let all: Vec<(String, usize)> = catalog.categories().into_iter().map(|one| (one.name, one.tools)).collect();
+    let expected = [("Versions", 1), ("Weather", 1), ("communication", 1), ("data", 2), ("other", 1)];
+    assert_eq!(all, expected.map(|(name, tools)| (name.to_owned(), tools)));
+    let of = |category| names(&catalog.search(&Query { category: Some(category), ..Query::new("") }, 10));
+    assert_eq!(of("weather"), ["mail.forecast"]);
+    assert_eq!(of("data"), ["postgres.list_tables", "postgres.query"]);
+    assert_eq!(of("mail"), ["mail.forecast", "mail.send_message"], "a server may stand in its place");
+    assert_eq!(of("cooking"), Vec::<String>::new());
+    assert!(catalog.knows_category("VERSIONS") && !catalog.knows_category("cooking"));
+    let query = Query { category: Some("data"), ..Query::new("list the commit logs") };
+    assert_eq!(names(&catalog.search(&query, 1)), ["postgres.list_tables"]);
+    assert_eq!(names(&catalog.search(&Query::new("list the commit logs"), 1)), ["git.git_log"]);
+}

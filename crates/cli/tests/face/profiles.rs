@@ -4,6 +4,7 @@ use crate::desk::{GENERATIONS, Up, call, first, stdio, steps, text};
 use crate::harness::Coracle;
 use crate::lab::{Bridge, npm};
 use serde_json::{Value, json};
+use std::fs;
 
 fn tools() -> Value {
     json!({ "do": "tools" })
@@ -12,9 +13,14 @@ fn tools() -> Value {
 #[test]
 fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
     let bridge = Bridge::new(first());
-    bridge.servers(
-        &json!({ "plain": bridge.plain("plain"), "memory": npm("memory", &[]), "gone": { "command": "/gone" } }),
-    );
+    let registry = bridge.coracle.home().join("registry");
+    fs::create_dir_all(registry.join("travel")).unwrap();
+    let away = json!({ "name": "away", "server": "far", "description": "Goes to a remote place", "url": "https://far.example/mcp" });
+    fs::write(registry.join("travel/far.json"), away.to_string()).unwrap();
+    bridge.settings(&json!({
+        "mcpServers": { "plain": bridge.plain("plain"), "memory": npm("memory", &[]), "gone": { "command": "/gone" } },
+        "search": { "registry_dir": registry },
+    }));
     let up = Up::start(&bridge.coracle, &["--profile", "full"]);
     let source =
         "def f():\n    \"\"\"What it does.\"\"\"\n\nclass C:\n    def m(self):\n        \"\"\"Of a class.\"\"\"\n";
@@ -38,6 +44,13 @@ fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
         call("write_file", &json!({ "file_path": "../../x", "content": "" })),
         call("read_docstring", &json!({ "file_path": "deep/er/code.py", "function_name": "g" })),
         call("get_server_tools", &json!({ "server_name": "nope" })),
+        call("search_tools", &json!({ "query": "x", "category": "nope" })),
+        call("search_tools", &json!({ "query": "x", "server": "nope" })),
+        call("search_tools", &json!({ "query": "x", "detail_level": "most" })),
+        call("get_tool_definition", &json!({ "tool_name": "far.away" })),
+        call("search_tools", &json!({ "query": "go somewhere remote" })),
+        call("search_tools", &json!({ "query": "", "limit": 100, "max_tokens": 60 })),
+        call("search_tools", &json!({ "query": "", "limit": 100, "server": "memory", "detail_level": "name" })),
     ];
     let all = steps(up.server(), "2026-07-28", &plan);
     let names = all[0]["value"].as_array().unwrap();
@@ -63,11 +76,24 @@ fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
     {
         assert!(whole(14).get(field).is_some(), "{field}: {:#}", all[14]);
     }
-    for refused in &all[15..] {
+    for refused in &all[15..23] {
         assert_eq!(refused["value"]["isError"], true, "{refused:#}");
     }
     assert!(text(&all[17]).contains("f, C"), "{:#}", all[17]);
     assert!(text(&all[18]).contains("plain"), "{:#}", all[18]);
+    assert!(text(&all[19]).contains("there are: "), "{:#}", all[19]);
+    assert!(text(&all[20]).contains("plain"), "{:#}", all[20]);
+    assert!(text(&all[22]).contains("coracle servers add far --url https://far.example/mcp"), "{:#}", all[22]);
+    assert!(
+        whole(23)["tools"][0]["name"] == "far.away" && whole(23)["tools"][0]["connect"].is_string(),
+        "{:#}",
+        all[23]
+    );
+    assert!(coracle_server::count_tokens(&text(&all[24])) < 120, "{:#}", all[24]);
+    assert!(text(&all[24]).contains("more fit, but not into max_tokens"), "{:#}", all[24]);
+    let of_memory: Vec<&str> =
+        whole(25)["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert!(of_memory.len() > 5 && of_memory.iter().all(|name| name.starts_with("memory.")), "{of_memory:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A server that is always busy, as a process of its own: this test program started again.
 
-use crate::harness::{As, Coracle};
+use crate::harness::{As, Coracle, for_everybody};
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_types::{Language, Limits, SessionId, UserId};
@@ -38,15 +38,8 @@ const PROGRAMS: [(Language, &str, u64); 5] = [
 
 /// The program with which this one is started again must be where an ordinary user can reach it.
 fn this_program() -> &'static Path {
-    static COPY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = COPY.get_or_init(|| {
-        let folder = TempDir::new().unwrap();
-        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let path = folder.path().join("server");
-        fs::copy(std::env::current_exe().unwrap(), &path).unwrap();
-        (folder, path)
-    });
-    path
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    COPY.get_or_init(|| for_everybody(&std::env::current_exe().unwrap(), "server"))
 }
 
 /// A running server and what it has said.

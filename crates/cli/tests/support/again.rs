@@ -11,13 +11,13 @@ pub(crate) fn as_an_ordinary_user(but: &[&str]) {
         println!("the tests run as an ordinary user: once is enough");
         return;
     };
-    let (folder, tests) = for_everybody(&std::env::current_exe().unwrap(), "tests");
+    let tests = for_everybody(&std::env::current_exe().unwrap(), "tests");
     let output = Command::new(setpriv)
         .args(arguments)
         .arg(tests)
         .args(but.iter().flat_map(|test| ["--skip", *test]))
         .env(PROGRAM, program())
-        .env("HOME", folder.path())
+        .env("HOME", "/nonexistent")
         .current_dir("/")
         .output()
         .unwrap();

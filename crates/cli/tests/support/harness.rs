@@ -4,10 +4,11 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// An ordinary user that need not exist in any list.
@@ -50,19 +51,34 @@ pub fn built() -> PathBuf {
 
 /// The program where an ordinary user can reach it, whoever owns the build folder.
 pub fn program() -> &'static Path {
-    static COPY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = COPY.get_or_init(|| for_everybody(&built(), "coracle"));
-    path
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    COPY.get_or_init(|| for_everybody(&built(), "coracle"))
 }
 
-/// A copy of a program where an ordinary user can reach it.
-pub fn for_everybody(program: &Path, name: &str) -> (TempDir, PathBuf) {
-    let folder = TempDir::new().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let path = folder.path().join(name);
-    fs::copy(program, &path).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    (folder, path)
+/// A copy of a program where an ordinary user can reach it: one for all that test the same build. Those of builds of
+/// yesterday go.
+pub fn for_everybody(program: &Path, name: &str) -> PathBuf {
+    const PREFIX: &str = "coracle-tests-";
+    let metadata = program.metadata().unwrap();
+    let (built, owner) = (metadata.mtime_nsec() ^ metadata.mtime() << 32, rustix::process::geteuid().as_raw());
+    let folder = std::env::temp_dir().join(format!("{PREFIX}{owner}-{name}-{built:x}-{:x}", metadata.ino()));
+    for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let is_old =
+            |seen: fs::Metadata| seen.modified().unwrap().elapsed().is_ok_and(|age| age > Duration::from_hours(24));
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.metadata().is_ok_and(is_old) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    if !folder.exists() {
+        let fresh = TempDir::new().unwrap();
+        fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(program, fresh.path().join(name)).unwrap();
+        fs::set_permissions(fresh.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        // Somebody else may have been faster.
+        let _ = fs::rename(fresh.path(), &folder);
+    }
+    assert_eq!(folder.metadata().unwrap().uid(), owner, "{} is somebody else's", folder.display());
+    folder.join(name)
 }
 
 /// The words that run what follows them as an ordinary user; none if that is who we are.
