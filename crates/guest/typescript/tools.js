@@ -61,7 +61,7 @@
 
   const search_tools = async (query = "", options = {}) => {
     const { stack } = new p.Error();
-    return ask("coracle", "search_tools", "search", { __proto__: null, ...options, query }, stack);
+    return await ask("coracle", "search_tools", "search", { __proto__: null, ...options, query }, stack);
   };
 
   shared.exports = { call, search_tools, ToolError, MediaFile };
