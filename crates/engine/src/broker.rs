@@ -1,12 +1,15 @@
-//! Every call of a tool by sandboxed code passes here: looked up, checked, asked for, made, written down.
+//! Every call of a tool by sandboxed code passes here: looked up, checked, asked for, made, written down. So does every
+//! search for tools (`search.rs`), which calls none.
 //!
 //! Trust boundary: what comes from the code is hostile, and so is what comes from the server.
+
+mod search;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Pause};
 use crate::ledger::Ledger;
 use crate::request::{DirectError, HostCallError, HostCalls};
-use crate::toolbox::Toolbox;
+use crate::toolbox::{Inventory, Toolbox};
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
 use coracle_protocol::MAX_FRAME;
@@ -15,11 +18,17 @@ use coracle_upstream::{CallContext, UpstreamError};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// The method by which code calls a tool.
-const TOOL: &str = "tool";
+pub(crate) const TOOL: &str = "tool";
+
+/// The method by which code searches for tools.
+pub(crate) const SEARCH: &str = "search";
+
+/// What helps if the answer of a tool is too large.
+const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
 
 /// Of names that hostile code gave, messages show so much.
 const MAX_SHOWN_CHARS: usize = 100;
@@ -71,7 +80,9 @@ pub(crate) struct Broker {
     approver: Unhurried,
     ledger: Ledger,
     under_way: Semaphore,
-    /// Everything that is no call of a tool.
+    /// What is searched: the same for the whole execution.
+    searched: OnceCell<Arc<Inventory>>,
+    /// Everything that has nothing to do with tools.
     others: Arc<dyn HostCalls>,
 }
 
@@ -85,7 +96,14 @@ impl Broker {
     ) -> Self {
         let approver = Unhurried { approver: Arc::clone(&caller.approver), clock };
         let under_way = Semaphore::new(toolbox.caps().at_once);
-        Self { toolbox, caller, approver, ledger, under_way, others }
+        Self { toolbox, caller, approver, ledger, under_way, searched: OnceCell::new(), others }
+    }
+
+    /// With what the code can call; it is searched as it is, unless a server was not there.
+    pub(crate) fn knowing(mut self, inventory: Option<&Arc<Inventory>>) -> Self {
+        let whole = inventory.filter(|inventory| inventory.missing.is_empty());
+        self.searched = OnceCell::new_with(whole.map(Arc::clone));
+        self
     }
 
     async fn tool(&self, mut params: Map<String, Value>) -> Result<Value, HostCallError> {
@@ -135,7 +153,7 @@ impl Broker {
         self.toolbox.observe(user, &tool, &answer);
         let wire = answer.into_wire();
         let length = json_length(&wire);
-        self.fits(length)?;
+        self.fits(length, LESS)?;
         Ok((wire, length))
     }
 
@@ -160,7 +178,7 @@ impl Broker {
                 other => upstream_failed(&other).into(),
             })?;
             let length = json_length(&answer);
-            self.fits(length)?;
+            self.fits(length, LESS)?;
             Ok::<_, DirectError>((answer, length))
         };
         let (user, outcome) = (&self.caller.user, passed.await);
@@ -216,13 +234,10 @@ impl Broker {
         Ok((tool, arguments))
     }
 
-    fn fits(&self, length: u64) -> Result<(), HostCallError> {
+    fn fits(&self, length: u64, hint: &str) -> Result<(), HostCallError> {
         let most = self.toolbox.caps().answer_bytes.min(MAX_CALL_BYTES);
         if length > most {
-            let message = format!(
-                "the answer is {length} bytes long and at most {most} are passed on; ask the tool for less at once: a \
-                 filter, a page, a range"
-            );
+            let message = format!("the answer is {length} bytes long and at most {most} are passed on; {hint}");
             return Err(refused("too_large", &message));
         }
         Ok(())
@@ -232,7 +247,11 @@ impl Broker {
 #[async_trait]
 impl HostCalls for Broker {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
-        if method == TOOL { self.tool(params).await } else { self.others.call(method, params).await }
+        match method.as_str() {
+            TOOL => self.tool(params).await,
+            SEARCH => self.search(params).await,
+            _ => self.others.call(method, params).await,
+        }
     }
 }
 

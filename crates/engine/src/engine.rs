@@ -278,7 +278,8 @@ impl Engine {
             cancel: request.cancel.clone(),
         };
         let ledger = facts.ledger.clone();
-        Arc::new(Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, others))
+        let broker = Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, others);
+        Arc::new(broker.knowing(facts.inventory.as_ref()))
     }
 }
 

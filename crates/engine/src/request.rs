@@ -1,3 +1,4 @@
+use crate::broker::{SEARCH, TOOL, refused};
 use async_trait::async_trait;
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
@@ -150,6 +151,9 @@ impl NoCalls {
 #[async_trait]
 impl HostCalls for NoCalls {
     async fn call(&self, method: String, _params: Map<String, Value>) -> Result<Value, HostCallError> {
-        Err(Self::refusal(&method))
+        Err(match method.as_str() {
+            TOOL | SEARCH => refused("unavailable", "no servers are configured, so there are no tools"),
+            _ => Self::refusal(&method),
+        })
     }
 }

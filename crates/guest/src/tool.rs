@@ -1,15 +1,17 @@
 //! The command `tool` of bash: other people's tools, with arguments as flags and answers as JSON.
 //!
-//! `catalogue.rs` knows which tools there are, `arguments.rs` makes JSON of flags, `help.rs` explains, and `door.rs` is
-//! the way to the agent. Standard output is the answer; everything else goes to standard error.
+//! `catalogue.rs` knows which tools there are, `search.rs` finds some, `arguments.rs` makes JSON of flags, `help.rs`
+//! explains, and `door.rs` is the way to the agent. Standard output is the answer; everything else goes to standard error.
 
 mod arguments;
 mod catalogue;
 mod door;
 mod help;
+mod search;
 
 use arguments::Asked;
 use catalogue::Catalogue;
+use coracle_protocol::CallFailure;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -37,12 +39,10 @@ pub(crate) enum ToolError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// The host or the tool says no.
-    #[error("{server}.{tool}: {message} ({code})")]
+    #[error("{what}: {message} ({code})")]
     Refused {
-        /// Whose tool.
-        server: String,
-        /// Which.
-        tool: String,
+        /// The tool, or what else was asked for.
+        what: String,
         /// For programs.
         code: String,
         /// For people and models.
@@ -55,6 +55,11 @@ pub(crate) enum ToolError {
 impl ToolError {
     fn usage(message: impl Into<String>, hint: Option<String>) -> Self {
         Self::Usage { message: message.into(), hint }
+    }
+
+    fn refused(what: String, failure: CallFailure) -> Self {
+        let CallFailure { code, message, retryable } = failure;
+        Self::Refused { what, code, message, retryable }
     }
 
     fn status(&self) -> u8 {
@@ -102,6 +107,9 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
         [word, ..] if word == "--help" || word == "-h" => return Ok(help::USAGE.to_owned()),
         // Unless a server is called so.
         [word, ..] if word == "help" && catalogue.server(word).is_err() => return Ok(help::USAGE.to_owned()),
+        [word, rest @ ..] if word == "--search" || word == "search" && catalogue.server(word).is_err() => {
+            return search::run(rest);
+        }
         [server] => return catalogue.server(server).map(|server| help::tools(&server)),
         [server, word] if word == "--help" || word == "-h" => {
             return catalogue.server(server).map(|server| help::tools(&server));
@@ -123,13 +131,7 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
 
 /// An answer as text: text as it is, the rest as JSON.
 fn shown(server: &str, tool: &str, answer: door::Answer) -> Result<String, ToolError> {
-    let value = answer.into_value().map_err(|failure| ToolError::Refused {
-        server: server.to_owned(),
-        tool: tool.to_owned(),
-        code: failure.code,
-        message: failure.message,
-        retryable: failure.retryable,
-    })?;
+    let value = answer.into_value().map_err(|failure| ToolError::refused(format!("{server}.{tool}"), failure))?;
     Ok(match unpacked(value)? {
         Value::String(text) => text,
         value if io::stdout().is_terminal() => format!("{value:#}"),

@@ -3,6 +3,24 @@ declare module "coracle" {
   /** Calls a tool by its names on the wire. Rejects with a `ToolError`. */
   export function call(server: string, tool: string, args: object): Promise<any>;
 
+  /** A tool that was found: `name`, as in `github.list_issues`, and what `detail_level` asks for. */
+  export interface FoundTool {
+    name: string;
+    [key: string]: any;
+  }
+
+  /** Finds tools by what they do, best first; without a query, any. Rejects with a `ToolError`. */
+  export function search_tools(
+    query?: string,
+    options?: {
+      server?: string | null;
+      category?: string | null;
+      detail_level?: "name" | "summary" | "full" | "python" | "typescript";
+      /** At most 100; 10 if nothing is said. */
+      limit?: number;
+    },
+  ): Promise<FoundTool[]>;
+
   /** A call of a tool failed. */
   export class ToolError extends Error {
     readonly server: string;

@@ -1,4 +1,4 @@
-// The module `coracle`: what generated modules of `servers/…` call.
+// The module `coracle`: what generated modules of `servers/…` call, and how code finds them.
 (function (native, shared) {
   "use strict";
   const { p } = shared;
@@ -42,20 +42,27 @@
     return p.isArray(reply.value) ? reply.value.map(fill) : fill(reply.value);
   };
 
-  const call = async (server, tool, args = {}) => {
-    // Taken now: after an await, the engine does not know any more who has called.
-    const { stack } = new p.Error();
-    let reply;
+  const ask = async (server, tool, method, params, stack) => {
     try {
-      reply = await shared.ask("tool", { __proto__: null, server, tool, arguments: args });
+      return await shared.ask(method, params);
     } catch (error) {
       if (error instanceof p.Error) throw error;
       const told = new ToolError(server, tool, p.String(error.code), p.String(error.message), error.retryable === true);
       p.defineProperty(told, "stack", { __proto__: null, value: stack, writable: true, configurable: true });
       throw told;
     }
-    return unpack(reply);
   };
 
-  shared.exports = { call, ToolError, MediaFile };
+  const call = async (server, tool, args = {}) => {
+    // Taken now: after an await, the engine does not know any more who has called.
+    const { stack } = new p.Error();
+    return unpack(await ask(server, tool, "tool", { __proto__: null, server, tool, arguments: args }, stack));
+  };
+
+  const search_tools = async (query = "", options = {}) => {
+    const { stack } = new p.Error();
+    return await ask("coracle", "search_tools", "search", { __proto__: null, ...options, query }, stack);
+  };
+
+  shared.exports = { call, search_tools, ToolError, MediaFile };
 })

@@ -20,6 +20,7 @@ mod memory;
 mod orphans;
 mod programs;
 mod refusals;
+mod search;
 mod terminal;
 mod typescript;
 mod users;

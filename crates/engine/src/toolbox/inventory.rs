@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 /// Code that looks around without naming a server waits no longer for one that has never listed its tools.
 const LOOKING_AROUND: Duration = Duration::from_secs(3);
@@ -23,6 +24,8 @@ pub enum Listing<'a> {
     For(&'a str),
     /// For all, each within its own time.
     All,
+    /// A little for all.
+    Soon,
 }
 
 /// What one user can call.
@@ -108,7 +111,7 @@ impl Toolbox {
         }
         let mentions = Mentions::new(match listing {
             Listing::For(code) => code,
-            Listing::All => "",
+            Listing::All | Listing::Soon => "",
         });
         let mut all = self.upstream.servers().into_iter();
         let is_one_clear = all.any(|spec| mentions.of(spec.name.as_str()) == Mention::Clear);
@@ -121,6 +124,7 @@ impl Toolbox {
                 (server, patience, task)
             })
             .collect();
+        let begun = Instant::now();
         let mut missing = Vec::new();
         for (server, patience, task) in asked {
             let not_asked = || "its tools have not been asked for yet".to_owned();
@@ -130,7 +134,7 @@ impl Toolbox {
             };
             let outcome = match patience {
                 None => Ok(task.await),
-                Some(patience) => tokio::time::timeout(patience, task).await,
+                Some(patience) => tokio::time::timeout_at(begun + patience, task).await,
             };
             match outcome {
                 Ok(Ok(Ok(()))) => {}
@@ -202,7 +206,11 @@ fn patience(
     mentions: &Mentions<'_>,
     is_one_clear: bool,
 ) -> Option<Duration> {
-    let Listing::For(_) = listing else { return None };
+    match listing {
+        Listing::All => return None,
+        Listing::Soon => return Some(LOOKING_AROUND),
+        Listing::For(_) => {}
+    }
     match mentions.of(server.as_str()) {
         Mention::Clear => None,
         Mention::Loose => Some(LOOKING_AROUND),

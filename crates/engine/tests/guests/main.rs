@@ -10,4 +10,5 @@ mod lies;
 #[path = "../../../protocol/tests/support/mutation.rs"]
 mod mutation;
 mod replies;
+mod search;
 mod tools;

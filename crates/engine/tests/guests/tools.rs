@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A server in this process. `echo` gives its text back, `grumble` says that it failed, `erase` is destructive.
-fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
+pub(crate) fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
     let name = ServerName::new("demo").unwrap();
     let tool = |tool: &str, destructive| {
         let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });

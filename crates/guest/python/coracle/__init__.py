@@ -1,7 +1,8 @@
 """Tools of other people's MCP servers, from inside a sandbox.
 
 Code imports them from `servers`, whose modules are generated and use what is here. By hand: `call("github",
-"list_issues", {"owner": "x"})`, `await call_async(...)`. A call that fails raises `ToolError`.
+"list_issues", {"owner": "x"})`, `await call_async(...)`. A call that fails raises `ToolError`. Which tools there are:
+`search_tools("send a message")`, `await search_tools_async(...)`.
 
 The types are in `__init__.pyi`; at run time nothing of them is loaded.
 """
@@ -16,10 +17,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["UNSET", "MediaFile", "ToolError", "arguments", "call", "call_async", "offer", "tool"]
+__all__ = [
+    "UNSET",
+    "MediaFile",
+    "ToolError",
+    "arguments",
+    "call",
+    "call_async",
+    "offer",
+    "search_tools",
+    "search_tools_async",
+    "tool",
+]
 
 METHOD = "tool"
 """What the host calls it."""
+
+SEARCH = "search"
+"""What the host calls looking for tools."""
 
 
 class ToolError(Exception):
@@ -76,6 +91,44 @@ async def call_async(server: str, tool: str, arguments: dict[str, Any]) -> Any:
     except calls.CallError as error:
         raise _failure(server, tool, error) from None
     return _value(server, tool, reply)
+
+
+def search_tools(
+    query: str = "",
+    server: str | None = None,
+    category: str | None = None,
+    detail_level: str = "summary",
+    limit: int = 10,
+) -> list[dict[str, Any]]:
+    """Find tools by what they do, best first; without a query, any. Each is a dict with `name` and `summary`: one with
+    the name `github.list_issues` is imported by `from servers.github import list_issues`.
+
+    `detail_level` is name, summary, full, python or typescript; `limit` is at most 100.
+    """
+    try:
+        return calls.call(SEARCH, _search(query, server, category, detail_level, limit))  # type: ignore[no-any-return]
+    except calls.CallError as error:
+        raise _failure("coracle", "search_tools", error) from None
+
+
+async def search_tools_async(
+    query: str = "",
+    server: str | None = None,
+    category: str | None = None,
+    detail_level: str = "summary",
+    limit: int = 10,
+) -> list[dict[str, Any]]:
+    """As `search_tools`, for a task of an event loop."""
+    try:
+        params = _search(query, server, category, detail_level, limit)
+        return await calls.call_async(SEARCH, params)  # type: ignore[no-any-return]
+    except calls.CallError as error:
+        raise _failure("coracle", "search_tools", error) from None
+
+
+def _search(query: Any, server: Any, category: Any, detail_level: Any, limit: Any) -> dict[str, Any]:
+    named = {"query": query, "server": server, "category": category, "detail_level": detail_level, "limit": limit}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 def _failure(server: str, tool: str, error: calls.CallError) -> ToolError:

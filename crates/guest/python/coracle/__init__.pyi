@@ -1,7 +1,7 @@
 """What generated modules use, and what code may use by hand."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, NoReturn, ParamSpec, TypeVar
 
 from coracle.media import MediaFile as MediaFile
 
@@ -9,6 +9,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 METHOD: str
+SEARCH: str
 UNSET: Any
 
 class ToolError(Exception):
@@ -28,6 +29,20 @@ class Tool(Generic[_P, _R]):
 
 def call(server: str, tool: str, arguments: Mapping[str, Any]) -> Any: ...
 async def call_async(server: str, tool: str, arguments: Mapping[str, Any]) -> Any: ...
+def search_tools(
+    query: str = "",
+    server: str | None = None,
+    category: str | None = None,
+    detail_level: Literal["name", "summary", "full", "python", "typescript"] = "summary",
+    limit: int = 10,
+) -> list[dict[str, Any]]: ...
+async def search_tools_async(
+    query: str = "",
+    server: str | None = None,
+    category: str | None = None,
+    detail_level: Literal["name", "summary", "full", "python", "typescript"] = "summary",
+    limit: int = 10,
+) -> list[dict[str, Any]]: ...
 
 # What it returns goes to `tool`, never to whoever calls the function: so to them, it does not return.
 def arguments(named: Mapping[str, object], more: Mapping[str, object] | None = None) -> NoReturn: ...

@@ -25,14 +25,14 @@ def reply(request: dict[str, Any], answer: Answer) -> dict[str, Any]:
         return {"type": "reply", "id": request["id"], "ok": False, "error": refused.error}
 
 
-def serve(guest: Guest, answer: Answer) -> dict[str, Any]:
+def serve(guest: Guest, answer: Answer, method: str = "tool") -> dict[str, Any]:
     """Answer every call at once until the run is done; what it came to."""
     while True:
         frame = guest.receive()
         assert frame is not None, guest.stderr()
         if frame["type"] == "done":
             return frame
-        assert frame["method"] == "tool", frame
+        assert frame["method"] == method, frame
         guest.send(reply(frame, answer))
 
 

@@ -102,6 +102,41 @@ class Calling(ToolCase):
         self.assertEqual(self.value(code), ["2026-01-02", "/a", [1, 3], [1, 2], "red", {"x": 4}, "1.5", {"1": "one"}])
 
 
+class Searching(GuestCase):
+    def search(self, code: str, how: broker.Answer = lambda params: [params]) -> dict[str, Any]:
+        self.guest.start(f"from coracle import search_tools, search_tools_async\n{code}")
+        return serve(self.guest, how, "search")
+
+    def test_what_is_asked_and_what_comes_back(self) -> None:
+        asked = {"query": "send a message", "detail_level": "summary", "limit": 10}
+        more = {"query": "", "server": "chat", "category": "Mail", "detail_level": "python", "limit": 3}
+        given = "server='chat', category='Mail', detail_level='python', limit=3"
+        code = f"[search_tools('send a message'), search_tools({given}), await search_tools_async({given})]"
+        self.assertEqual(self.search(code)["result"], [[asked], [more], [more]])
+
+    def test_a_refusal_is_an_error_of_the_users_line(self) -> None:
+        def refuse(_: Any) -> Any:
+            raise Refused("invalid_request", "there is no server 'x'")
+
+        for call in ("search_tools('a', 'x')", "await search_tools_async('a', 'x')"):
+            with self.subTest(call=call):
+                error = self.search(f"\n{call}", refuse)["error"]
+                words = "ToolError: coracle.search_tools: there is no server 'x' (invalid_request)"
+                self.assertEqual(error["message"], words)
+                files = [line.strip() for line in error["traceback"].splitlines() if line.strip().startswith("File")]
+                self.assertEqual(len(files), 1)
+                self.assertRegex(files[0], r'^File "<code[ 0-9]*>", line 3, in <module>$')
+
+    def test_what_is_not_json_is_never_sent(self) -> None:
+        def never(params: Any) -> Any:
+            raise AssertionError(params)
+
+        for query, words in (("object()", "TypeError"), ("'x' * 9_000_000", "ValueError: a frame of")):
+            with self.subTest(query=query):
+                self.assertIn(words, self.search(f"search_tools({query})", never)["error"]["message"])
+        self.assertEqual(self.search("len(search_tools('still there'))")["result"], 1)
+
+
 class Errors(ToolCase):
     def test_a_refusal_is_an_error_that_says_what_to_do(self) -> None:
         def refuse(_: Any) -> Any:

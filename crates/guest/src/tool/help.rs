@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 
 /// No line of a list is longer.
-const MAX_LINE: usize = 120;
+pub(super) const MAX_LINE: usize = 120;
 
 /// No description is shown longer.
 const MAX_DESCRIPTION: usize = 4 << 10;
@@ -18,6 +18,8 @@ Calls tools of other people's servers.
   tool SERVER                        its tools
   tool SERVER TOOL --help            its parameters
   tool SERVER TOOL --NAME VALUE ...  calls it
+  tool search WORDS ...              finds tools by what they do; with --server X, --category X, --limit N if need be
+                                     (tool --search WORDS ... if a server is called search)
 
 A flag is text, a number, true or false, or JSON, as the tool wants it. A list is a flag given several times, or JSON.
 --json '{...}' gives arguments as a whole, and so does - from standard input; flags win over them. What the tool answers
@@ -84,7 +86,7 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn capped(text: &str, most: usize) -> String {
+pub(super) fn capped(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),

@@ -1,6 +1,6 @@
 use super::arguments::{Asked, parse};
 use super::catalogue::{Catalogue, Server};
-use super::{ToolError, help, run, unpacked};
+use super::{ToolError, help, run, search, unpacked};
 use serde_json::{Value, json};
 use std::fs;
 use tempfile::TempDir;
@@ -105,6 +105,7 @@ fn what_is_wrong_is_said_before_anything_is_called() {
 #[test]
 fn help_tells_what_there_is() {
     let server = server();
+    insta::assert_snapshot!("usage", help::USAGE);
     insta::assert_snapshot!("tools", help::tools(&server));
     insta::assert_snapshot!("tool", help::tool(&server, server.tool("list-issues").unwrap()));
     assert_eq!(help::tool(&server, server.tool("ping").unwrap()), "tool github ping\n\nIt takes no arguments.\n");
@@ -131,4 +132,53 @@ fn a_value_without_media_stays_as_it_is() {
     assert_eq!(unpacked(json!({"value": {"$media": 0}, "media": []})).unwrap(), json!({"$media": 0}));
     assert_eq!(unpacked(json!({"value": [1, {"$media": 7}]})).unwrap(), json!([1, {"$media": 7}]));
     assert_eq!(unpacked(json!({"value": "text"})).unwrap(), json!("text"));
+}
+
+#[test]
+fn a_search_is_words_and_a_few_flags() {
+    let parsed = |words: &str| {
+        let words: Vec<String> = words.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        match search::parse(&words) {
+            Ok(Some(params)) => Ok(params.into()),
+            Ok(None) => Err("help".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    let cases = [
+        ("send a message", Ok(json!({"query": "send a message"}))),
+        (
+            "send --limit 3 a --server=chat message --category Communication",
+            Ok(json!({"query": "send a message", "limit": 3, "server": "chat", "category": "Communication"})),
+        ),
+        ("", Ok(json!({"query": ""}))),
+        ("x --limit many", Err("search: --limit takes a number, not \"many\"".to_owned())),
+        ("x --server", Err("search: --server needs a value".to_owned())),
+        ("x --colour red", Err("search: there is no --colour".to_owned())),
+        ("x --help", Err("help".to_owned())),
+    ];
+    for (words, expected) in cases {
+        assert_eq!(parsed(words), expected, "{words}");
+    }
+    let found = json!([
+        {"name": "chat.send", "summary": "Sends a\nmessage.", "also": ["mail.send"]},
+        {"name": "fax.send", "summary": "Sends a fax.", "connect": "add it"},
+    ]);
+    let expected = "chat.send: Sends a message. (also mail.send)\nfax.send: Sends a fax. (not connected: add it)\n";
+    assert_eq!(search::lines(&found), expected);
+    assert_eq!(search::lines(&json!([])), "no tool fits\n");
+}
+
+#[test]
+fn a_server_may_be_called_search() {
+    let folder = TempDir::new().unwrap();
+    let catalogue = Catalogue::at(folder.path());
+    let says = |words: &[&str]| {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        run(&words, &catalogue).unwrap_or_else(|error| error.to_string())
+    };
+    assert_eq!(says(&["search", "--help"]), help::USAGE);
+    fs::create_dir(folder.path().join("search")).unwrap();
+    fs::write(folder.path().join("search/tools.json"), r#"{"server": "search", "tools": []}"#).unwrap();
+    assert_eq!(says(&["search", "--help"]), "search has no tools\n");
+    assert_eq!(says(&["--search", "--help"]), help::USAGE);
 }

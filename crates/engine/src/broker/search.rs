@@ -1,0 +1,86 @@
+//! Code that looks for tools.
+
+use super::{Broker, json_length, refused};
+use crate::request::HostCallError;
+use crate::toolbox::{Inventory, Listing, ToolSearch};
+use coracle_catalog::Level;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// No query is longer.
+const MAX_QUERY_BYTES: usize = 8 << 10;
+
+/// No name of a server or a category is longer.
+const MAX_NAME_BYTES: usize = 1 << 10;
+
+/// No search gives more.
+const MAX_LIMIT: usize = 100;
+
+/// So many are given to code that does not say how many.
+const DEFAULT_LIMIT: usize = 10;
+
+/// Of what is wrong with a search so much is told: it repeats what hostile code gave.
+const MAX_TOLD_CHARS: usize = 300;
+
+/// What helps if the answer is too large.
+const LESS: &str = "search with a lower limit, or with less detail";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    #[serde(default)]
+    query: String,
+    server: Option<String>,
+    category: Option<String>,
+    detail_level: Option<String>,
+    limit: Option<usize>,
+}
+
+impl Broker {
+    /// The tools that fit, best first: a list of objects. It is no call of a tool, so it is not written down.
+    pub(super) async fn search(&self, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let search = read(params).map_err(|problem| refused("invalid_request", &problem))?;
+        let _permit = self.under_way.acquire().await;
+        let inventory = self.searched().await;
+        if let Some(server) = &search.server
+            && let Some((_, reason)) = inventory.missing.iter().find(|(missing, _)| missing.as_str() == server)
+            && !inventory.catalog.knows_server(server)
+        {
+            let message = format!("the tools of {server} are not known: {reason}");
+            return Err(HostCallError { retryable: true, ..refused("unavailable", &message) });
+        }
+        let found = self.toolbox.search(&self.caller.user, inventory, search).await;
+        let found = found.map_err(|problem| refused("invalid_request", &problem))?;
+        let answer = Value::Array(found.into_iter().map(|tool| tool.value).collect());
+        self.fits(json_length(&answer), LESS)?;
+        Ok(answer)
+    }
+
+    async fn searched(&self) -> &Arc<Inventory> {
+        self.searched.get_or_init(|| self.toolbox.inventory(&self.caller.user, Listing::Soon)).await
+    }
+}
+
+fn read(params: Map<String, Value>) -> Result<ToolSearch, String> {
+    let params = serde_json::from_value(Value::Object(params));
+    let Params { query, server, category, detail_level, limit } =
+        params.map_err(|error| error.to_string().chars().take(MAX_TOLD_CHARS).collect::<String>())?;
+    let texts = [
+        ("query", Some(&query), MAX_QUERY_BYTES),
+        ("server", server.as_ref(), MAX_NAME_BYTES),
+        ("category", category.as_ref(), MAX_NAME_BYTES),
+    ];
+    for (name, text, most) in texts {
+        let length = text.map_or(0, String::len);
+        if length > most {
+            return Err(format!("`{name}` is {length} bytes long: at most {most} are taken"));
+        }
+    }
+    let level = detail_level.map_or(Ok(Level::Summary), |level| level.parse()).map_err(|error| error.to_string())?;
+    let limit = limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(format!("`limit` is {limit}: it must be from 1 to {MAX_LIMIT}"));
+    }
+    Ok(ToolSearch { query, server, category, level, limit })
+}

@@ -1,0 +1,181 @@
+//! Code that searches for tools: what it finds, what it may ask, and that it is not held up by a server that is.
+
+use crate::fake::{FakeBackend, done, script};
+use crate::tools::demo;
+use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
+use coracle_policy::Rules;
+use coracle_protocol::{Reply, ToGuest};
+use coracle_store::MemoryStore;
+use coracle_types::{ErrorCode, Execution, Language, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
+use coracle_upstream::{Options, Upstream};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Many more than any test asks for.
+const MANY: u64 = 1_000;
+
+/// A guest that searches like this, one after the other; what it is told, and what came of it.
+async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) -> (Vec<Reply>, Execution) {
+    let folder = TempDir::new().unwrap();
+    let replies = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&replies);
+    let backend = FakeBackend::new(vec![script(move |mut guest| async move {
+        let run = guest.run().await;
+        for (id, params) in params.into_iter().enumerate() {
+            guest.say(json!({ "type": "call", "id": id, "method": "search", "params": params })).await;
+            let ToGuest::Reply(reply) = guest.hear().await else { panic!("no reply") };
+            heard.lock().unwrap().push(reply);
+        }
+        guest.say(done(run)).await;
+        guest.live_on().await
+    })]);
+    let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };
+    let engine = match toolbox {
+        Some(toolbox) => Engine::with_tools(config, backend, toolbox),
+        None => Engine::new(config, backend),
+    };
+    // Names no server, so none is waited for before it runs.
+    let mut request = Request::new(UserId::local(), Language::Python, "1");
+    request.limits.calls = most;
+    let execution = engine.execute(request).await;
+    engine.shutdown().await;
+    let replies = std::mem::take(&mut *replies.lock().unwrap());
+    (replies, execution)
+}
+
+/// Over these servers.
+async fn among(servers: impl Servers + 'static, caps: CallCaps, params: Vec<Value>) -> (Vec<Reply>, Execution) {
+    let cache = TempDir::new().unwrap();
+    let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, caps };
+    let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(vec![]).unwrap());
+    let outcome = searches(Some(Arc::clone(&toolbox)), MANY, params).await;
+    toolbox.upstream().shutdown().await;
+    outcome
+}
+
+fn names(reply: &Reply) -> Vec<&str> {
+    assert!(reply.ok, "{reply:?}");
+    reply.value.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+/// Why it was refused.
+fn refusal(reply: &Reply) -> (&str, &str) {
+    let error = reply.error.as_ref().unwrap();
+    (&error.code, &error.message)
+}
+
+#[tokio::test]
+async fn tools_are_found_and_nothing_is_called() {
+    let reached = Arc::default();
+    let asked = vec![
+        json!({ "query": "echo" }),
+        json!({}),
+        json!({ "query": "", "server": "demo", "category": null, "limit": 1, "detail_level": "name" }),
+        json!({ "query": "echo", "limit": 1, "detail_level": "full" }),
+        json!({ "query": "echo", "limit": 100, "detail_level": "python" }),
+        json!({ "query": "echo", "category": "demo", "detail_level": "typescript" }),
+    ];
+    let (replies, execution) = among(demo(&reached), CallCaps::default(), asked).await;
+    assert!(execution.success, "{execution:?}");
+    assert_eq!(names(&replies[0])[0], "demo.echo");
+    assert!(replies[0].value[0]["summary"].is_string(), "{:?}", replies[0]);
+    assert_eq!(names(&replies[1]), ["demo.echo", "demo.erase", "demo.grumble"]);
+    assert_eq!(replies[2].value, json!([{ "name": "demo.echo" }]));
+    assert_eq!(replies[3].value[0]["input_schema"]["required"], json!(["text"]));
+    assert!(replies[4].value[0]["python"].as_str().unwrap().contains("def echo("), "{:?}", replies[4]);
+    assert!(replies[5].value[0]["typescript"].as_str().unwrap().contains("echo("), "{:?}", replies[5]);
+    assert_eq!((execution.calls, reached.load(std::sync::atomic::Ordering::SeqCst)), (vec![], 0));
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_with_few_words() {
+    let long = "x".repeat(100 << 10);
+    let wrong = [
+        (json!({ "query": 1 }), "expected a string"),
+        (json!({ "query": ["echo"] }), "expected a string"),
+        (json!({ "query": null }), "expected a string"),
+        (json!({ "query": long }), "`query` is 102400 bytes long: at most 8192 are taken"),
+        (json!({ "query": "echo", "colour": "red" }), "unknown field `colour`"),
+        (json!({ "query": "echo", &long: 1 }), "unknown field `xxx"),
+        (json!({ "limit": 0 }), "it must be from 1 to 100"),
+        (json!({ "limit": 101 }), "it must be from 1 to 100"),
+        (json!({ "limit": -1 }), "invalid value: integer `-1`"),
+        (json!({ "limit": 1.5 }), "invalid type: floating point `1.5`"),
+        (json!({ "limit": long }), "invalid type: string"),
+        (json!({ "detail_level": "everything" }), "use name, summary, full, python or typescript"),
+        (json!({ "detail_level": long }), "is no level of detail"),
+        (json!({ "detail_level": 1 }), "expected a string"),
+        (json!({ "server": "nobody" }), "there is no server \"nobody\"; there are: demo"),
+        (json!({ "server": "../\0" }), "there is no server"),
+        (json!({ "server": "x".repeat(1000) }), "there is no server"),
+        (json!({ "server": long }), "`server` is 102400 bytes long"),
+        (json!({ "category": "nothing" }), "there is no category \"nothing\"; there are: "),
+        (json!({ "category": long }), "`category` is 102400 bytes long"),
+    ];
+    let (mut asked, expected): (Vec<Value>, Vec<&str>) = wrong.into_iter().unzip();
+    asked.push(json!({ "query": "echo" }));
+    let (replies, execution) = among(demo(&Arc::default()), CallCaps::default(), asked.clone()).await;
+    assert!(execution.success, "{execution:?}");
+    for ((asked, expected), reply) in asked.iter().zip(expected).zip(&replies) {
+        let (code, message) = refusal(reply);
+        assert!(code == "invalid_request" && message.contains(expected), "{asked}: {reply:?}");
+        assert!(message.len() < 500, "{} bytes", message.len());
+    }
+    assert_eq!(names(replies.last().unwrap())[0], "demo.echo");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_is_refused() {
+    let caps = CallCaps { answer_bytes: 100, ..CallCaps::default() };
+    let asked = vec![json!({ "detail_level": "full" }), json!({ "detail_level": "name" })];
+    let (replies, _) = among(demo(&Arc::default()), caps, asked).await;
+    let (code, message) = refusal(&replies[0]);
+    assert!(code == "too_large" && message.ends_with("search with a lower limit, or with less detail"), "{message}");
+    assert_eq!(names(&replies[1]).len(), 3);
+}
+
+#[tokio::test]
+async fn searches_count_as_calls_and_say_that_there_is_nothing_to_search() {
+    let (replies, execution) = searches(None, 2, vec![json!({ "query": "x" }); 2]).await;
+    assert!(execution.success, "{execution:?}");
+    assert_eq!(refusal(&replies[0]), ("unavailable", "no servers are configured, so there are no tools"));
+    let (replies, execution) = searches(None, 2, vec![json!({ "query": "x" }); 3]).await;
+    assert_eq!((replies.len(), execution.failure.unwrap().error_code), (2, ErrorCode::Calls));
+}
+
+/// A server that speaks MCP, or one that never says a word.
+fn server(name: &str, args: &[&str]) -> ServerSpec {
+    ServerSpec {
+        name: ServerName::new(name).unwrap(),
+        transport: Transport::Stdio {
+            command: "/usr/bin/python3".to_owned(),
+            args: args.iter().copied().map(Secret::new).collect(),
+            env: BTreeMap::new(),
+            cwd: None,
+        },
+        scope: Scope::User,
+        description: None,
+        category: None,
+        client: None,
+        start_timeout: Duration::from_mins(10),
+        call_timeout: Duration::from_mins(1),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_start_is_not_waited_for() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../upstream/tests/fixtures/rogue.py");
+    let servers =
+        vec![server("mute", &["-I", "-c", "import time; time.sleep(600)"]), server("demo", &["-I", script, "good"])];
+    let asked = vec![json!({ "query": "echo" }), json!({ "server": "mute" }), json!({ "server": "demo" })];
+    let upstream = Upstream::new(servers, Options::default());
+    let (replies, execution) = among(upstream, CallCaps::default(), asked).await;
+    assert!(execution.success, "{execution:?}");
+    assert_eq!(names(&replies[0])[0], "demo.echo");
+    assert_eq!(refusal(&replies[1]), ("unavailable", "the tools of mute are not known: it is still being started"));
+    assert!(replies[1].error.as_ref().unwrap().retryable);
+    assert!(names(&replies[2]).contains(&"demo.echo"));
+}
