@@ -20,6 +20,7 @@ mod registry;
 mod schema;
 mod search;
 mod starter;
+mod stub;
 mod text;
 mod tree;
 mod typescript;

@@ -4,7 +4,8 @@
 
 use crate::model::{Field, Literal, Module, Record, Source, Type};
 use crate::names::{Names, Place, assign};
-use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS, STUB_CHARS, STUB_PARAMETER_CHARS};
+use crate::stub;
+use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -81,35 +82,29 @@ pub(crate) fn module(module: &Module) -> String {
 
 /// What a model needs of the module in order to call it: the line that imports it, the signature and the words.
 pub(crate) fn stub(package: &str, module: &Module) -> String {
-    let mut types = Types { records: &module.records, imports: BTreeSet::new() };
-    let mut names = Names::default();
-    let parameters = assign(module.arguments.iter().map(|field| &*field.wire), Place::Parameter, &mut names);
-    let name_of = |field: &Field| parameters.get(&*field.wire).cloned().unwrap_or_default();
-    let mut given: Vec<String> = if module.arguments.is_empty() { Vec::new() } else { vec!["*".to_owned()] };
-    for field in &module.arguments {
-        let default = if field.required { "" } else { " = ..." };
-        given.push(format!("{}: {}{default}", name_of(field), types.text(&field.kind, Way::In)));
-    }
-    given.extend(module.more.as_ref().map(|kind| format!("**more: {}", types.text(kind, Way::In))));
-    let (function, result) = (&module.function, types.text(&module.result, Way::Out));
-    let mut out = format!("from servers.{package} import {function}\n");
-    for (record, returned) in module.used_records() {
-        let way = if returned { Way::Out } else { Way::In };
-        out.push_str(&types.record(record, way).lines().fold(String::new(), |mut text, line| {
-            let _ = writeln!(text, "{}", line.strip_prefix("    ").unwrap_or(line));
-            text
-        }));
-    }
-    let _ = writeln!(out, "def {function}({}) -> {result}:", given.join(", "));
-    let mut words = text::short(&module.description, STUB_CHARS);
-    for field in module.arguments.iter().filter(|field| !field.description.is_empty()) {
-        let _ = write!(words, "\n{}: {}", name_of(field), text::one_line(&field.description, STUB_PARAMETER_CHARS));
-    }
-    if module.source == Source::Learned {
-        words.push_str("\nThe result's type is learned from earlier results.");
-    }
-    out.push_str(&docstring(&words, " "));
-    out
+    stub::shortest(module, "# shortened: detail_level full has all of it", |module, terse| {
+        let mut types = Types { records: &module.records, imports: BTreeSet::new() };
+        let mut names = Names::default();
+        let parameters = assign(module.arguments.iter().map(|field| &*field.wire), Place::Parameter, &mut names);
+        let name_of = |field: &Field| parameters.get(&*field.wire).cloned().unwrap_or_default();
+        let mut given: Vec<String> = if module.arguments.is_empty() { Vec::new() } else { vec!["*".to_owned()] };
+        for field in &module.arguments {
+            let default = if field.required { "" } else { " = ..." };
+            given.push(format!("{}: {}{default}", name_of(field), types.text(&field.kind, Way::In)));
+        }
+        given.extend(module.more.as_ref().map(|kind| format!("**more: {}", types.text(kind, Way::In))));
+        let (function, result) = (&module.function, types.text(&module.result, Way::Out));
+        let mut out = format!("from servers.{package} import {function}\n");
+        for (record, returned) in module.used_records() {
+            let text = types.record(record, if returned { Way::Out } else { Way::In });
+            for line in text.lines() {
+                let _ = writeln!(out, "{}", line.strip_prefix("    ").unwrap_or(line));
+            }
+        }
+        let _ = writeln!(out, "def {function}({}) -> {result}:", given.join(", "));
+        out.push_str(&docstring(&terse.words(module, name_of), " "));
+        out
+    })
 }
 
 /// The package of one server: its tools by name, imported when they are first used.

@@ -4,11 +4,8 @@
 pub(crate) const DESCRIPTION_CHARS: usize = 4_000;
 /// The longest description of one parameter or field.
 pub(crate) const PARAMETER_CHARS: usize = 600;
-/// The same in what a model reads before it calls a tool; whoever wants the rest asks for the whole definition.
-pub(crate) const STUB_CHARS: usize = 800;
-pub(crate) const STUB_PARAMETER_CHARS: usize = 160;
 /// The longest summary: one line.
-pub(crate) const SUMMARY_CHARS: usize = 160;
+pub(crate) const SUMMARY_CHARS: usize = 120;
 
 /// Marks text that was cut.
 const CUT: char = '…';
@@ -81,7 +78,7 @@ pub(crate) fn quoted(text: &str, escaped: impl Fn(u32) -> String) -> String {
     out
 }
 
-/// Lines without the space that only looks, at most `cap` characters; what is cut off is said.
+/// Lines without the space that only looks, at most `cap` characters.
 pub(crate) fn short(text: &str, cap: usize) -> String {
     let whole = clean(text, DESCRIPTION_CHARS);
     let lines = whole.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -89,7 +86,7 @@ pub(crate) fn short(text: &str, cap: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(cap) else { return text };
     let head = &text[..end];
     let end = head.rfind(['\n', ' ']).filter(|end| *end > 0).unwrap_or(head.len());
-    format!("{}{CUT} (more at detail_level full)", head[..end].trim_end())
+    format!("{}{CUT}", head[..end].trim_end())
 }
 
 /// The first paragraph as one line of at most `cap` characters.

@@ -1,7 +1,8 @@
 //! The TypeScript module of one tool, and the index of a server.
 
 use crate::model::{Field, Literal, Module, Record, Source, Type};
-use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS, STUB_CHARS, STUB_PARAMETER_CHARS};
+use crate::stub;
+use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS};
 use std::fmt::Write as _;
 
 /// Comments are wrapped to this many characters, without their indent.
@@ -37,34 +38,30 @@ pub(crate) fn module(module: &Module) -> String {
 
 /// What a model needs of the module in order to call it: the line that imports it, the words and the signature.
 pub(crate) fn stub(package: &str, module: &Module) -> String {
-    let types = Types { records: &module.records };
-    let function = &module.function;
-    let mut out = format!("import {{ {function} }} from \"servers/{package}\";\n");
-    for (record, _) in module.used_records() {
-        let _ = write!(out, "{}interface {} ", comment(&words(&record.description), ""), record.name);
-        out.push_str(&types.body(&record.fields, record.open.then_some(&Type::Any)));
-        out.push('\n');
-    }
-    let mut described = text::short(&module.description, STUB_CHARS);
-    for field in module.arguments.iter().filter(|field| !field.description.is_empty()) {
-        let _ = write!(described, "\n{}: {}", field.wire, text::one_line(&field.description, STUB_PARAMETER_CHARS));
-    }
-    if module.source == Source::Learned {
-        described.push_str("\nThe result's type is learned from earlier results.");
-    }
-    if !described.trim().is_empty() {
-        let _ = writeln!(out, "/** {} */", described.trim().replace("*/", "*\\/"));
-    }
-    let mut given: Vec<String> = Vec::new();
-    for field in &module.arguments {
-        let mark = if field.required { "" } else { "?" };
-        given.push(format!("{}{mark}: {}", key(&field.wire), types.text(&field.kind)));
-    }
-    given.extend(module.more.is_some().then(|| "[name: string]: any".to_owned()));
-    let mark = if module.arguments.iter().any(|field| field.required) { "" } else { "?" };
-    let result = types.text(&module.result);
-    let _ = writeln!(out, "function {function}(args{mark}: {{ {} }}): Promise<{result}>", given.join("; "));
-    out
+    stub::shortest(module, "// shortened: detail_level full has all of it", |module, terse| {
+        let types = Types { records: &module.records };
+        let function = &module.function;
+        let mut out = format!("import {{ {function} }} from \"servers/{package}\";\n");
+        for (record, _) in module.used_records() {
+            let _ = write!(out, "{}interface {} ", comment(&words(&record.description), ""), record.name);
+            out.push_str(&types.body(&record.fields, record.open.then_some(&Type::Any)));
+            out.push('\n');
+        }
+        let described = terse.words(module, |field| field.wire.clone());
+        if !described.is_empty() {
+            let _ = writeln!(out, "/** {} */", described.replace("*/", "*\\/"));
+        }
+        let mut given: Vec<String> = Vec::new();
+        for field in &module.arguments {
+            let mark = if field.required { "" } else { "?" };
+            given.push(format!("{}{mark}: {}", key(&field.wire), types.text(&field.kind)));
+        }
+        given.extend(module.more.is_some().then(|| "[name: string]: any".to_owned()));
+        let mark = if module.arguments.iter().any(|field| field.required) { "" } else { "?" };
+        let result = types.text(&module.result);
+        let _ = writeln!(out, "function {function}(args{mark}: {{ {} }}): Promise<{result}>", given.join("; "));
+        out
+    })
 }
 
 /// The index of one server. It calls by itself instead of importing: types vanish when it is loaded, so that using one

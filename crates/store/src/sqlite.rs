@@ -7,6 +7,7 @@ mod vault;
 use crate::{Home, KeySource, StoreError};
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use vault::Vault;
 
@@ -23,6 +24,8 @@ const BUSY: Duration = Duration::from_secs(10);
 pub struct SqliteStore {
     pool: SqlitePool,
     vault: Vault,
+    /// Executions that this process has written.
+    recorded: AtomicUsize,
 }
 
 impl SqliteStore {
@@ -44,7 +47,7 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_lazy_with(options);
         schema::bring_up_to_date(&pool, home, &path).await?;
-        Ok(Self { pool, vault: Vault::new(home.clone(), key) })
+        Ok(Self { pool, vault: Vault::new(home.clone(), key), recorded: AtomicUsize::new(0) })
     }
 
     /// Waits for what is under way and tidies the file up. A store that is only dropped loses nothing.

@@ -72,7 +72,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError>;
 
     /// Keeps an execution; one with the same user and id is replaced. Of each user the newest
-    /// [`crate::KEPT_EXECUTIONS`] stay.
+    /// [`crate::KEPT_EXECUTIONS`] stay, and for a while a few more.
     async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError>;
 
     /// Executions of a user, the newest first and those of the same millisecond by falling id, at most `limit` and

@@ -3,7 +3,7 @@
 use super::{Hit, words};
 use crate::catalog::{Catalog, Entry};
 
-/// Two tools of the same name do the same if they are as alike as this.
+/// Two tools of the same name do the same if what is said of them is as alike as this.
 const SAME: f32 = 0.8;
 
 /// A tool that was found, and those of other servers that do the same.
@@ -34,8 +34,11 @@ impl Catalog {
 }
 
 fn is_alike(one: &Entry, other: &Entry) -> bool {
-    let text = |entry: &Entry| super::meaning(&format!("{} {}", entry.name, entry.summary));
-    let likeness: f32 = text(one).iter().zip(text(other)).map(|(one, other)| one * other).sum();
+    if one.summary == other.summary {
+        return true;
+    }
+    let likeness: f32 =
+        super::meaning(&one.summary).iter().zip(super::meaning(&other.summary)).map(|(one, other)| one * other).sum();
     likeness >= SAME
 }
 
