@@ -112,11 +112,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("search.select_top", Kind::Whole(1, 100)),
     key("search.select_threshold", Kind::Whole(0, 100)),
     also("search.embedder.url", Kind::Text, &["AZURE_OPENAI_EMBEDDER_ENDPOINT"]),
-    also(
-        "search.embedder.model",
-        Kind::Text,
-        &["AZURE_OPENAI_EMBEDDER_DEPLOYMENT", "AZURE_OPENAI_EMBEDDER_MODEL"],
-    ),
+    also("search.embedder.model", Kind::Text, &["AZURE_OPENAI_EMBEDDER_DEPLOYMENT", "AZURE_OPENAI_EMBEDDER_MODEL"]),
     also("search.embedder.api_key", Kind::Secret, &["AZURE_OPENAI_EMBEDDER_API_KEY"]),
     also("search.embedder.api_version", Kind::Text, &["AZURE_OPENAI_EMBEDDER_API_VERSION"]),
     key("search.embedder.dimensions", Kind::Whole(1, 16_384)),

@@ -49,7 +49,7 @@ async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) 
 /// Over these servers.
 async fn among(servers: impl Servers + 'static, caps: CallCaps, params: Vec<Value>) -> (Vec<Reply>, Execution) {
     let cache = TempDir::new().unwrap();
-    let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, caps };
+    let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, embedder: None, caps };
     let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(vec![]).unwrap());
     let outcome = searches(Some(Arc::clone(&toolbox)), MANY, params).await;
     toolbox.upstream().shutdown().await;
