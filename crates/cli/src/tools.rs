@@ -120,9 +120,9 @@ async fn search(loaded: &Loaded, search: ToolSearch) -> anyhow::Result<(Vec<Foun
 async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let (toolbox, inventory) = stock(loaded).await?;
     let progress = spinner()?;
-    progress.set_message("waiting for the embedder");
     let reading = async {
         tokio::time::sleep(TICK).await;
+        progress.set_message("waiting for the embedder");
         progress.enable_steady_tick(TICK);
         tokio::time::sleep(READING).await;
     };

@@ -111,6 +111,10 @@ async fn a_tool_without_a_common_word_is_found() {
     assert_eq!(with.found(MEANT).await, [NAMED]);
     assert_eq!(with.found("nails").await[..2].len(), 2, "words count as before");
     assert_eq!(with.found("").await.len(), TOOLS.len());
+    peer.seen();
+    let task = format!("paint the old board red, then {MEANT} these three rusty gears");
+    assert_eq!(with.found(&task).await[..2].iter().filter(|name| [NAMED, "paint"].contains(&name.as_str())).count(), 2);
+    assert_eq!(peer.texts().len(), 3, "the task and its parts");
 }
 
 /// The first searches do not wait for the vectors of tools.
