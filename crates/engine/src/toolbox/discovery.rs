@@ -58,8 +58,28 @@ impl Toolbox {
         inventory: &Arc<Inventory>,
         search: ToolSearch,
     ) -> Result<Vec<FoundTool>, String> {
-        let uses = self.uses(user).await;
         let foreign = self.meaning(inventory, &search.query).await;
+        self.search_by(user, inventory, search, foreign).await
+    }
+
+    /// The same for code in a sandbox: an embedder is not asked, since what code says must not leave this machine.
+    pub(crate) async fn search_for_code(
+        &self,
+        user: &UserId,
+        inventory: &Arc<Inventory>,
+        search: ToolSearch,
+    ) -> Result<Vec<FoundTool>, String> {
+        self.search_by(user, inventory, search, None).await
+    }
+
+    async fn search_by(
+        &self,
+        user: &UserId,
+        inventory: &Arc<Inventory>,
+        search: ToolSearch,
+        foreign: Option<Foreign>,
+    ) -> Result<Vec<FoundTool>, String> {
+        let uses = self.uses(user).await;
         let inventory = Arc::clone(inventory);
         if inventory.catalog.len() <= LARGE && inventory.catalog.knows_meanings() {
             return found(&inventory.catalog, &search, &uses, foreign.as_ref());
