@@ -33,7 +33,7 @@ pub use layout::{MAX_TOOL_NAME, MAX_TOOLS, ServerTools};
 pub use learned::Shape;
 pub use names::package_name;
 pub use registry::Registry;
-pub use search::{Group, Hit, Query, Uses};
+pub use search::{Direction, Foreign, Group, Hit, MAX_DIMENSIONS, Query, Unread, Uses};
 pub use starter::StarterLanguage;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};

@@ -4,6 +4,7 @@
 //! (`parts.rs`) are compared with all of them here. The same tools and the same query give the same answer everywhere.
 
 mod fields;
+mod foreign;
 mod groups;
 mod parts;
 mod pieces;
@@ -14,6 +15,7 @@ mod words;
 use crate::catalog::{Catalog, Entry};
 use crate::layout::ServerTools;
 use fields::FIELDS;
+pub use foreign::{Direction, Foreign, MAX_DIMENSIONS, Unread};
 pub use groups::Group;
 pub(crate) use pieces::Vector;
 use shard::{Meaning, Shard, Term};
@@ -57,6 +59,8 @@ pub struct Query<'a> {
     pub category: Option<&'a str>,
     /// What was used before comes a little sooner.
     pub uses: Option<&'a Uses>,
+    /// What the text means to another model, if it has read all tools.
+    pub foreign: Option<&'a Foreign>,
 }
 
 impl<'a> Query<'a> {
@@ -126,7 +130,7 @@ impl Catalog {
             return all.take(limit).map(|entry| Hit { entry, score: 0.0 }).collect();
         }
         let shards = self.index().ready(self.indexed());
-        let mut scores = Scores::of(query.text, &shards);
+        let mut scores = Scores::of(query, &shards);
         if query.server.is_some() || query.category.is_some() {
             for (place, entry) in self.searched() {
                 if !self.is_wanted(entry, query) {
@@ -190,7 +194,7 @@ struct Scores {
 }
 
 impl Scores {
-    fn of(query: &str, shards: &[&Shard]) -> Self {
+    fn of(query: &Query<'_>, shards: &[&Shard]) -> Self {
         let mut begins = Vec::with_capacity(shards.len());
         let mut count = 0;
         for shard in shards {
@@ -198,8 +202,11 @@ impl Scores {
             count += shard.len();
         }
         let mut scores = Self { begins, words: vec![0.0; count], alike: vec![0.0; count] };
-        scores.add_words(query, shards);
-        scores.add_meanings(query, shards);
+        scores.add_words(query.text, shards);
+        match query.foreign.and_then(|foreign| foreign.alike(shards)) {
+            Some(alike) => scores.alike = alike,
+            None => scores.add_meanings(query.text, shards),
+        }
         scores
     }
 

@@ -26,6 +26,8 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(120);
 /// The reason of a failure is no longer than this.
 const MAX_REASON: usize = 2_000;
+/// A search waits so long for an embedder to read tools that it has not read yet.
+const READING: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -109,12 +111,31 @@ pub(crate) async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>>
 
 /// Tools that fit, best first, and how many there are to choose from.
 async fn search(loaded: &Loaded, search: ToolSearch) -> anyhow::Result<(Vec<FoundTool>, Arc<Inventory>)> {
-    let (toolbox, inventory) = stock(loaded).await?;
+    let (toolbox, inventory) = stock_to_search(loaded).await?;
     let found = toolbox.search(&UserId::local(), &inventory, search).await;
     Ok((found.map_err(|problem| Mistake::new(problem, None::<String>))?, inventory))
 }
 
-/// The same, with what searches in it.
+/// The same, with what searches in it; an embedder gets some time to read what it has not read yet.
+async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
+    let (toolbox, inventory) = stock(loaded).await?;
+    let progress = spinner()?;
+    let reading = async {
+        tokio::time::sleep(TICK).await;
+        progress.set_message("waiting for the embedder");
+        progress.enable_steady_tick(TICK);
+        tokio::time::sleep(READING).await;
+    };
+    // After that they are found without it.
+    tokio::select! {
+        () = toolbox.finish_reading(&inventory) => {}
+        () = reading => {}
+    }
+    progress.finish_and_clear();
+    Ok((toolbox, inventory))
+}
+
+/// The same, at once.
 async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let toolbox = toolbox(loaded, Map::new()).await?;
     let user = UserId::local();
@@ -125,7 +146,7 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
             unknown.push(spec.name.as_str());
         }
     }
-    let progress = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?);
+    let progress = spinner()?;
     if !unknown.is_empty() {
         announce(loaded);
         progress.set_message(format!("waiting for {}", unknown.join(", ")));
@@ -145,4 +166,8 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
         eprintln!("warning: the tools of {server} are not known: {}", plain(reason, MAX_REASON));
     }
     Ok((toolbox, inventory))
+}
+
+fn spinner() -> anyhow::Result<ProgressBar> {
+    Ok(ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {wide_msg}")?))
 }

@@ -137,6 +137,7 @@ async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr) {
     };
     let toolbox = Arc::clone(toolbox);
     let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;
+    toolbox.begin_reading(&inventory).await;
     for server in inventory.catalog.servers() {
         eprintln!("  server    {}: {}", server.name, counted(server.tools.len(), "tool"));
     }

@@ -5,8 +5,9 @@ use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake};
 use crate::tokens::StoredTokens;
 use anyhow::{Context, bail};
+use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_config::{Loaded, SandboxType, Settings};
-use coracle_engine::{CallCaps, Engine, EngineConfig, Toolbox, ToolboxConfig};
+use coracle_engine::{CallCaps, EmbedderConfig, Engine, EngineConfig, Toolbox, ToolboxConfig};
 use coracle_policy::{Rule, Rules};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig};
 use coracle_store::{Home, KeySource, SqliteStore, Store};
@@ -135,7 +136,31 @@ pub(crate) async fn toolbox(loaded: &Loaded, may_ask: Map<String, Value>) -> any
         at_once: usize::try_from(calls.concurrency).unwrap_or(usize::MAX),
     };
     let upstream = upstream(loaded.servers.clone(), &store, may_ask);
-    Ok(Toolbox::new(ToolboxConfig { cache, registry: registry(settings), caps }, upstream, store, rules))
+    let config = ToolboxConfig { cache, registry: registry(settings), embedder: embedder(settings)?, caps };
+    Ok(Toolbox::new(config, upstream, store, rules))
+}
+
+/// The embedder of the settings. One that cannot be used hinders nobody: tools are then found without it.
+fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
+    let set = &settings.search.embedder;
+    let Some(url) = set.url.clone() else { return Ok(None) };
+    let made = RemoteEmbedder::new(&EmbedderSettings {
+        url,
+        model: set.model.clone().unwrap_or_default(),
+        api_key: set.api_key.clone(),
+        api_version: set.api_version.clone(),
+        dimensions: set.dimensions.and_then(|length| usize::try_from(length).ok()),
+    });
+    Ok(match made {
+        Ok(embedder) => {
+            let cache = environment::home()?.join("cache").join("embeddings");
+            Some(EmbedderConfig { embedder: Arc::new(embedder), cache })
+        }
+        Err(error) => {
+            tracing::warn!(%error, "search.embedder is passed over");
+            None
+        }
+    })
 }
 
 /// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there.

@@ -41,7 +41,7 @@ pub use problem::{ConfigError, Problem, Reason, Warning};
 pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
-    Agent, AzureOpenAi, Calls, ConnectionType, Execution, ExecutionLimits, Guardrails, Log, McpServer, Microsandbox,
-    Policy, SandboxType, Search, Server, Settings,
+    Agent, AzureOpenAi, Calls, ConnectionType, Embedder, Execution, ExecutionLimits, Guardrails, Log, McpServer,
+    Microsandbox, Policy, SandboxType, Search, Server, Settings,
 };
 pub use show::Shown;

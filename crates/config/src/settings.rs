@@ -117,12 +117,34 @@ pub struct Search {
     /// A folder that describes tools, in a folder for each category: what is in it is found even if its server is not
     /// connected. Without it `tools_registry` in the current folder, if there is one.
     pub registry_dir: Option<PathBuf>,
+    /// Another model that says what texts mean, instead of the table inside the program. Descriptions of tools and what
+    /// is searched for are sent to it.
+    pub embedder: Embedder,
 }
 
 impl Default for Search {
     fn default() -> Self {
-        Self { select_top: 5, select_threshold: 60, registry_dir: None }
+        Self { select_top: 5, select_threshold: 60, registry_dir: None, embedder: Embedder::default() }
     }
+}
+
+/// Another model that says what texts mean. Used if it has a `url` and a `model`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Embedder {
+    /// An address that answers as OpenAI's embeddings do, with or without `/embeddings` at its end; or the endpoint of an
+    /// Azure resource.
+    pub url: Option<String>,
+    /// The model; with Azure, the deployment.
+    pub model: Option<String>,
+    /// The key; better in the environment than in the file.
+    #[schemars(with = "Option<String>")]
+    pub api_key: Option<Secret>,
+    /// The version of Azure's API. An address with one is Azure's, whatever its name.
+    pub api_version: Option<String>,
+    /// How many numbers a vector has, for models that let one choose.
+    #[schemars(range(min = 1, max = 16384))]
+    pub dimensions: Option<u64>,
 }
 
 /// What `coracle mcp` and `coracle up` show to clients, and where.

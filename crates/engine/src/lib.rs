@@ -14,6 +14,7 @@ mod broker;
 mod capture;
 mod clock;
 mod complaint;
+mod embedder;
 mod engine;
 mod in_process;
 mod ledger;
@@ -28,8 +29,9 @@ mod workspace;
 
 pub use artifacts::ArtifactError;
 pub use broker::CallCaps;
+pub use embedder::{EmbedError, Embedder};
 pub use engine::{Engine, EngineConfig};
 pub use in_process::{Handler, InProcess};
 pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
 pub use servers::Servers;
-pub use toolbox::{FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described};
+pub use toolbox::{EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described};

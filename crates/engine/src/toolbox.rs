@@ -4,6 +4,7 @@
 //! now: its definition decides what is checked and whether a person is asked.
 
 mod discovery;
+mod embeddings;
 mod inventory;
 mod known;
 mod mentions;
@@ -18,6 +19,8 @@ use coracle_store::{ExecutionRecord, ListedTools, Owner, Store, StoreError};
 use coracle_types::{ServerName, ServerSpec, Tool, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
+pub use embeddings::EmbedderConfig;
+use embeddings::Embeddings;
 pub use inventory::{Inventory, Listing};
 use known::Known;
 use sha2::{Digest, Sha256};
@@ -44,6 +47,8 @@ pub struct ToolboxConfig {
     pub cache: PathBuf,
     /// A folder that describes tools, if there is one.
     pub registry: Option<PathBuf>,
+    /// Says what texts mean, instead of the table that the catalogue carries.
+    pub embedder: Option<EmbedderConfig>,
     /// Caps on calls.
     pub caps: CallCaps,
 }
@@ -61,6 +66,7 @@ pub struct Toolbox {
     inventories: Mutex<HashMap<UserId, (u64, Arc<Inventory>)>>,
     /// Of users who have searched.
     uses: Mutex<HashMap<UserId, Arc<Uses>>>,
+    embeddings: Option<Arc<Embeddings>>,
 }
 
 impl Toolbox {
@@ -74,6 +80,7 @@ impl Toolbox {
         let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
         let mut changes = upstream.changes();
         let toolbox = Arc::new(Self {
+            embeddings: config.embedder.clone().map(Embeddings::new),
             config,
             upstream: Arc::new(upstream),
             store,

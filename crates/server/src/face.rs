@@ -60,7 +60,10 @@ impl Face {
 
     /// What the user's code can call.
     pub(crate) async fn inventory(&self) -> Option<Arc<Inventory>> {
-        Some(self.toolbox()?.inventory(&self.user(), Listing::All).await)
+        let toolbox = self.toolbox()?;
+        let inventory = toolbox.inventory(&self.user(), Listing::All).await;
+        toolbox.begin_reading(&inventory).await;
+        Some(inventory)
     }
 
     /// Names of the tools that clients see, of Coracle's own.

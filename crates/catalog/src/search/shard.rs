@@ -78,6 +78,8 @@ pub(super) struct Shard {
     lengths: Vec<[u32; FIELDS]>,
     totals: [u64; FIELDS],
     vectors: OnceLock<Vectors>,
+    /// What the tools mean to another model.
+    pub(super) foreign: OnceLock<super::foreign::Vectors>,
 }
 
 impl Shard {
@@ -115,7 +117,7 @@ impl Shard {
             Place { start: number(start), end: number(postings.len()), tools: number(tools) }
         };
         let terms = by_term.into_iter().map(|(term, of_term)| (term, place(of_term))).collect();
-        Self { terms, postings, lengths, totals, vectors: OnceLock::new() }
+        Self { terms, postings, lengths, totals, vectors: OnceLock::new(), foreign: OnceLock::new() }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-use super::{inventory, settings};
+use super::{settings, stock_to_search};
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::{Args, ValueEnum};
@@ -32,12 +32,16 @@ pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow:
     if loaded.servers.is_empty() {
         return Ok(Status::Failed);
     }
-    let inventory = runtime()?.block_on(inventory(&loaded))?;
     let task = arguments.task.join(" ");
+    let (inventory, foreign) = runtime()?.block_on(async {
+        let (toolbox, inventory) = stock_to_search(&loaded).await?;
+        let foreign = toolbox.meaning(&inventory, &task).await;
+        anyhow::Ok((inventory, foreign))
+    })?;
     let search = &loaded.settings.search;
     let top = arguments.top.map_or(search.select_top, u64::from);
     // What cannot be called is no use in a program.
-    let mut hits = inventory.catalog.search(&Query::new(&task), usize::MAX);
+    let mut hits = inventory.catalog.search(&Query { foreign: foreign.as_ref(), ..Query::new(&task) }, usize::MAX);
     hits.retain(|hit| hit.entry.connect.is_none());
     hits.truncate(usize::try_from(top).unwrap_or(usize::MAX));
     // The best always; others only if they come near it.

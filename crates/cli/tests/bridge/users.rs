@@ -53,7 +53,7 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
     let store = SqliteStore::open(&Home::new(home.clone()), KeySource::File).await.unwrap();
     let specs = vec![spec(&bridge, "own", Scope::User), spec(&bridge, "common", Scope::Shared)];
     let toolbox = Toolbox::new(
-        ToolboxConfig { cache: home.join("modules"), registry: None, caps: CallCaps::default() },
+        ToolboxConfig { cache: home.join("modules"), registry: None, embedder: None, caps: CallCaps::default() },
         Upstream::new(specs, Options::default()),
         Arc::new(store),
         Rules::new(Vec::new()).unwrap(),

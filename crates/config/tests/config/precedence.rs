@@ -188,6 +188,11 @@ fn older_variables_are_understood() {
         ("AZURE_OPENAI_API_VERSION", "v", "v", |s| s.agent.azure_openai.api_version.clone().unwrap()),
         ("AZURE_OPENAI_DEPLOYMENT", "d", "d", |s| s.agent.azure_openai.deployment.clone().unwrap()),
         ("AZURE_OPENAI_DEPLOYMENT_NAME", "d", "d", |s| s.agent.azure_openai.deployment.clone().unwrap()),
+        ("AZURE_OPENAI_EMBEDDER_ENDPOINT", "e", "e", |s| s.search.embedder.url.clone().unwrap()),
+        ("AZURE_OPENAI_EMBEDDER_API_KEY", "k", "k", |s| s.search.embedder.api_key.clone().unwrap().expose().to_owned()),
+        ("AZURE_OPENAI_EMBEDDER_API_VERSION", "v", "v", |s| s.search.embedder.api_version.clone().unwrap()),
+        ("AZURE_OPENAI_EMBEDDER_DEPLOYMENT", "d", "d", |s| s.search.embedder.model.clone().unwrap()),
+        ("AZURE_OPENAI_EMBEDDER_MODEL", "d", "d", |s| s.search.embedder.model.clone().unwrap()),
         ("MSB_SERVER_URL", "u", "u", |s| s.execution.microsandbox.server_url.clone().unwrap()),
         ("MSB_API_KEY", "k", "k", |s| s.execution.microsandbox.api_key.clone().unwrap().expose().to_owned()),
     ];

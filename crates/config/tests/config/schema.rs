@@ -45,6 +45,7 @@ execution:
   microsandbox: { server_url: 'http://localhost:5555', api_key: x }
 policy: { tools: { '*': ask, github.*: allow, github.delete_*: deny } }
 calls: { max_argument_bytes: 2048, max_result_bytes: 4096, concurrency: 4 }
+search: { embedder: { url: 'https://x/v1', model: m, api_key: k, api_version: '1', dimensions: 256 } }
 log: { level: info, file: coracle.log }
 agent: { default_model: gpt, azure_openai: { endpoint: 'https://x', api_key: k, api_version: '1', deployment: d } }
 mcpServers:
@@ -74,6 +75,7 @@ fn what_is_refused_is_invalid() {
         "execution: { limits: { time: 0 } }",
         "execution: { limits: { memory_mb: 5 } }",
         "calls: { concurrency: 0 }",
+        "search: { embedder: { dimensions: 0 } }",
         "policy: { tools: { '*': perhaps } }",
         "mcpServers: { a: { comand: x } }",
         "mcpServers: { a: { command: x, args: y } }",

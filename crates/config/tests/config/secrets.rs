@@ -22,6 +22,7 @@ fn cases(secret: &str) -> Vec<Case> {
     let file = format!(
         "\
 execution: {{ microsandbox: {{ api_key: {secret} }} }}
+search: {{ embedder: {{ api_key: {secret} }} }}
 agent: {{ azure_openai: {{ api_key: {secret} }} }}
 mcpServers:
   a: {{ command: x, args: [--token, {secret}, --key={secret}, '{secret}'], env: {{ A: {secret}, B: 'x ${{C:-{secret}}}' }} }}
@@ -48,6 +49,7 @@ mcpServers:
     cases.push(
         Case::new()
             .env("AZURE_OPENAI_API_KEY", secret)
+            .env("AZURE_OPENAI_EMBEDDER_API_KEY", secret)
             .env("CORACLE_MCP_SERVERS", &format!("{{a: {{env: {{A: {secret}}}}}")),
     );
     cases.push(

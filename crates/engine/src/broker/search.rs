@@ -50,7 +50,7 @@ impl Broker {
             let message = format!("the tools of {server} are not known: {reason}");
             return Err(HostCallError { retryable: true, ..refused("unavailable", &message) });
         }
-        let found = self.toolbox.search(&self.caller.user, inventory, search).await;
+        let found = self.toolbox.search_for_code(&self.caller.user, inventory, search).await;
         let found = found.map_err(|problem| refused("invalid_request", &problem))?;
         let answer = Value::Array(found.into_iter().map(|tool| tool.value).collect());
         self.fits(json_length(&answer), LESS)?;

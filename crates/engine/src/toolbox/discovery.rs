@@ -2,7 +2,7 @@
 
 use super::{Inventory, Toolbox};
 use crate::broker::shown;
-use coracle_catalog::{Catalog, Entry, Group, Hit, Level, Query, Uses};
+use coracle_catalog::{Catalog, Entry, Foreign, Group, Hit, Level, Query, Uses};
 use coracle_store::{ExecutionRecord, MAX_PAGE};
 use coracle_types::UserId;
 use serde_json::{Value, json};
@@ -58,12 +58,33 @@ impl Toolbox {
         inventory: &Arc<Inventory>,
         search: ToolSearch,
     ) -> Result<Vec<FoundTool>, String> {
+        let foreign = self.meaning(inventory, &search.query).await;
+        self.search_by(user, inventory, search, foreign).await
+    }
+
+    /// The same for code in a sandbox: an embedder is not asked, since what code says must not leave this machine.
+    pub(crate) async fn search_for_code(
+        &self,
+        user: &UserId,
+        inventory: &Arc<Inventory>,
+        search: ToolSearch,
+    ) -> Result<Vec<FoundTool>, String> {
+        self.search_by(user, inventory, search, None).await
+    }
+
+    async fn search_by(
+        &self,
+        user: &UserId,
+        inventory: &Arc<Inventory>,
+        search: ToolSearch,
+        foreign: Option<Foreign>,
+    ) -> Result<Vec<FoundTool>, String> {
         let uses = self.uses(user).await;
         let inventory = Arc::clone(inventory);
         if inventory.catalog.len() <= LARGE && inventory.catalog.knows_meanings() {
-            return found(&inventory.catalog, &search, &uses);
+            return found(&inventory.catalog, &search, &uses, foreign.as_ref());
         }
-        let task = tokio::task::spawn_blocking(move || found(&inventory.catalog, &search, &uses));
+        let task = tokio::task::spawn_blocking(move || found(&inventory.catalog, &search, &uses, foreign.as_ref()));
         task.await.unwrap_or_else(|error| Err(format!("the search failed: {error}")))
     }
 
@@ -113,7 +134,12 @@ fn count(uses: &mut Uses, record: &ExecutionRecord) {
     }
 }
 
-fn found(catalog: &Catalog, search: &ToolSearch, uses: &Uses) -> Result<Vec<FoundTool>, String> {
+fn found(
+    catalog: &Catalog,
+    search: &ToolSearch,
+    uses: &Uses,
+    foreign: Option<&Foreign>,
+) -> Result<Vec<FoundTool>, String> {
     let (server, category) = (search.server.as_deref(), search.category.as_deref());
     if let Some(server) = server
         && !catalog.knows_server(server)
@@ -127,7 +153,7 @@ fn found(catalog: &Catalog, search: &ToolSearch, uses: &Uses) -> Result<Vec<Foun
         let there: Vec<String> = catalog.categories().into_iter().map(|category| category.name).take(NAMED).collect();
         return Err(format!("there is no category {}; there are: {}", shown(category), there.join(", ")));
     }
-    let query = Query { text: &search.query, server, category, uses: Some(uses) };
+    let query = Query { text: &search.query, server, category, uses: Some(uses), foreign };
     let hits: Vec<Hit<'_>> = catalog.search(&query, search.limit.saturating_mul(SPARE));
     let groups = if search.query.trim().is_empty() {
         hits.into_iter().map(|hit| Group { hit, also: Vec::new() }).collect()

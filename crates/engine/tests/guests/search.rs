@@ -2,7 +2,12 @@
 
 use crate::fake::{FakeBackend, done, script};
 use crate::tools::demo;
-use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
+use async_trait::async_trait;
+use coracle_catalog::Level;
+use coracle_engine::{
+    CallCaps, EmbedError, Embedder, EmbedderConfig, Engine, EngineConfig, Listing, Request, Servers, ToolSearch,
+    Toolbox, ToolboxConfig,
+};
 use coracle_policy::Rules;
 use coracle_protocol::{Reply, ToGuest};
 use coracle_store::MemoryStore;
@@ -49,7 +54,7 @@ async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) 
 /// Over these servers.
 async fn among(servers: impl Servers + 'static, caps: CallCaps, params: Vec<Value>) -> (Vec<Reply>, Execution) {
     let cache = TempDir::new().unwrap();
-    let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, caps };
+    let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, embedder: None, caps };
     let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(vec![]).unwrap());
     let outcome = searches(Some(Arc::clone(&toolbox)), MANY, params).await;
     toolbox.upstream().shutdown().await;
@@ -178,4 +183,41 @@ async fn a_server_that_does_not_start_is_not_waited_for() {
     assert_eq!(refusal(&replies[1]), ("unavailable", "the tools of mute are not known: it is still being started"));
     assert!(replies[1].error.as_ref().unwrap().retryable);
     assert!(names(&replies[2]).contains(&"demo.echo"));
+}
+
+/// Writes down what it is to read.
+#[derive(Debug, Default)]
+struct Reader(Mutex<Vec<String>>);
+
+#[async_trait]
+impl Embedder for Reader {
+    fn identity(&self) -> String {
+        "reader".to_owned()
+    }
+
+    async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
+        self.0.lock().unwrap().extend(texts.iter().cloned());
+        Ok(texts.iter().map(|_| vec![1.0, 2.0]).collect())
+    }
+}
+
+/// An embedder is somewhere else. What code looks for does not get there; what a client looks for does.
+#[tokio::test]
+async fn what_code_looks_for_is_not_sent_to_an_embedder() {
+    let (cache, reader) = (TempDir::new().unwrap(), Arc::new(Reader::default()));
+    let embedder = EmbedderConfig { embedder: Arc::clone(&reader) as _, cache: cache.path().join("embeddings") };
+    let (folder, caps) = (cache.path().join("servers"), CallCaps::default());
+    let config = ToolboxConfig { cache: folder, registry: None, embedder: Some(embedder), caps };
+    let store = Arc::new(MemoryStore::new());
+    let toolbox = Toolbox::new(config, demo(&Arc::default()), store, Rules::new(vec![]).unwrap());
+    let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;
+    toolbox.finish_reading(&inventory).await;
+    assert_eq!(std::mem::take(&mut *reader.0.lock().unwrap()).len(), 3, "the tools");
+    let query = "echo".to_owned();
+    let search = ToolSearch { query, server: None, category: None, level: Level::Name, limit: 1 };
+    assert_eq!(toolbox.search(&UserId::local(), &inventory, search).await.unwrap()[0].text, "demo.echo");
+    assert_eq!(std::mem::take(&mut *reader.0.lock().unwrap()), ["echo"]);
+    let (replies, _) = searches(Some(toolbox), MANY, vec![json!({ "query": "echo" })]).await;
+    assert_eq!(names(&replies[0])[0], "demo.echo");
+    assert!(reader.0.lock().unwrap().is_empty());
 }

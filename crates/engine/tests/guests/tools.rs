@@ -69,7 +69,8 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
         guest.live_on().await
     })]);
     let reached = Arc::new(AtomicUsize::new(0));
-    let config = ToolboxConfig { cache: folder.path().join("cache"), registry: None, caps: CallCaps::default() };
+    let (cache, caps) = (folder.path().join("cache"), CallCaps::default());
+    let config = ToolboxConfig { cache, registry: None, embedder: None, caps };
     let servers = demo(&reached);
     let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(rules).unwrap());
     let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };

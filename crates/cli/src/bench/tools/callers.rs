@@ -185,6 +185,7 @@ fn limits() -> Limits {
 async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<Arc<Toolbox>> {
     let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
     let rules = Rules::new(Vec::new()).context("make no rules")?;
-    let config = ToolboxConfig { cache: home.join("cache"), registry: None, caps: CallCaps::default() };
+    let caps = CallCaps::default();
+    let config = ToolboxConfig { cache: home.join("cache"), registry: None, embedder: None, caps };
     Ok(Toolbox::new(config, servers, Arc::new(store), rules))
 }
