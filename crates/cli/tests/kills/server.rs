@@ -4,14 +4,11 @@ use crate::harness::{As, Coracle, for_everybody};
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_types::{Language, Limits, SessionId, UserId};
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
 const LAUNCHER: &str = "CORACLE_TEST_LAUNCHER";
 

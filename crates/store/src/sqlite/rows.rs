@@ -220,7 +220,7 @@ impl Store for SqliteStore {
         .await;
         written.map_err(failed("keep an execution"))?;
         // Apart from the write above, and not each time: for a while there are a few executions too many.
-        if self.recorded.fetch_add(1, Ordering::Relaxed) % PRUNED_EACH != 0 {
+        if !self.recorded.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_EACH) {
             return Ok(());
         }
         let pruned = sqlx::query(
