@@ -19,8 +19,10 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 
-/// Making the next one at once would take the processor from the execution that has just begun.
-const REFILL_DELAY: Duration = Duration::from_millis(2);
+/// Making the next one at once would take the processor from the execution that has just begun, and from whoever reads
+/// what came of it; while there are enough others it can wait.
+const UNHURRIED: Duration = Duration::from_millis(5);
+const HURRIED: Duration = Duration::from_millis(2);
 
 /// So many of a pool have rehearsed; the others wait with less memory.
 const MOST_REHEARSED: usize = 32;
@@ -164,8 +166,9 @@ impl Pool {
         }
         state.refill_planned = true;
         let pool = Arc::clone(self);
+        let delay = if state.ready() > self.target / 2 { UNHURRIED } else { HURRIED };
         tokio::spawn(async move {
-            tokio::time::sleep(REFILL_DELAY).await;
+            tokio::time::sleep(delay).await;
             let mut state = pool.state();
             state.refill_planned = false;
             pool.make_up(&mut state);
