@@ -2,30 +2,36 @@
 //! from what the server's tools mean.
 
 use crate::catalog::{Catalog, Entry};
-use crate::layout::ServerTools;
+use crate::layout::{self, ServerTools};
 use crate::search::{Vector, meaning};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// What is guessed, and what each is about.
-const TOPICS: [(&str, &str); 16] = [
-    ("ai", "machine learning model prompt embedding neural image generation inference dataset"),
+const TOPICS: [(&str, &str); 18] = [
+    ("ai", "machine learning neural network training inference embedding dataset huggingface"),
     ("browser", "browser page click screenshot navigate website scrape html element crawl"),
-    ("calendar", "calendar event meeting schedule appointment reminder date timezone time"),
-    ("cloud", "cloud deploy server container cluster kubernetes instance bucket infrastructure monitoring logs"),
-    ("code", "code repository commit branch pull request issue git build debug"),
+    ("calendar", "calendar event meeting schedule reminder date hour day current time zone timezones timestamp convert"),
+    ("cloud", "cloud deploy container cluster kubernetes docker instance infrastructure monitoring logs"),
+    ("code", "code repository commit branch pull request issue git build debug package dependency"),
     ("communication", "email message chat channel send mail slack notification contact"),
     ("data", "database query sql table column row schema record"),
-    ("documents", "document pdf spreadsheet slide note wiki markdown word paragraph"),
+    ("design", "design icon component chart diagram drawing color interface layout"),
+    ("documents", "document pdf spreadsheet slide presentation word paragraph worksheet cell"),
     ("files", "file folder directory path filesystem storage upload copy"),
     ("finance", "stock price market payment invoice currency trading company earnings bank"),
     ("health", "health medical disease drug gene protein clinical patient"),
-    ("maps", "map location weather travel route hotel flight place address"),
-    ("media", "video music audio song photo movie picture play youtube"),
-    ("memory", "memory knowledge graph entity remember relation thought reasoning"),
+    ("maps", "map location weather travel route hotel flight train place address"),
+    ("math", "calculate number math statistics random equation arithmetic"),
+    ("media", "video music audio song photo movie picture play game"),
+    ("memory", "memory knowledge graph entity remember relation thought note"),
     ("research", "search news paper article academic citation web results wikipedia"),
     ("shopping", "product shop order cart recipe food restaurant customer sale"),
 ];
+
+/// What any server may say of itself.
+const GENERAL: [&str; 12] =
+    ["api", "agent", "assistant", "context", "mcp", "model", "protocol", "server", "service", "sdk", "tool", "tools"];
 
 /// What is like none of them.
 const OTHER: &str = "other";
@@ -95,7 +101,12 @@ pub(crate) fn of_server(server: &ServerTools) -> String {
     for tool in server.tools.iter().take(LOOKED_AT) {
         text.push(' ');
         text.push_str(&tool.name);
+        text.push(' ');
+        text.push_str(&layout::summary(tool));
     }
+    let words = text.split(|letter: char| !letter.is_alphanumeric());
+    let telling = words.filter(|word| !GENERAL.contains(&word.to_lowercase().as_str()));
+    let text = telling.collect::<Vec<_>>().join(" ");
     let of_server = meaning(&text);
     let alike = |topic: &Vector| topic.iter().zip(of_server).map(|(one, other)| one * other).sum::<f32>();
     let best = topics.iter().map(alike).zip(TOPICS).max_by(|(one, _), (other, _)| one.total_cmp(other));
