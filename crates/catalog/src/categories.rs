@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 const TOPICS: [(&str, &str); 18] = [
     ("ai", "machine learning neural network training inference embedding dataset huggingface"),
     ("browser", "browser page click screenshot navigate website scrape html element crawl"),
-    ("calendar", "calendar event meeting schedule reminder date hour day current time zone timezones timestamp convert"),
+    ("calendar", "calendar event meeting schedule reminder date hour day current time zone timezones convert"),
     ("cloud", "cloud deploy container cluster kubernetes docker instance infrastructure monitoring logs"),
     ("code", "code repository commit branch pull request issue git build debug package dependency"),
     ("communication", "email message chat channel send mail slack notification contact"),
