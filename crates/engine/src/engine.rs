@@ -195,12 +195,7 @@ impl Engine {
             Ok(live) => live,
             Err(ran) => return ran,
         };
-        let ran = self.run_live(&mut live, request, capture, facts).await;
-        if matches!(ran.ending, Ending::Done { .. }) {
-            // Whoever waits for the answer need not wait for the end of a sandbox that has said all.
-            tokio::spawn(async move { drop(live) });
-        }
-        ran
+        self.run_live(&mut live, request, capture, facts).await
     }
 
     async fn run_in_session(
