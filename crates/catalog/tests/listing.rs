@@ -6,7 +6,7 @@
 mod definitions;
 
 use coracle_catalog::{Catalog, Filter, Level};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 fn catalog() -> Catalog {
     let tool = |name: &str, description: &str| json!({ "name": name, "description": description, "inputSchema": { "type": "object", "properties": { "a": { "type": "string" } } } });
@@ -51,6 +51,28 @@ fn each_level_tells_more() {
     assert_eq!(full["name"], "git-log");
     assert_eq!(catalog.show("my_git", "nothing", Level::Name), None);
     assert!(catalog.tree().get("servers/my_git/git_log.py").is_some());
+}
+
+/// A tool that says far too much is told in its signature and few words, and that there is more.
+#[test]
+fn what_is_too_long_is_shortened_and_says_so() {
+    let long = |name: &str| (name.to_owned(), json!({ "type": "string", "description": "word ".repeat(100) }));
+    let mut properties: Map<String, Value> = (0..60).map(|number| long(&format!("option_{number}"))).collect();
+    properties.extend([long("needed")]);
+    let tool = json!({
+        "name": "vast", "description": "Does much. ".repeat(500),
+        "inputSchema": { "type": "object", "properties": properties, "required": ["needed"] },
+    });
+    let small = json!({ "name": "small", "description": "Does little.", "inputSchema": { "type": "object" } });
+    let catalog = Catalog::new(vec![definitions::server("s", None, &[tool, small])]);
+    for level in [Level::Python, Level::Typescript] {
+        let shown = |name: &str| catalog.show("s", name, level).unwrap();
+        let vast = shown("vast");
+        assert!(vast.len() < 6_000 && vast.contains("needed: str"), "{} {vast}", vast.len());
+        assert!(vast.contains("shortened: detail_level full has all of it"), "{vast}");
+        assert!(!shown("small").contains("shortened"), "{}", shown("small"));
+    }
+    assert!(catalog.show("s", "vast", Level::Full).unwrap().len() > 30_000);
 }
 
 #[test]

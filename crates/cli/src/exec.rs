@@ -4,7 +4,7 @@ use crate::settings::flag;
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::wiring::{Sandboxes, check, engine, folders, native_for_one, toolbox};
+use crate::wiring::{Sandboxes, check, engine, folders, native_for_one, toolbox_if_any};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -131,7 +131,7 @@ async fn execute(
     let cancel = CancellationToken::new();
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
-    let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(&loaded, Map::new()).await?) };
+    let toolbox = toolbox_if_any(&loaded, Map::new()).await?;
     let engine = engine(settings, native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;

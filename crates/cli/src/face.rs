@@ -2,7 +2,7 @@
 
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Sandboxes, check, engine, folders, native, toolbox};
+use crate::wiring::{Sandboxes, check, engine, folders, native, toolbox_if_any};
 use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
@@ -86,7 +86,7 @@ impl Serving {
         };
         let profile = settings.server.profile.parse().unwrap_or_default();
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
-        let toolbox = if loaded.servers.is_empty() { None } else { Some(toolbox(loaded, may_ask).await?) };
+        let toolbox = toolbox_if_any(loaded, may_ask).await?;
         let engine = engine(settings, native(&sandboxes)?, toolbox.clone())?;
         let options = FaceOptions {
             profile,

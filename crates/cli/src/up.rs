@@ -131,13 +131,15 @@ async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr) {
         Some(failure) => eprintln!("  sandbox   none: {}; coracle doctor says more", plain(&failure.error, MAX_REASON)),
     }
     eprintln!("  connect   coracle mcp --install claude|cursor|vscode|codex, or any MCP client by the address above");
-    let Some(toolbox) = &serving.toolbox else {
-        eprintln!("  servers   none: take over those of other clients with coracle servers import, or add one");
-        return;
-    };
+    let none =
+        || eprintln!("  servers   none: take over those of other clients with coracle servers import, or add one");
+    let Some(toolbox) = &serving.toolbox else { return none() };
     let toolbox = Arc::clone(toolbox);
     let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;
     toolbox.begin_reading(&inventory).await;
+    if inventory.catalog.servers().is_empty() && inventory.missing.is_empty() {
+        none();
+    }
     for server in inventory.catalog.servers() {
         eprintln!("  server    {}: {}", server.name, counted(server.tools.len(), "tool"));
     }

@@ -6,7 +6,7 @@ use crate::status::{Cancelled, Mistake};
 use crate::tokens::StoredTokens;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
-use coracle_config::{Loaded, SandboxType, Settings};
+use coracle_config::{Loaded, SandboxType, Settings, is_foreign};
 use coracle_engine::{CallCaps, EmbedderConfig, Engine, EngineConfig, Toolbox, ToolboxConfig};
 use coracle_policy::{Rule, Rules};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig};
@@ -163,9 +163,20 @@ fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
     })
 }
 
-/// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there.
+/// The same, if there is a server or a folder that describes tools.
+pub(crate) async fn toolbox_if_any(
+    loaded: &Loaded,
+    may_ask: Map<String, Value>,
+) -> anyhow::Result<Option<Arc<Toolbox>>> {
+    if loaded.servers.is_empty() && registry(&loaded.settings).is_none() {
+        return Ok(None);
+    }
+    toolbox(loaded, may_ask).await.map(Some)
+}
+
+/// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there and nobody else's.
 fn registry(settings: &Settings) -> Option<PathBuf> {
-    let beside = || Some(PathBuf::from("tools_registry")).filter(|folder| folder.is_dir());
+    let beside = || Some(PathBuf::from("tools_registry")).filter(|folder| folder.is_dir() && !is_foreign(folder));
     settings.search.registry_dir.clone().or_else(beside)
 }
 

@@ -38,6 +38,7 @@ pub use environment::{CONFIG_VARIABLE, HOME_VARIABLE};
 pub use load::{FILE_NAME, Flag, LoadOptions, Loaded, SourceFile, Way, load};
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, Reason, Warning};
+pub use reader::is_foreign;
 pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{

@@ -34,7 +34,7 @@ fn plain(error: &std::io::Error) -> String {
 }
 
 /// Whether somebody else than this user and root could have written the file.
-pub(crate) fn is_foreign(path: &Path) -> bool {
+pub fn is_foreign(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let me = rustix::process::geteuid().as_raw();
     path.metadata().is_ok_and(|metadata| metadata.uid() != me && metadata.uid() != 0)

@@ -10,7 +10,7 @@ mod hostile;
 mod python;
 mod typescript;
 
-use coracle_catalog::{ServerTools, Shape, generate};
+use coracle_catalog::{Catalog, Level, ServerTools, Shape, generate};
 use coracle_types::{ServerName, Tool, ToolHints};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -43,6 +43,12 @@ fn server(
 }
 
 fn check(servers: &[ServerTools]) {
+    let catalog = Catalog::new(servers.to_vec());
+    for (entry, _) in catalog.entries() {
+        let shown = |level| catalog.show(&entry.server, &entry.name, level).unwrap();
+        python::check_stub(&shown(Level::Python));
+        typescript::check_stub(&shown(Level::Typescript));
+    }
     let tree = generate(servers);
     for (path, text) in tree.files() {
         match path.rsplit_once('.').unwrap().1 {

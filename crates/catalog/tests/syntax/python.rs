@@ -23,6 +23,8 @@ const ALLOWED: &[NodeKind] = &[
     NodeKind::ExprNumberLiteral,
     NodeKind::ExprBooleanLiteral,
     NodeKind::ExprNoneLiteral,
+    // The default of an argument in a stub.
+    NodeKind::ExprEllipsisLiteral,
     NodeKind::ExprSubscript,
     NodeKind::ExprName,
     NodeKind::ExprTuple,
@@ -41,6 +43,7 @@ const IMPORTED_FROM: &[&str] = &["__future__", "coracle", "typing"];
 
 struct Look<'a> {
     text: &'a str,
+    is_stub: bool,
 }
 
 impl<'a> SourceOrderVisitor<'a> for Look<'_> {
@@ -56,7 +59,8 @@ impl<'a> SourceOrderVisitor<'a> for Look<'_> {
                 // A package imports its own tools, by their own names.
                 let is_ours = import.level == 0 && IMPORTED_FROM.contains(&from);
                 let is_own = import.level == 1 && import.names.iter().all(|name| name.name.as_str() == from);
-                assert!(is_ours || is_own, "an import from {from} in {}", self.text);
+                let is_called = import.level == 0 && from.starts_with("servers.") && self.is_stub;
+                assert!(is_ours && !self.is_stub || is_own || is_called, "an import from {from} in {}", self.text);
             }
             // Alone on a line, only a docstring or the offer of a package.
             AnyNodeRef::StmtExpr(statement) => {
@@ -72,7 +76,7 @@ impl<'a> SourceOrderVisitor<'a> for Look<'_> {
 pub(crate) fn check(path: &str, text: &str) {
     let parsed = parse_module(text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"));
     let body = &parsed.syntax().body;
-    walk_body(&mut Look { text }, body);
+    walk_body(&mut Look { text, is_stub: false }, body);
     let kinds: Vec<&str> = body.iter().map(kind).collect();
     let expected: &[&[&str]] = match path.rsplit('/').next() {
         Some("__init__.py") if path == "servers/__init__.py" => &[&["words"]],
@@ -86,6 +90,19 @@ pub(crate) fn check(path: &str, text: &str) {
     assert!([&["words", "return"][..], &["return"]].contains(&kinds.as_slice()), "{kinds:?} in {text}");
 }
 
+/// The same for what is shown to somebody who is about to call a tool.
+pub(crate) fn check_stub(text: &str) {
+    let parsed = parse_module(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let body = &parsed.syntax().body;
+    walk_body(&mut Look { text, is_stub: true }, body);
+    let kinds: Vec<&str> = body.iter().map(kind).collect();
+    let [first, types @ .., last] = kinds.as_slice() else { panic!("{kinds:?} in {text}") };
+    assert!((*first, *last) == ("import", "function"), "{kinds:?} in {text}");
+    assert!(types.iter().all(|kind| ["class", "constant"].contains(kind)), "{kinds:?} in {text}");
+    let Some(Stmt::FunctionDef(function)) = body.last() else { return };
+    assert_eq!(function.body.iter().map(kind).collect::<Vec<_>>(), ["words"], "{text}");
+}
+
 fn kind(statement: &Stmt) -> &'static str {
     match statement {
         Stmt::Expr(expression) if expression.value.is_string_literal_expr() => "words",
@@ -93,6 +110,7 @@ fn kind(statement: &Stmt) -> &'static str {
         Stmt::ImportFrom(_) => "import",
         Stmt::Assign(_) => "constant",
         Stmt::If(_) => "types",
+        Stmt::ClassDef(_) => "class",
         Stmt::FunctionDef(_) => "function",
         Stmt::Return(_) => "return",
         _ => "other",

@@ -41,6 +41,7 @@ const ALLOWED: &[&str] = &[
     "TSTupleType",
     "TSTypeAliasDeclaration",
     "TSTypeAnnotation",
+    "TSTypeLiteral",
     "TSTypeParameterInstantiation",
     "TSTypeQuery",
     "TSTypeReference",
@@ -52,6 +53,7 @@ const ALLOWED: &[&str] = &[
 
 struct Look<'a> {
     text: &'a str,
+    is_stub: bool,
 }
 
 impl<'a> Visit<'a> for Look<'_> {
@@ -63,7 +65,8 @@ impl<'a> Visit<'a> for Look<'_> {
             assert_eq!(name.name.as_str(), "call", "{}", self.text);
         }
         if let AstKind::ImportDeclaration(import) = kind {
-            assert_eq!(import.source.value.as_str(), "coracle", "{}", self.text);
+            let from = import.source.value.as_str();
+            assert!(if self.is_stub { from.starts_with("servers/") } else { from == "coracle" }, "{}", self.text);
         }
         if let AstKind::ObjectExpression(object) = kind {
             assert!(object.properties.is_empty(), "{}", self.text);
@@ -76,7 +79,7 @@ pub(crate) fn check(path: &str, text: &str) {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, text, SourceType::ts()).parse();
     assert!(parsed.diagnostics.is_empty() && !parsed.panicked, "{path}: {:?} in {text}", parsed.diagnostics);
-    Look { text }.visit_program(&parsed.program);
+    Look { text, is_stub: false }.visit_program(&parsed.program);
     let kinds: Vec<&str> = parsed.program.body.iter().map(kind).collect();
     if path.ends_with("/index.ts") {
         let (first, rest) = kinds.split_first().unwrap();
@@ -88,11 +91,25 @@ pub(crate) fn check(path: &str, text: &str) {
     assert!(is_plain, "{kinds:?} in {text}");
 }
 
+/// The same for what is shown to somebody who is about to call a tool.
+pub(crate) fn check_stub(text: &str) {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, text, SourceType::ts()).parse();
+    assert!(parsed.diagnostics.is_empty() && !parsed.panicked, "{:?} in {text}", parsed.diagnostics);
+    Look { text, is_stub: true }.visit_program(&parsed.program);
+    let kinds: Vec<&str> = parsed.program.body.iter().map(kind).collect();
+    let [first, types @ .., last] = kinds.as_slice() else { panic!("{kinds:?} in {text}") };
+    assert!((*first, *last) == ("import", "signature"), "{kinds:?} in {text}");
+    assert!(types.iter().all(|kind| *kind == "interface"), "{kinds:?} in {text}");
+}
+
 fn kind(statement: &Statement<'_>) -> &'static str {
     use oxc_ast::ast::Declaration;
 
     match statement {
         Statement::ImportDeclaration(_) => "import",
+        Statement::TSInterfaceDeclaration(_) => "interface",
+        Statement::FunctionDeclaration(function) if function.body.is_none() => "signature",
         Statement::ExportDeclaration(export) => match &export.declaration {
             Declaration::FunctionDeclaration(_) => "function",
             Declaration::TSInterfaceDeclaration(_) | Declaration::TSTypeAliasDeclaration(_) => "type",

@@ -162,8 +162,8 @@ fn exec_round(seed: u64, who: As) {
         killed = victims(&mut rng, target, &before, 2);
     }
     let ids = instances(&coracle.home());
-    // Before the sandbox there is a helper of the launcher in its place, which nobody misses once it has done its work.
-    let helper = target == Target::Sandbox && !killed.iter().any(is_up);
+    // As root there is a helper of the launcher in its place before, which nobody misses once it has done its work.
+    let helper = target == Target::Sandbox && who == As::Root && !killed.iter().any(is_up);
     killed.iter().for_each(Process::kill);
     let what = format!("seed {seed}, {who:?}, {target:?} of {} processes", before.len());
     let output = child.wait_with_output().unwrap();

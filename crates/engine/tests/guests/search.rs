@@ -22,15 +22,15 @@ use tempfile::TempDir;
 /// Many more than any test asks for.
 const MANY: u64 = 1_000;
 
-/// A guest that searches like this, one after the other; what it is told, and what came of it.
-async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) -> (Vec<Reply>, Execution) {
+/// A guest that calls the host like this, one after the other; what it is told, and what came of it.
+async fn said(toolbox: Option<Arc<Toolbox>>, most: u64, calls: Vec<(&'static str, Value)>) -> (Vec<Reply>, Execution) {
     let folder = TempDir::new().unwrap();
     let replies = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&replies);
     let backend = FakeBackend::new(vec![script(move |mut guest| async move {
         let run = guest.run().await;
-        for (id, params) in params.into_iter().enumerate() {
-            guest.say(json!({ "type": "call", "id": id, "method": "search", "params": params })).await;
+        for (id, (method, params)) in calls.into_iter().enumerate() {
+            guest.say(json!({ "type": "call", "id": id, "method": method, "params": params })).await;
             let ToGuest::Reply(reply) = guest.hear().await else { panic!("no reply") };
             heard.lock().unwrap().push(reply);
         }
@@ -49,6 +49,11 @@ async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) 
     engine.shutdown().await;
     let replies = std::mem::take(&mut *replies.lock().unwrap());
     (replies, execution)
+}
+
+/// The same for searches alone.
+async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) -> (Vec<Reply>, Execution) {
+    said(toolbox, most, params.into_iter().map(|params| ("search", params)).collect()).await
 }
 
 /// Over these servers.
@@ -87,12 +92,33 @@ async fn tools_are_found_and_nothing_is_called() {
     assert!(execution.success, "{execution:?}");
     assert_eq!(names(&replies[0])[0], "demo.echo");
     assert!(replies[0].value[0]["summary"].is_string(), "{:?}", replies[0]);
-    assert_eq!(names(&replies[1]), ["demo.echo", "demo.erase", "demo.grumble"]);
+    assert_eq!(names(&replies[1]), ["demo.echo", "demo.erase", "demo.grumble", "demo.note_one", "demo.note_two"]);
     assert_eq!(replies[2].value, json!([{ "name": "demo.echo" }]));
     assert_eq!(replies[3].value[0]["input_schema"]["required"], json!(["text"]));
     assert!(replies[4].value[0]["python"].as_str().unwrap().contains("def echo("), "{:?}", replies[4]);
     assert!(replies[5].value[0]["typescript"].as_str().unwrap().contains("echo("), "{:?}", replies[5]);
     assert_eq!((execution.calls, reached.load(std::sync::atomic::Ordering::SeqCst)), (vec![], 0));
+}
+
+#[tokio::test]
+async fn what_was_called_with_success_comes_sooner_also_after_a_restart() {
+    let (cache, store) = (TempDir::new().unwrap(), Arc::new(MemoryStore::new()));
+    let toolbox = || {
+        let caps = CallCaps::default();
+        let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, embedder: None, caps };
+        Toolbox::new(config, demo(&Arc::default()), Arc::clone(&store) as _, Rules::new(vec![]).unwrap())
+    };
+    let call = |tool: &str| ("tool", json!({ "server": "demo", "tool": tool, "arguments": { "text": "x" } }));
+    let found = async |toolbox: &Arc<Toolbox>| {
+        let (replies, _) = searches(Some(Arc::clone(toolbox)), MANY, vec![json!({ "query": "note" })]).await;
+        names(&replies[0])[..2].iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    let first = toolbox();
+    assert_eq!(found(&first).await, ["demo.note_one", "demo.note_two"], "as they come");
+    let (_, execution) = said(Some(Arc::clone(&first)), MANY, vec![call("note_two"); 20]).await;
+    assert_eq!(execution.calls.iter().filter(|call| call.ok).count(), 20);
+    assert_eq!(found(&first).await, ["demo.note_two", "demo.note_one"], "it counts at once");
+    assert_eq!(found(&toolbox()).await, ["demo.note_two", "demo.note_one"], "it is in the store");
 }
 
 #[tokio::test]
@@ -134,12 +160,12 @@ async fn what_makes_no_sense_is_refused_with_few_words() {
 
 #[tokio::test]
 async fn an_answer_that_is_too_large_is_refused() {
-    let caps = CallCaps { answer_bytes: 100, ..CallCaps::default() };
+    let caps = CallCaps { answer_bytes: 200, ..CallCaps::default() };
     let asked = vec![json!({ "detail_level": "full" }), json!({ "detail_level": "name" })];
     let (replies, _) = among(demo(&Arc::default()), caps, asked).await;
     let (code, message) = refusal(&replies[0]);
     assert!(code == "too_large" && message.ends_with("search with a lower limit, or with less detail"), "{message}");
-    assert_eq!(names(&replies[1]).len(), 3);
+    assert_eq!(names(&replies[1]).len(), 5);
 }
 
 #[tokio::test]
@@ -212,7 +238,7 @@ async fn what_code_looks_for_is_not_sent_to_an_embedder() {
     let toolbox = Toolbox::new(config, demo(&Arc::default()), store, Rules::new(vec![]).unwrap());
     let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;
     toolbox.finish_reading(&inventory).await;
-    assert_eq!(std::mem::take(&mut *reader.0.lock().unwrap()).len(), 3, "the tools");
+    assert_eq!(std::mem::take(&mut *reader.0.lock().unwrap()).len(), 5, "the tools");
     let query = "echo".to_owned();
     let search = ToolSearch { query, server: None, category: None, level: Level::Name, limit: 1 };
     assert_eq!(toolbox.search(&UserId::local(), &inventory, search).await.unwrap()[0].text, "demo.echo");

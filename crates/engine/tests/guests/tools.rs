@@ -35,7 +35,8 @@ pub(crate) fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
         });
         (definition, handler)
     };
-    let tools = [tool("echo", None), tool("grumble", None), tool("erase", Some(true)), tool("echo", Some(true))];
+    let echoes = [tool("echo", None), tool("echo", Some(true)), tool("note_one", None), tool("note_two", None)];
+    let tools = echoes.into_iter().chain([tool("grumble", None), tool("erase", Some(true))]);
     InProcess::new(name.clone(), tools)
 }
 

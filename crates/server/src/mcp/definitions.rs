@@ -201,7 +201,8 @@ fn finding() -> [Definition; 4] {
             "Find tools that code can call, by words; an empty query lists all.",
             &json!({
                 "query": typed("string"),
-                "category": { "type": "string", "description": "only this one, or this server" },
+                "category": typed("string"),
+                "server": typed("string"),
                 "detail_level": { "enum": levels, "default": "summary" },
                 "limit": { "type": "integer", "default": 10 },
                 "max_tokens": { "type": "integer" },

@@ -77,7 +77,7 @@ pub(crate) async fn an_execution_that_is_too_large_changes_nothing(store: Arc<dy
 
 pub(crate) async fn only_the_newest_executions_stay(store: Arc<dyn Store>) {
     /// For a while there may be so many more.
-    const MORE: usize = 100;
+    const MORE: usize = 32;
     store.record(&record("bob", "bobs", 0)).await.unwrap();
     for number in 0..KEPT_EXECUTIONS + 2 * MORE {
         store.record(&record("ann", &format!("e{number:05}"), number as u64)).await.unwrap();
