@@ -4,12 +4,13 @@ use crate::settings::flag;
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::wiring::{Sandboxes, check, engine, folders, native_for_one, toolbox_if_any};
+use crate::wiring::{Sandboxes, check, engine, folders, has_tools, native_for_one, store, toolbox_if_any};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
 use coracle_engine::Request;
 use coracle_sandbox::ForkedLauncher;
+use coracle_store::{MemoryStore, Store};
 use coracle_types::{Event, Execution, Language, OutputStream, SessionId, UserId};
 use serde_json::Map;
 use std::io::{Read, Write};
@@ -131,8 +132,11 @@ async fn execute(
     let cancel = CancellationToken::new();
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
-    let toolbox = toolbox_if_any(&loaded, Map::new()).await?;
-    let engine = engine(settings, native_for_one(&sandboxes, launcher)?, toolbox.clone())?;
+    // Opening the store takes longer than a small program: one that nothing is kept of goes without.
+    let is_kept = arguments.session.is_some() || has_tools(&loaded);
+    let store: Arc<dyn Store> = if is_kept { store().await? } else { Arc::new(MemoryStore::new()) };
+    let toolbox = toolbox_if_any(&loaded, &store, Map::new())?;
+    let engine = engine(settings, native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
     let own_workspace = arguments.workspace.is_none();

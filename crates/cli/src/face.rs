@@ -2,7 +2,7 @@
 
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Sandboxes, check, engine, folders, native, toolbox_if_any};
+use crate::wiring::{Sandboxes, check, engine, folders, native, store, toolbox_if_any};
 use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
@@ -86,8 +86,9 @@ impl Serving {
         };
         let profile = settings.server.profile.parse().unwrap_or_default();
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
-        let toolbox = toolbox_if_any(loaded, may_ask).await?;
-        let engine = engine(settings, native(&sandboxes)?, toolbox.clone())?;
+        let store = store().await?;
+        let toolbox = toolbox_if_any(loaded, &store, may_ask)?;
+        let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
         let options = FaceOptions {
             profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),

@@ -10,7 +10,7 @@ mod show;
 use crate::plain::plain;
 use crate::settings::{announce, load};
 use crate::status::{Cancelled, Mistake, Status};
-use crate::wiring::toolbox;
+use crate::wiring::{store, toolbox};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
@@ -137,7 +137,7 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
 
 /// The same, at once.
 async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
-    let toolbox = toolbox(loaded, Map::new()).await?;
+    let toolbox = toolbox(loaded, store().await?, Map::new())?;
     let user = UserId::local();
     let mut unknown = Vec::new();
     for spec in &loaded.servers {

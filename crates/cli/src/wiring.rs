@@ -117,8 +117,11 @@ pub(crate) fn upstream(servers: Vec<ServerSpec>, store: &Arc<dyn Store>, may_ask
 }
 
 /// The tools of all configured servers, which may ask so much (client capabilities of the protocol); starts none of them.
-pub(crate) async fn toolbox(loaded: &Loaded, may_ask: Map<String, Value>) -> anyhow::Result<Arc<Toolbox>> {
-    let store = store().await?;
+pub(crate) fn toolbox(
+    loaded: &Loaded,
+    store: Arc<dyn Store>,
+    may_ask: Map<String, Value>,
+) -> anyhow::Result<Arc<Toolbox>> {
     let settings = &loaded.settings;
     let rules = settings.policy.tools.iter().map(|(pattern, decision)| {
         let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
@@ -164,14 +167,20 @@ fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
 }
 
 /// The same, if there is a server or a folder that describes tools.
-pub(crate) async fn toolbox_if_any(
+pub(crate) fn toolbox_if_any(
     loaded: &Loaded,
+    store: &Arc<dyn Store>,
     may_ask: Map<String, Value>,
 ) -> anyhow::Result<Option<Arc<Toolbox>>> {
-    if loaded.servers.is_empty() && registry(&loaded.settings).is_none() {
+    if !has_tools(loaded) {
         return Ok(None);
     }
-    toolbox(loaded, may_ask).await.map(Some)
+    toolbox(loaded, Arc::clone(store), may_ask).map(Some)
+}
+
+/// Whether there is a server, or a folder that describes tools.
+pub(crate) fn has_tools(loaded: &Loaded) -> bool {
+    !loaded.servers.is_empty() || registry(&loaded.settings).is_some()
 }
 
 /// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there and nobody else's.
@@ -207,6 +216,7 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
 pub(crate) fn engine(
     settings: &Settings,
     backend: Arc<NativeBackend>,
+    store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
     let workspaces = match &settings.execution.workspace_dir {
@@ -214,8 +224,5 @@ pub(crate) fn engine(
         None => environment::home()?.join("workspaces"),
     };
     let config = EngineConfig { workspaces, session_idle: SESSION_IDLE };
-    Ok(match toolbox {
-        Some(toolbox) => Engine::with_tools(config, backend, toolbox),
-        None => Engine::new(config, backend),
-    })
+    Ok(Engine::new(config, backend, store, toolbox))
 }

@@ -10,6 +10,7 @@ mod harness;
 
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
+use coracle_store::MemoryStore;
 use coracle_types::{Execution, Language, Limits, SessionId, UserId};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,7 +40,7 @@ impl Server {
         };
         let backend = Arc::new(NativeBackend::new(config));
         let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(10) };
-        Self { engine: Engine::new(config, backend), _home: home }
+        Self { engine: Engine::new(config, backend, Arc::new(MemoryStore::new()), None), _home: home }
     }
 
     /// In a session that lives on.

@@ -5,12 +5,13 @@ use crate::clock::Clock;
 use crate::ledger::Ledger;
 use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
 use crate::run::{Context, Ran, run};
+use crate::services::Services;
 use crate::session::{Live, Sessions};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, SandboxError, Spec};
-use coracle_store::ExecutionRecord;
+use coracle_store::{ExecutionRecord, Store};
 use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, UserId};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde_json::Value;
@@ -40,6 +41,7 @@ struct Inner {
     config: EngineConfig,
     backend: Arc<dyn Backend>,
     sessions: Sessions,
+    store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
 }
 
@@ -58,18 +60,14 @@ struct Facts {
 }
 
 impl Engine {
-    /// An engine on a backend, whose code has no tools. Must be called within a tokio runtime.
-    pub fn new(config: EngineConfig, backend: Arc<dyn Backend>) -> Self {
-        Self::make(config, backend, None)
-    }
-
-    /// An engine whose code can call tools. Must be called within a tokio runtime.
-    pub fn with_tools(config: EngineConfig, backend: Arc<dyn Backend>, toolbox: Arc<Toolbox>) -> Self {
-        Self::make(config, backend, Some(toolbox))
-    }
-
-    fn make(config: EngineConfig, backend: Arc<dyn Backend>, toolbox: Option<Arc<Toolbox>>) -> Self {
-        let inner = Arc::new(Inner { config, backend, sessions: Sessions::default(), toolbox });
+    /// An engine on a backend; its code can call tools if there is a toolbox. Must be called within a tokio runtime.
+    pub fn new(
+        config: EngineConfig,
+        backend: Arc<dyn Backend>,
+        store: Arc<dyn Store>,
+        toolbox: Option<Arc<Toolbox>>,
+    ) -> Self {
+        let inner = Arc::new(Inner { config, backend, sessions: Sessions::default(), store, toolbox });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
         tokio::spawn(async move {
@@ -123,9 +121,7 @@ impl Engine {
         };
         let captured = capture.finish();
         let execution = finished(facts, &request, ran, captured, &workspace);
-        if let Some(toolbox) = &self.inner.toolbox {
-            wrap_up(toolbox, &request, &execution, started_at).await;
-        }
+        self.wrap_up(&request, &execution, started_at).await;
         execution
     }
 
@@ -267,9 +263,32 @@ impl Engine {
         ran
     }
 
+    /// After an execution: what was learned and what happened is kept, what was allowed for it is not.
+    async fn wrap_up(&self, request: &Request, execution: &Execution, started_at: SystemTime) {
+        let record = ExecutionRecord {
+            execution_id: execution.execution_id.clone(),
+            user: request.user.clone(),
+            session: request.session.clone(),
+            started_at,
+            language: request.language,
+            code: request.code.clone(),
+            outcome: serde_json::to_value(execution).unwrap_or_default(),
+        };
+        if let Some(toolbox) = &self.inner.toolbox {
+            if request.session.is_none() {
+                toolbox.approvals().end_execution(&request.user, &execution.execution_id);
+            }
+            toolbox.keep().await;
+            toolbox.used(&record);
+        }
+        if let Err(error) = self.inner.store.record(&record).await {
+            tracing::warn!(%error, "an execution could not be kept");
+        }
+    }
+
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
-        let others = Arc::clone(&request.calls);
-        let Some(toolbox) = &self.inner.toolbox else { return others };
+        let services = Services::new(self.clone(), Arc::clone(&request.calls));
+        let Some(toolbox) = &self.inner.toolbox else { return Arc::new(services) };
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
@@ -278,27 +297,9 @@ impl Engine {
             cancel: request.cancel.clone(),
         };
         let ledger = facts.ledger.clone();
-        let broker = Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, others);
+        let broker = Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, Arc::new(services));
         Arc::new(broker.knowing(facts.inventory.as_ref()))
     }
-}
-
-/// After an execution: what was learned and what happened is kept, what was allowed for it is not.
-async fn wrap_up(toolbox: &Toolbox, request: &Request, execution: &Execution, started_at: SystemTime) {
-    if request.session.is_none() {
-        toolbox.approvals().end_execution(&request.user, &execution.execution_id);
-    }
-    toolbox.keep().await;
-    let record = ExecutionRecord {
-        execution_id: execution.execution_id.clone(),
-        user: request.user.clone(),
-        session: request.session.clone(),
-        started_at,
-        language: request.language,
-        code: request.code.clone(),
-        outcome: serde_json::to_value(execution).unwrap_or_default(),
-    };
-    toolbox.record(&record).await;
 }
 
 /// Code that uses a server whose tools are not known does not know why.

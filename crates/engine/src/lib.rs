@@ -22,6 +22,7 @@ mod outbox;
 mod request;
 mod run;
 mod servers;
+mod services;
 mod session;
 mod toolbox;
 mod verdict;

@@ -15,7 +15,7 @@ use crate::request::HostCallError;
 use crate::servers::Servers;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Rules};
-use coracle_store::{ExecutionRecord, ListedTools, Owner, Store, StoreError};
+use coracle_store::{ListedTools, Owner, Store, StoreError};
 use coracle_types::{ServerName, ServerSpec, Tool, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
@@ -210,14 +210,6 @@ impl Toolbox {
             }
         }
         last
-    }
-
-    /// Keeps what came of an execution.
-    pub(crate) async fn record(&self, record: &ExecutionRecord) {
-        self.used(record);
-        if let Err(error) = self.store.record(record).await {
-            tracing::warn!(execution = %record.execution_id, %error, "the execution is not kept");
-        }
     }
 
     async fn list_again(&self, change: Change) {

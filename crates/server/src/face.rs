@@ -1,3 +1,4 @@
+use crate::identity::Identity;
 use crate::mcp::{Headed, Parked, definitions};
 use crate::metrics::Metrics;
 use crate::profile::Profile;
@@ -33,7 +34,7 @@ pub struct Face {
     pub(crate) metrics: Arc<Metrics>,
     /// Cancelled when the one client of this face is gone; over HTTP each request knows that of its own.
     pub(crate) gone: Option<CancellationToken>,
-    /// For whom everything is done: there is one user.
+    /// For whom everything is done: the one user, until somebody has signed in.
     user: UserId,
 }
 
@@ -52,6 +53,13 @@ impl Face {
 
     pub(crate) fn user(&self) -> UserId {
         self.user.clone()
+    }
+
+    /// The same for whoever asks: over HTTP that is who has signed in.
+    pub(crate) fn of(&self, extensions: &rmcp::model::Extensions) -> Self {
+        let request = extensions.get::<axum::http::request::Parts>();
+        let user = request.and_then(|request| request.extensions.get::<Identity>()).map(|caller| caller.user.clone());
+        Self { user: user.unwrap_or_else(|| self.user()), ..self.clone() }
     }
 
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {

@@ -11,6 +11,7 @@
 pub mod baseline;
 mod face;
 mod http;
+mod identity;
 mod mcp;
 mod metrics;
 mod profile;

@@ -184,11 +184,12 @@ impl ServerHandler for Face {
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        let face = self.of(&context.extensions);
         let mut tools: Vec<Tool> = self.tools.iter().map(definitions::Definition::tool).collect();
         if self.options.profile == Profile::Direct {
-            tools.extend(self.passed_on_tools().await);
+            tools.extend(face.passed_on_tools().await);
         }
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -198,11 +199,12 @@ impl ServerHandler for Face {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.tools.iter().any(|tool| tool.name == request.name) {
-            return self.call_own(request, context).await;
+            return face.call_own(request, context).await;
         }
         if self.options.profile == Profile::Direct {
-            return self.pass_on(request, context).await;
+            return face.pass_on(request, context).await;
         }
         Err(unknown_tool(&request.name))
     }
@@ -215,10 +217,11 @@ impl ServerHandler for Face {
     async fn list_prompts(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct {
-            return self.passed_on_prompts().await;
+            return face.passed_on_prompts().await;
         }
         Ok(ListPromptsResult::with_all_items(vec![Prompt::new(prompt::NAME, Some(prompt::DESCRIPTION), None)]))
     }
@@ -228,35 +231,38 @@ impl ServerHandler for Face {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct {
-            return self.pass_on_prompt(request, context).await;
+            return face.pass_on_prompt(request, context).await;
         }
         if request.name != prompt::NAME {
             return Err(ErrorData::invalid_params(format!("there is no such prompt: there is {}", prompt::NAME), None));
         }
-        let message = PromptMessage::new_text(Role::User, prompt::text(self).await);
+        let message = PromptMessage::new_text(Role::User, prompt::text(&face).await);
         Ok(GetPromptResult::new(vec![message]).with_description(prompt::DESCRIPTION).into())
     }
 
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct {
-            return self.passed_on_resources().await;
+            return face.passed_on_resources().await;
         }
-        let artifacts = self.engine.artifacts(&self.user());
+        let artifacts = face.engine.artifacts(&face.user());
         Ok(ListResourcesResult::with_all_items(artifacts.iter().map(shown::resource).collect()))
     }
 
     async fn list_resource_templates(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct {
-            return self.passed_on_templates().await;
+            return face.passed_on_templates().await;
         }
         Ok(ListResourceTemplatesResult::with_all_items(Vec::new()))
     }
@@ -266,10 +272,11 @@ impl ServerHandler for Face {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
-            return self.pass_on_resource(request, context).await;
+            return face.pass_on_resource(request, context).await;
         }
-        self.artifact(&request.uri).map(Into::into)
+        face.artifact(&request.uri).map(Into::into)
     }
 
     async fn complete(
@@ -277,15 +284,17 @@ impl ServerHandler for Face {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct {
-            return self.pass_on_completion(request, context).await;
+            return face.pass_on_completion(request, context).await;
         }
         Ok(CompleteResult::default())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct {
-            self.tell_of_changes(context.peer);
+            face.tell_of_changes(context.peer);
         }
     }
 
@@ -294,33 +303,37 @@ impl ServerHandler for Face {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.listened(context).await
+        let face = self.of(&context.request_context().extensions);
+        face.listened(context).await
     }
 
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        let face = self.of(&context.extensions);
         self.only_direct::<SubscribeRequestMethod>()?;
-        self.watch(&request.uri).await
+        face.watch(&request.uri).await
     }
 
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        let face = self.of(&context.extensions);
         self.only_direct::<UnsubscribeRequestMethod>()?;
-        self.unwatch(&request.uri).await
+        face.unwatch(&request.uri).await
     }
 
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
+        let face = self.of(&context.extensions);
         self.only_direct::<SetLevelRequestMethod>()?;
-        self.set_levels(&request).await
+        face.set_levels(&request).await
     }
 }

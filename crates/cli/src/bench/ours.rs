@@ -7,6 +7,7 @@ use crate::wiring::{Sandboxes, native};
 use anyhow::Context;
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::NativeBackend;
+use coracle_store::MemoryStore;
 use coracle_types::{Execution, Language, Limits, SessionId, UserId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +53,12 @@ impl Server {
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
         backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
         let config = EngineConfig { workspaces: folder.join("workspaces"), session_idle: SESSION_IDLE };
-        Ok(Self { engine: Engine::new(config, backend.clone()), backend, pool, workspace })
+        Ok(Self {
+            engine: Engine::new(config, backend.clone(), Arc::new(MemoryStore::new()), None),
+            backend,
+            pool,
+            workspace,
+        })
     }
 
     /// Waits until the pool is full and the machine has dealt with what ended before.

@@ -11,6 +11,7 @@ use anyhow::Context;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Request};
 use coracle_sandbox::{NativeBackend, SandboxError};
+use coracle_store::MemoryStore;
 use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
 use std::path::Path;
 use std::process::Stdio;
@@ -77,7 +78,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     let folder =
         tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("make a workspace to try things in")?;
     let tried = Tried {
-        engine: engine(&Settings::default(), backend.clone(), None)?,
+        engine: engine(&Settings::default(), backend.clone(), std::sync::Arc::new(MemoryStore::new()), None)?,
         workspace: folder.path().join("workspace"),
     };
     std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;

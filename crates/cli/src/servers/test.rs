@@ -2,7 +2,7 @@ use super::configured;
 use crate::plain::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
-use crate::wiring::{cancellable, toolbox};
+use crate::wiring::{cancellable, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
 
 /// All at once.
 async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
-    let toolbox = toolbox(loaded, Map::new()).await?;
+    let toolbox = toolbox(loaded, store().await?, Map::new())?;
     let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
     let mut tests = JoinSet::new();
     for name in waiting.clone() {

@@ -50,16 +50,16 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
         folders: Vec::new(),
         limits: Limits::default(),
     });
-    let store = SqliteStore::open(&Home::new(home.clone()), KeySource::File).await.unwrap();
+    let store = Arc::new(SqliteStore::open(&Home::new(home.clone()), KeySource::File).await.unwrap());
     let specs = vec![spec(&bridge, "own", Scope::User), spec(&bridge, "common", Scope::Shared)];
     let toolbox = Toolbox::new(
         ToolboxConfig { cache: home.join("modules"), registry: None, embedder: None, caps: CallCaps::default() },
         Upstream::new(specs, Options::default()),
-        Arc::new(store),
+        Arc::clone(&store) as _,
         Rules::new(Vec::new()).unwrap(),
     );
     let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: Duration::from_mins(1) };
-    let engine = Engine::with_tools(config, Arc::new(backend), Arc::clone(&toolbox));
+    let engine = Engine::new(config, Arc::new(backend), store, Some(Arc::clone(&toolbox)));
     let processes = "from servers import own, common\n[own.process()['pid'], common.process()['pid']]";
     let (ada, bob) = tokio::join!(run(&engine, "ada", processes), run(&engine, "bob", processes));
     assert_ne!(ada[0], bob[0]);

@@ -3,6 +3,7 @@
 use crate::harness::{As, Coracle, for_everybody};
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
+use coracle_store::MemoryStore;
 use coracle_types::{Language, Limits, SessionId, UserId};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -122,7 +123,7 @@ pub(crate) fn engine(home: &Path, launcher: &Path, pool: usize) -> (Engine, Arc<
         limits: Limits::default(),
     }));
     let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: Duration::from_mins(1) };
-    (Engine::new(config, backend.clone()), backend)
+    (Engine::new(config, backend.clone(), Arc::new(MemoryStore::new()), None), backend)
 }
 
 async fn work(engine: Engine, worker: usize) {

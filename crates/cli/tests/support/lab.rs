@@ -2,6 +2,7 @@
 
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
+use coracle_store::MemoryStore;
 use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ impl Lab {
         };
         let backend = Arc::new(NativeBackend::new(config));
         let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle };
-        let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend));
+        let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend), Arc::new(MemoryStore::new()), None);
         Self { engine, backend, home, limits }
     }
 

@@ -117,7 +117,7 @@ impl Toolbox {
     }
 
     /// Something was executed; counts only if somebody has searched already: it is in the store now.
-    pub(super) fn used(&self, record: &ExecutionRecord) {
+    pub(crate) fn used(&self, record: &ExecutionRecord) {
         if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&record.user) {
             count(Arc::make_mut(uses), record);
         }

@@ -3,6 +3,7 @@
 use crate::fake::{FakeBackend, Guest, Life, call, done, script};
 use crate::mutation;
 use coracle_engine::{Engine, EngineConfig, Request};
+use coracle_store::MemoryStore;
 use coracle_types::{ErrorCode, Execution, Language, SessionId, UserId};
 use fastrand::Rng;
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ async fn fuzz(first: u64, most: usize) {
             let backend = FakeBackend::new(vec![script(move |guest| play(guest, seed))]);
             let config =
                 EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) };
-            let engine = Engine::new(config, backend.clone());
+            let engine = Engine::new(config, backend.clone(), std::sync::Arc::new(MemoryStore::new()), None);
             backends.push((seed, engine.clone(), backend));
             running.spawn(converse(engine, seed));
         }

@@ -4,6 +4,7 @@ use crate::fake::{FakeBackend, Guest, Life, Script, call, done, script};
 use async_trait::async_trait;
 use coracle_engine::{Engine, EngineConfig, HostCallError, HostCalls, Request};
 use coracle_protocol::ToGuest;
+use coracle_store::MemoryStore;
 use coracle_types::{ErrorCode, Execution, Language, SessionId, UserId};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ fn stage(scripts: Vec<Script>) -> Stage {
     let home = TempDir::new().unwrap();
     let backend = FakeBackend::new(scripts);
     let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) };
-    Stage { engine: Engine::new(config, backend.clone()), backend, _home: home }
+    Stage { engine: Engine::new(config, backend.clone(), Arc::new(MemoryStore::new()), None), backend, _home: home }
 }
 
 fn request() -> Request {

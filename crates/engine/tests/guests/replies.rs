@@ -4,6 +4,7 @@ use crate::fake::{FakeBackend, Guest, call, done, script};
 use async_trait::async_trait;
 use coracle_engine::{Engine, EngineConfig, HostCallError, HostCalls, Request};
 use coracle_protocol::ToGuest;
+use coracle_store::MemoryStore;
 use coracle_types::{Execution, Language, SessionId, UserId};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -30,6 +31,8 @@ fn engine(home: &TempDir, backend: Arc<FakeBackend>) -> Engine {
     Engine::new(
         EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) },
         backend,
+        Arc::new(MemoryStore::new()),
+        None,
     )
 }
 

@@ -24,6 +24,16 @@ const MANY: u64 = 1_000;
 
 /// A guest that calls the host like this, one after the other; what it is told, and what came of it.
 async fn said(toolbox: Option<Arc<Toolbox>>, most: u64, calls: Vec<(&'static str, Value)>) -> (Vec<Reply>, Execution) {
+    said_over(Arc::new(MemoryStore::new()), toolbox, most, calls).await
+}
+
+/// Over this store.
+async fn said_over(
+    store: Arc<MemoryStore>,
+    toolbox: Option<Arc<Toolbox>>,
+    most: u64,
+    calls: Vec<(&'static str, Value)>,
+) -> (Vec<Reply>, Execution) {
     let folder = TempDir::new().unwrap();
     let replies = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&replies);
@@ -38,10 +48,7 @@ async fn said(toolbox: Option<Arc<Toolbox>>, most: u64, calls: Vec<(&'static str
         guest.live_on().await
     })]);
     let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };
-    let engine = match toolbox {
-        Some(toolbox) => Engine::with_tools(config, backend, toolbox),
-        None => Engine::new(config, backend),
-    };
+    let engine = Engine::new(config, backend, store, toolbox);
     // Names no server, so none is waited for before it runs.
     let mut request = Request::new(UserId::local(), Language::Python, "1");
     request.limits.calls = most;
@@ -115,7 +122,8 @@ async fn what_was_called_with_success_comes_sooner_also_after_a_restart() {
     };
     let first = toolbox();
     assert_eq!(found(&first).await, ["demo.note_one", "demo.note_two"], "as they come");
-    let (_, execution) = said(Some(Arc::clone(&first)), MANY, vec![call("note_two"); 20]).await;
+    let (_, execution) =
+        said_over(Arc::clone(&store), Some(Arc::clone(&first)), MANY, vec![call("note_two"); 20]).await;
     assert_eq!(execution.calls.iter().filter(|call| call.ok).count(), 20);
     assert_eq!(found(&first).await, ["demo.note_two", "demo.note_one"], "it counts at once");
     assert_eq!(found(&toolbox()).await, ["demo.note_two", "demo.note_one"], "it is in the store");

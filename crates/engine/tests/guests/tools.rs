@@ -73,9 +73,10 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
     let (cache, caps) = (folder.path().join("cache"), CallCaps::default());
     let config = ToolboxConfig { cache, registry: None, embedder: None, caps };
     let servers = demo(&reached);
-    let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(rules).unwrap());
+    let store = Arc::new(MemoryStore::new());
+    let toolbox = Toolbox::new(config, servers, Arc::clone(&store) as _, Rules::new(rules).unwrap());
     let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };
-    let engine = Engine::with_tools(config, backend, toolbox);
+    let engine = Engine::new(config, backend, store, Some(toolbox));
     let request = Request::new(UserId::local(), Language::Python, "servers.demo");
     let execution = engine.execute(request).await;
     assert!(execution.success, "{execution:?}");

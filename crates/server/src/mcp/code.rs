@@ -72,7 +72,7 @@ async fn execute(
     kind: Kind,
     read: fn(&Face, &CallToolRequestParams) -> Result<Request, String>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let call = Call::of(&request);
+    let call = Call::of(&face.user(), &request);
     if let Some(resumed) = face.parked.resume(&request, &call) {
         return resumed?.of(&context).follow(face, &call, &context).await;
     }

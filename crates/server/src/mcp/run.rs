@@ -4,6 +4,7 @@ use super::outward::{self, Asked, Outward, Way};
 use super::progress::Progress;
 use crate::face::Face;
 use crate::http::Gone;
+use coracle_types::UserId;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use rmcp::ErrorData;
@@ -111,14 +112,14 @@ impl Run {
     }
 }
 
-/// Which call it is: an answer goes to the call that asked, and to no other.
+/// Which call it is, and whose: an answer goes to the call that asked, and to no other.
 pub(crate) struct Call {
     digest: String,
 }
 
 impl Call {
-    pub(crate) fn of(request: &CallToolRequestParams) -> Self {
-        let text = serde_json::to_vec(&(&request.name, &request.arguments)).unwrap_or_default();
+    pub(crate) fn of(user: &UserId, request: &CallToolRequestParams) -> Self {
+        let text = serde_json::to_vec(&(user.as_str(), &request.name, &request.arguments)).unwrap_or_default();
         Self { digest: hex::encode(Sha256::digest(&text)) }
     }
 }

@@ -115,17 +115,18 @@ impl Callers {
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
         let name = ServerName::new(NAME).context("the name of the server")?;
-        let engine = |home: PathBuf, toolbox: &Arc<Toolbox>| {
+        let engine = |home: PathBuf, store: Arc<SqliteStore>, toolbox: &Arc<Toolbox>| {
             let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: WITHIN };
-            Engine::with_tools(config, Arc::clone(&backend) as _, Arc::clone(toolbox))
+            Engine::new(config, Arc::clone(&backend) as _, store, Some(Arc::clone(toolbox)))
         };
         let home = folder.join("in-process");
-        let in_process = engine(home.clone(), &toolbox(&home, echo(name.clone())).await?);
+        let (store, tools) = toolbox(&home, echo(name.clone())).await?;
+        let in_process = engine(home.clone(), store, &tools);
         let stdio = match Sdk::find(servers, folder).await {
             Ok(sdk) => {
                 let home = folder.join("stdio");
-                let toolbox = toolbox(&home, Upstream::new(vec![sdk.spec(name)], Options::default())).await?;
-                Ok((engine(home, &toolbox), sdk, toolbox))
+                let (store, toolbox) = toolbox(&home, Upstream::new(vec![sdk.spec(name)], Options::default())).await?;
+                Ok((engine(home, store, &toolbox), sdk, toolbox))
             }
             Err(reason) => Err(format!("{reason:#}")),
         };
@@ -182,10 +183,12 @@ fn limits() -> Limits {
 }
 
 /// As a server would have it: a real store, and the rules of somebody who has made none.
-async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<Arc<Toolbox>> {
+async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<(Arc<SqliteStore>, Arc<Toolbox>)> {
     let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
+    let store = Arc::new(store);
     let rules = Rules::new(Vec::new()).context("make no rules")?;
     let caps = CallCaps::default();
     let config = ToolboxConfig { cache: home.join("cache"), registry: None, embedder: None, caps };
-    Ok(Toolbox::new(config, servers, Arc::new(store), rules))
+    let toolbox = Toolbox::new(config, servers, Arc::clone(&store) as _, rules);
+    Ok((store, toolbox))
 }

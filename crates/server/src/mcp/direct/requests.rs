@@ -28,7 +28,7 @@ const QUEUE: usize = 256;
 impl Face {
     /// A tool of a server.
     pub(crate) async fn pass_on(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer {
-        let call = Call::of(&request);
+        let call = Call::of(&self.user(), &request);
         if let Some(resumed) = self.parked.resume(&request, &call) {
             return resumed?.follow(self, &call, &context).await;
         }
