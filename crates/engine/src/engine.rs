@@ -221,6 +221,7 @@ impl Engine {
         let ran = self.run_live(&mut current, request, capture, facts).await;
         facts.restarted |= ran.restarted;
         if ran.reusable {
+            current.sandbox.control.rest();
             current.last_used = Instant::now();
             *live = Some(current);
         }

@@ -67,9 +67,6 @@ pub(crate) async fn run(
     capture: &mut Capture,
     context: Context,
 ) -> Ran {
-    if id > 1 {
-        sandbox.control.begin();
-    }
     let frame = ToGuest::Run {
         id,
         language: request.language.as_str().to_owned(),

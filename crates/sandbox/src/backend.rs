@@ -88,10 +88,10 @@ pub trait Control: Send + Sync {
     /// Waits until the sandbox is gone and says how it ended.
     async fn exit(&mut self) -> Exit;
 
-    /// A further run begins: limits that earlier ones met are not its own. Must not wait.
-    fn begin(&mut self) {}
+    /// A run is over and another may come: the limits that this one met are not that one's. Must not wait.
+    fn rest(&mut self) {}
 
-    /// What limits it has run into since the run began, as far as is known.
+    /// What limits it has run into since it last rested, as far as is known.
     async fn causes(&mut self) -> Vec<Cause>;
 }
 

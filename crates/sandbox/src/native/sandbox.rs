@@ -78,7 +78,7 @@ struct NativeControl {
     seen: Arc<Mutex<Vec<Cause>>>,
     watcher: JoinHandle<()>,
     life: Arc<Life>,
-    /// Asks for what earlier runs met, beside the run.
+    /// Asks for what earlier runs met, between them.
     marking: Option<JoinHandle<Counters>>,
     earlier: Counters,
 }
@@ -105,7 +105,7 @@ impl Control for NativeControl {
         self.life.kill();
     }
 
-    fn begin(&mut self) {
+    fn rest(&mut self) {
         let (link, slot) = (Arc::clone(&self.link), self.slot);
         self.marking = Some(tokio::spawn(async move { link.count(slot).await }));
     }
