@@ -11,7 +11,7 @@ use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, SandboxError, Spec};
-use coracle_store::{ExecutionRecord, Store};
+use coracle_store::{ExecutionRecord, Store, StoreError};
 use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, UserId};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde_json::Value;
@@ -161,6 +161,21 @@ impl Engine {
     pub fn keep(&self, user: &UserId, workspace: Option<&Path>, name: &str, bytes: &[u8]) -> Option<String> {
         let own = || self.folders(user).files().ok();
         keep(&workspace.map(Path::to_owned).or_else(own)?, name, bytes)
+    }
+
+    /// What a user has run, the newest first; those before one of them, if it is given.
+    pub async fn executions(
+        &self,
+        user: &UserId,
+        limit: usize,
+        before: Option<&ExecutionId>,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        self.inner.store.executions(user, limit, before).await
+    }
+
+    /// One execution of a user, if it is kept.
+    pub async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        self.inner.store.execution(user, id).await
     }
 
     /// How many interpreters of sessions live.

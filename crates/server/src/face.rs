@@ -3,8 +3,8 @@ use crate::mcp::{Headed, Parked, definitions};
 use crate::metrics::Metrics;
 use crate::profile::Profile;
 use coracle_config::Settings;
-use coracle_engine::{Engine, Inventory, Listing, Toolbox};
-use coracle_types::UserId;
+use coracle_engine::{Engine, Inventory, Listing, Request, Toolbox};
+use coracle_types::{Execution, UserId};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -72,6 +72,15 @@ impl Face {
         let inventory = toolbox.inventory(&self.user(), Listing::All).await;
         toolbox.begin_reading(&inventory).await;
         Some(inventory)
+    }
+
+    /// Runs code, and counts it.
+    pub(crate) async fn execute(&self, request: Request) -> Execution {
+        let under_way = self.metrics.begin();
+        let execution = self.engine.execute(request).await;
+        drop(under_way);
+        self.metrics.ended(&execution);
+        execution
     }
 
     /// Names of the tools that clients see, of Coracle's own.

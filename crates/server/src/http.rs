@@ -1,10 +1,12 @@
 //! HTTP: `/mcp`, and what operators look at.
 
+mod api;
 mod connections;
 mod guard;
 mod sessions;
 
 use crate::face::Face;
+pub use api::openapi_document;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -85,6 +87,7 @@ pub async fn serve_http(
     let guarded = Router::new()
         .route("/mcp", axum::routing::any(mcp_request))
         .route("/metrics", get(metrics))
+        .merge(api::router())
         .layer(middleware::from_fn_with_state(guard, guard::check));
     // Probes come from machines that know this one by its address only, and learn nothing.
     let open = Router::new()

@@ -18,7 +18,7 @@ mod profile;
 mod stdio;
 
 pub use face::{Face, FaceOptions};
-pub use http::{HttpOptions, serve_http};
+pub use http::{HttpOptions, openapi_document, serve_http};
 pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;

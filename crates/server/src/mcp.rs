@@ -14,6 +14,7 @@ mod shape;
 mod shown;
 mod tokens;
 
+pub(crate) use code::milliseconds;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use direct::Headed;
 pub use prompt::INSTRUCTIONS;

@@ -140,6 +140,12 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        let state = self.state();
+        let executions = state.executions.get(user);
+        Ok(executions.and_then(|all| all.values().find(|record| record.execution_id == *id)).cloned())
+    }
+
     async fn executions(
         &self,
         user: &UserId,

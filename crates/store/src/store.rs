@@ -75,6 +75,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`crate::KEPT_EXECUTIONS`] stay, and for a while a few more.
     async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError>;
 
+    /// One execution of a user, if it is kept.
+    async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError>;
+
     /// Executions of a user, the newest first and those of the same millisecond by falling id, at most `limit` and
     /// never more than [`crate::MAX_PAGE`]; only those that come after `before` in this order, if it is given. An
     /// unknown `before` has none after it.

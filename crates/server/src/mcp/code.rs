@@ -6,7 +6,7 @@ use super::{arguments, refusal, shown, tokens};
 use crate::face::Face;
 use coracle_engine::Request;
 use coracle_policy::NobodyToAsk;
-use coracle_types::{Execution, Language, SessionId};
+use coracle_types::{Language, SessionId};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::{RequestContext, RoleServer};
@@ -87,7 +87,7 @@ async fn execute(
         code.approver = outward;
         let face = face.clone();
         async move {
-            let execution = executed(&face, code).await;
+            let execution = face.execute(code).await;
             Ok(match kind {
                 Kind::Code => shown::of_code(&face, execution).into(),
                 Kind::Bash => shown::of_bash(&face, execution).into(),
@@ -95,15 +95,6 @@ async fn execute(
         }
     });
     run.follow(face, &call, &context).await
-}
-
-/// Runs it, and counts it.
-async fn executed(face: &Face, request: Request) -> Execution {
-    let under_way = face.metrics.begin();
-    let execution = face.engine.execute(request).await;
-    drop(under_way);
-    face.metrics.ended(&execution);
-    execution
 }
 
 fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request, String> {
@@ -146,7 +137,7 @@ fn fresh(face: &Face, language: Language, code: String) -> Request {
     request
 }
 
-fn milliseconds(name: &str, seconds: f64) -> Result<u64, String> {
+pub(crate) fn milliseconds(name: &str, seconds: f64) -> Result<u64, String> {
     const DAY: f64 = 86_400.0;
     if seconds.is_finite() && seconds > 0.0 && seconds <= DAY {
         return Ok(((seconds * 1e3).round() as u64).max(1));
@@ -210,7 +201,7 @@ pub(crate) async fn program(
     request.vars = vars;
     request.cancel = cancel;
     request.approver = Arc::new(NobodyToAsk);
-    let execution = executed(face, request).await;
+    let execution = face.execute(request).await;
     let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
     if let Some(failure) = execution.failure {
         return refusal(failure.error);

@@ -236,6 +236,19 @@ impl Store for SqliteStore {
         Ok(())
     }
 
+    async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        let row: Option<ExecutionRow> = sqlx::query_as(
+            "SELECT execution_id, session_id, started_at, language, code, outcome FROM executions
+             WHERE user_id = ?1 AND execution_id = ?2",
+        )
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read an execution"))?;
+        row.map(|row| execution(user, row)).transpose()
+    }
+
     async fn executions(
         &self,
         user: &UserId,

@@ -72,6 +72,9 @@ pub(crate) async fn an_execution_that_is_too_large_changes_nothing(store: Arc<dy
 
     large.outcome = json!("x".repeat(MAX_OUTCOME_BYTES - 2));
     store.record(&large).await.unwrap();
+    let id = &large.execution_id;
+    assert_eq!(store.execution(&user("ann"), id).await.unwrap().as_ref(), Some(&large));
+    assert_eq!(store.execution(&user("bob"), id).await.unwrap(), None, "it is not bob's");
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [large]);
 }
 

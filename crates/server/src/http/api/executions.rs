@@ -1,0 +1,165 @@
+//! Runs code, and shows what was run.
+
+use super::extract::{Asked, At, Body, Caller};
+use super::problem::{ApiError, Refusals};
+use crate::http::App;
+use axum::Json;
+use axum::extract::State;
+use coracle_engine::Request;
+use coracle_store::ExecutionRecord;
+use coracle_types::{Execution, ExecutionId, Language, SessionId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::time::SystemTime;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(execute, list)).routes(routes!(show))
+}
+
+/// Run this code.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// The source.
+    code: String,
+    /// What it is written in: `python`, `typescript` or `bash`; Python if it is missing.
+    #[serde(default)]
+    language: Option<String>,
+    /// Variables to set before it runs.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    context_vars: Option<Map<String, Value>>,
+    /// Its time in seconds.
+    #[serde(default)]
+    timeout_seconds: Option<f64>,
+    /// Its memory in megabytes.
+    #[serde(default)]
+    memory_mb: Option<u64>,
+    /// A session, whose variables live on.
+    #[serde(default)]
+    session: Option<String>,
+}
+
+/// What came of an execution.
+#[derive(Serialize, ToSchema)]
+struct Ran {
+    /// As `execute_code` answers it: `execution_id`, `session`, `language`, `success`, `result`, `output`, `stdout`,
+    /// `stderr`, `exit_code`, `error`, `error_code`, `traceback`, `hint`, `execution_time_ms`, `truncated`,
+    /// `output_file`, `calls`, `artifacts`, `limits`.
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    execution: Execution,
+}
+
+/// Runs code to its end. Code that fails is an answer with `success: false`, not an error of this call.
+#[utoipa::path(
+    post, path = "/api/executions", operation_id = "execute", tag = "executions", request_body = Wanted,
+    responses((status = 200, body = Object, description = "What came of it"), Refusals)
+)]
+async fn execute(
+    State(app): State<App>,
+    Caller(user): Caller,
+    Body(wanted): Body<Wanted>,
+) -> Result<Json<Ran>, ApiError> {
+    let language = match &wanted.language {
+        None => Language::default(),
+        Some(name) => name.parse::<Language>().map_err(|error| ApiError::invalid(error.to_string()))?,
+    };
+    let settings = &app.face.options.settings;
+    let mut request = Request::new(user, language, wanted.code);
+    request.limits = settings.limits();
+    request.vars = wanted.context_vars.unwrap_or_default();
+    request.session = match wanted.session.filter(|name| !name.is_empty()) {
+        None => None,
+        Some(name) => Some(SessionId::new(&name).map_err(|error| ApiError::invalid(error.to_string()))?),
+    };
+    if let Some(seconds) = wanted.timeout_seconds {
+        request.limits.wall_ms = crate::mcp::milliseconds("timeout_seconds", seconds).map_err(ApiError::invalid)?;
+    }
+    request.limits.memory_mb = wanted.memory_mb.unwrap_or(request.limits.memory_mb);
+    request.limits = settings.within_guardrails(request.limits);
+    Ok(Json(Ran { execution: app.face.execute(request).await }))
+}
+
+/// Which executions to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    /// So many at most.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<usize>,
+    /// Those before this one.
+    before: Option<String>,
+}
+
+/// What was run.
+#[derive(Serialize, ToSchema)]
+struct Past {
+    /// Names it.
+    execution_id: String,
+    /// The session it ran in.
+    session: Option<String>,
+    /// When, in milliseconds since 1970.
+    started_at_ms: u64,
+    /// What it is written in.
+    language: String,
+    /// The source.
+    code: String,
+    /// What came of it.
+    #[schema(value_type = Object)]
+    outcome: Value,
+}
+
+impl From<ExecutionRecord> for Past {
+    fn from(record: ExecutionRecord) -> Self {
+        let since = record.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self {
+            execution_id: record.execution_id.as_str().to_owned(),
+            session: record.session.map(|session| session.as_str().to_owned()),
+            started_at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            language: record.language.as_str().to_owned(),
+            code: record.code,
+            outcome: record.outcome,
+        }
+    }
+}
+
+/// What the caller has run, the newest first.
+#[utoipa::path(
+    get, path = "/api/executions", operation_id = "list_executions", tag = "executions", params(Page),
+    responses((status = 200, body = [Past], description = "A page of them"), Refusals)
+)]
+async fn list(
+    State(app): State<App>,
+    Caller(user): Caller,
+    Asked(page): Asked<Page>,
+) -> Result<Json<Vec<Past>>, ApiError> {
+    let before = match page.before {
+        None => None,
+        Some(id) => Some(ExecutionId::new(&id).map_err(|error| ApiError::invalid(error.to_string()))?),
+    };
+    let limit = page.limit.unwrap_or(50);
+    if !(1..=100).contains(&limit) {
+        return Err(ApiError::invalid("limit must be from 1 to 100"));
+    }
+    let page = app.face.engine.executions(&user, limit, before.as_ref()).await;
+    let page = page.map_err(|error| ApiError::internal("list executions", error))?;
+    Ok(Json(page.into_iter().map(Past::from).collect()))
+}
+
+/// One execution of the caller.
+#[utoipa::path(
+    get, path = "/api/executions/{id}", operation_id = "show_execution", tag = "executions", params(("id" = String, Path, description = "Its id")),
+    responses((status = 200, body = Past, description = "It"), Refusals)
+)]
+async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<Json<Past>, ApiError> {
+    let missing = || ApiError::missing("there is no such execution");
+    let id = ExecutionId::new(&id).map_err(|_| missing())?;
+    let found = app.face.engine.execution(&user, &id).await;
+    let found = found.map_err(|error| ApiError::internal("read an execution", error))?;
+    found.map(|record| Json(record.into())).ok_or_else(missing)
+}

@@ -1,0 +1,78 @@
+//! What a request brings, read so that whatever is wrong with it comes back as a [`Problem`].
+
+use super::problem::ApiError;
+use crate::http::{App, BODY_TIME, MAX_BODY};
+use crate::identity::Identity;
+use axum::RequestExt as _;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header;
+use axum::http::request::Parts;
+use coracle_types::UserId;
+use serde::de::DeserializeOwned;
+
+/// Who asks.
+pub(crate) struct Caller(pub(crate) UserId);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        let signed_in = parts.extensions.get::<Identity>().map(|identity| identity.user.clone());
+        Ok(Self(signed_in.unwrap_or_else(|| app.face.user())))
+    }
+}
+
+/// A body in JSON.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _app: &App) -> Result<Self, ApiError> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+            return Err(ApiError::unsupported("the body must be JSON: send Content-Type: application/json"));
+        }
+        let bytes = whole(request).await?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::invalid(format!("the body: {error}")))
+    }
+}
+
+/// A body of any kind, within its cap and its time.
+pub(crate) async fn whole(request: Request) -> Result<bytes::Bytes, ApiError> {
+    let body = request.into_limited_body();
+    match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(ApiError::too_large(format!("the body cannot be read, or is longer than {MAX_BODY} bytes"))),
+        Err(_) => Err(ApiError::invalid("the body did not come in time")),
+    }
+}
+
+/// What stands behind the `?`.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match Query::<T>::from_request_parts(parts, app).await {
+            Ok(Query(asked)) => Ok(Self(asked)),
+            Err(error) => Err(ApiError::invalid(error.body_text())),
+        }
+    }
+}
+
+/// What the path names.
+pub(crate) struct At<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        match Path::<T>::from_request_parts(parts, app).await {
+            Ok(Path(named)) => Ok(Self(named)),
+            // What cannot be read cannot be there.
+            Err(error) => Err(ApiError::missing(error.body_text())),
+        }
+    }
+}

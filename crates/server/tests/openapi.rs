@@ -1,0 +1,17 @@
+//! The OpenAPI document that is checked in is the one that is served.
+
+use std::path::Path;
+
+#[test]
+fn the_document_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+    let served = coracle_server::openapi_document();
+    if std::env::var_os("CORACLE_UPDATE").is_some() {
+        std::fs::write(&path, &served).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        checked_in == served,
+        "docs/openapi.json is out of date: CORACLE_UPDATE=1 cargo test -p coracle-server --test openapi"
+    );
+}
