@@ -59,6 +59,12 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["requirements-sqlite.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-sqlite.txt"), folder),
     },
+    // No server: what tries our own HTTP interface against its document.
+    Environment {
+        name: "venv-api",
+        pins: &["requirements-api.txt"],
+        make: |pins, folder| make_venv(&pins.join("requirements-api.txt"), folder),
+    },
     // No servers: the packages that people's code uses most, for sandboxes that run with this interpreter.
     Environment {
         name: "venv-science",

@@ -14,11 +14,14 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "Coracle",
-    description = "Run code that calls tools, in a sandbox, and work with what came of it.",
-    license(name = "Apache-2.0")
-))]
+#[openapi(
+    info(
+        title = "Coracle",
+        description = "Run code that calls tools, in a sandbox, and work with what came of it.",
+        license(name = "Apache-2.0")
+    ),
+    components(schemas(problem::Problem))
+)]
 struct Document;
 
 fn documented() -> OpenApiRouter<App> {

@@ -37,7 +37,7 @@ struct Wanted {
     timeout_seconds: Option<f64>,
     /// Its memory in megabytes.
     #[serde(default)]
-    memory_mb: Option<u64>,
+    memory_mb: Option<u32>,
     /// A session, whose variables live on.
     #[serde(default)]
     session: Option<String>,
@@ -79,7 +79,7 @@ async fn execute(
     if let Some(seconds) = wanted.timeout_seconds {
         request.limits.wall_ms = crate::mcp::milliseconds("timeout_seconds", seconds).map_err(ApiError::invalid)?;
     }
-    request.limits.memory_mb = wanted.memory_mb.unwrap_or(request.limits.memory_mb);
+    request.limits.memory_mb = wanted.memory_mb.map_or(request.limits.memory_mb, u64::from);
     request.limits = settings.within_guardrails(request.limits);
     Ok(Json(Ran { execution: app.face.execute(request).await }))
 }
