@@ -54,12 +54,14 @@ const BASELINE: &str = "baseline";
 /// The parts of the benchmark besides the rows of the table of starts.
 const RATE: &str = "per_second";
 const MEMORY: &str = "memory";
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 14] = [
     "fresh",
     "on_demand",
     "session",
     "cold",
     "floor",
+    "import_pandas",
+    "import_pandas_preloaded",
     "bwrap",
     "docker_run",
     "docker_exec",

@@ -1,5 +1,6 @@
 //! `coracle exec`: one piece of code in one fresh sandbox.
 
+use crate::packages::packages;
 use crate::settings::flag;
 use crate::signals::Signals;
 use crate::status::Status;
@@ -127,6 +128,7 @@ async fn execute(
         limits: limits.clone(),
         python: settings.execution.python.clone(),
         folders: folders(settings)?,
+        packages: packages(settings)?,
     };
     // Before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();

@@ -1,5 +1,6 @@
 //! What `coracle mcp` and `coracle up` have in common: an engine that goes on serving, and the face in front of it.
 
+use crate::packages::packages;
 use crate::settings::flag;
 use crate::status::Mistake;
 use crate::wiring::{Sandboxes, check, engine, folders, native, store, toolbox_if_any};
@@ -83,6 +84,7 @@ impl Serving {
             limits: settings.limits(),
             python: settings.execution.python.clone(),
             folders: folders(settings)?,
+            packages: packages(settings)?,
         };
         let profile = settings.server.profile.parse().unwrap_or_default();
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };

@@ -11,6 +11,7 @@ mod exec;
 mod face;
 mod log;
 mod mcp;
+mod packages;
 mod plain;
 mod process_tree;
 mod servers;
@@ -49,6 +50,7 @@ Examples:
   coracle servers import                          take over the servers that other clients have
   coracle servers test                            do they work?
   coracle tools list                              what code can call
+  coracle env sync                                NumPy, pandas and the like for code to import
   coracle doctor                                  is it safe here, and what is missing?
 
 Environment:
@@ -69,6 +71,8 @@ enum Command {
     Servers(servers::ServersArguments),
     /// The tools of these servers, as code sees them.
     Tools(tools::ToolsArguments),
+    /// The Python packages that code can import: sync, list, add, remove.
+    Env(packages::EnvArguments),
     /// The settings, and where each of them came from.
     Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
+        Command::Env(arguments) => packages::run(arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),

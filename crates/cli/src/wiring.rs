@@ -9,7 +9,7 @@ use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_config::{Loaded, SandboxType, Settings, is_foreign};
 use coracle_engine::{CallCaps, EmbedderConfig, Engine, EngineConfig, Toolbox, ToolboxConfig};
 use coracle_policy::{Rule, Rules};
-use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig};
+use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
 use coracle_store::{Home, KeySource, SqliteStore, Store};
 use coracle_types::{Limits, ServerSpec};
 use coracle_upstream::{Options, Upstream};
@@ -40,6 +40,8 @@ pub(crate) struct Sandboxes {
     pub(crate) python: Option<PathBuf>,
     /// Folders of the operator that code may read, and where it sees them.
     pub(crate) folders: Vec<(PathBuf, PathBuf)>,
+    /// Python packages that code can import.
+    pub(crate) packages: Packages,
 }
 
 /// What the settings make of `/skills` and `/tools`.
@@ -191,12 +193,13 @@ fn registry(settings: &Settings) -> Option<PathBuf> {
 
 /// The native backend as the environment says.
 pub(crate) fn native(sandboxes: &Sandboxes) -> anyhow::Result<Arc<NativeBackend>> {
-    Ok(Arc::new(NativeBackend::new(native_config(sandboxes)?)))
+    Ok(Arc::new(NativeBackend::new(native_config(sandboxes)?).with_packages(sandboxes.packages.clone())))
 }
 
 /// The same for one command, whose launcher was forked at its start.
 pub(crate) fn native_for_one(sandboxes: &Sandboxes, launcher: ForkedLauncher) -> anyhow::Result<Arc<NativeBackend>> {
-    Ok(Arc::new(NativeBackend::with_launcher(native_config(sandboxes)?, launcher)))
+    let backend = NativeBackend::with_launcher(native_config(sandboxes)?, launcher);
+    Ok(Arc::new(backend.with_packages(sandboxes.packages.clone())))
 }
 
 fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {

@@ -73,7 +73,7 @@ async fn users_with_the_same_session_name_never_meet() {
     let lab = lab();
     for user in ["ada", "bob"] {
         let code = format!(
-            "import os\nassert 'secret' not in globals() and os.listdir('.') == []\nsecret = '{user}'\nopen(secret, 'w').write(secret)"
+            "import os\nassert 'secret' not in globals() and sorted(os.listdir('.')) == ['servers', 'skills']\nsecret = '{user}'\nopen(secret, 'w').write(secret)"
         );
         let mut request = lab.in_session("same", Python, &code);
         request.user = UserId::new(user).unwrap();
@@ -81,9 +81,10 @@ async fn users_with_the_same_session_name_never_meet() {
         assert_eq!(error_code(&execution), None, "{execution:?}");
     }
     for user in ["ada", "bob"] {
-        let mut request = lab.in_session("same", Python, "import os\n[secret, os.listdir('.')]");
+        let mut request =
+            lab.in_session("same", Python, "import os\n[secret, os.path.exists(secret), len(os.listdir('.'))]");
         request.user = UserId::new(user).unwrap();
-        assert_eq!(lab.execute(request).await.result, Some(json!([user, [user]])));
+        assert_eq!(lab.execute(request).await.result, Some(json!([user, true, 3])));
     }
     lab.close().await;
 }

@@ -85,6 +85,8 @@ pub(crate) const KEYS: &[Key] = &[
     key("execution.allow_network_access", Kind::Truth),
     key("execution.require_full_isolation", Kind::Truth),
     also("execution.python", Kind::Program, &["CORACLE_PYTHON"]),
+    key("execution.requirements", Kind::Path),
+    key("execution.preload", Kind::Texts),
     key("execution.limits.time", Kind::Seconds),
     key("execution.limits.memory_mb", Kind::Limit),
     key("execution.limits.processes", Kind::Limit),

@@ -246,7 +246,8 @@ impl Engine {
     async fn open(&self, request: &Request, workspace: &Path, name: &str, facts: &mut Facts) -> Result<Live, Ran> {
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
-        let spec = Spec { workspace: workspace.to_owned(), servers, limits: request.limits.clone() };
+        let skills = None;
+        let spec = Spec { workspace: workspace.to_owned(), servers, skills, limits: request.limits.clone() };
         let opened = tokio::select! {
             biased;
             () = request.cancel.cancelled() => return Err(ended(Ending::Cancelled)),

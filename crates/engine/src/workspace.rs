@@ -2,8 +2,12 @@
 
 use coracle_types::UserId;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
+
+/// Links in a workspace to what code imports, as code sees it. The host never follows them: to it they lead nowhere, or to
+/// something else.
+const LINKS: [(&str, &str); 2] = [("servers", "/coracle/servers"), ("skills", "/coracle/skills")];
 
 /// A user's folders, `<workspaces>/<user>/…`.
 #[derive(Clone, Debug)]
@@ -16,9 +20,19 @@ impl UserFolders {
         Self { base: workspaces.join(user.as_str()) }
     }
 
-    /// What becomes `/workspace`; made when it is missing.
+    /// What becomes `/workspace`; made when it is missing, and so are the links in it.
     pub(crate) fn files(&self) -> io::Result<PathBuf> {
-        self.made("files")
+        let files = self.made("files")?;
+        for (name, target) in LINKS {
+            match symlink(target, files.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    // Nothing but comfort depends on them.
+                    tracing::debug!(%error, name, "a link in a workspace could not be made");
+                }
+                _ => {}
+            }
+        }
+        Ok(files)
     }
 
     /// Where artifacts are kept.

@@ -122,6 +122,9 @@ const ASIDE: i32 = 200;
 const MOST_KEPT: usize = 64;
 const MOST_PARAMETERS: usize = 16;
 
+/// Mounts of modules that a sandbox can be given: of servers, of skills.
+const MODULE_MOUNTS: usize = 2;
+
 /// What [`seal`] gives when nobody wants the sandbox any more.
 const UNWANTED: i64 = 1;
 
@@ -412,19 +415,26 @@ unsafe fn seal() -> i64 {
     if written != ready.length as i64 {
         return UNWANTED;
     }
-    // Parameter 0 is the mount of the workspace, the next came in the message, then the mount of the servers' modules.
+    // Parameter 0 is the mount of the workspace, the next came in the message; the last of them are the mounts of modules,
+    // each told by its place among the descriptors.
     let mut parameters = [0_u64; MOST_PARAMETERS];
-    let mut beside = Control::new([-1_i32; 2]);
+    let mut beside = Control::new([-1_i32; 4]);
     let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
     // SAFETY: numbers only.
     let received = unsafe { receive(BINDING, rest, &mut beside) };
-    let [workspace, modules] = beside.descriptors;
+    let workspace = beside.descriptors[0];
     if received <= 0 || workspace < 0 {
         return UNWANTED;
     }
     parameters[0] = workspace as u64;
-    let Some(servers) = parameters.get_mut(1 + received as usize / size_of::<u64>()) else { return UNWANTED };
-    *servers = if modules < 0 { NOTHING } else { modules as u64 };
+    let end = 1 + received as usize / size_of::<u64>();
+    let Some(mounts) = parameters.get_mut(end.saturating_sub(MODULE_MOUNTS)..end) else { return UNWANTED };
+    for mount in mounts {
+        if *mount != NOTHING {
+            let Some(descriptor) = beside.descriptors.get(*mount as usize) else { return UNWANTED };
+            *mount = *descriptor as u64;
+        }
+    }
     // SAFETY: the launcher's plan.
     let sealed = unsafe { run(&spawn.seal, &parameters) };
     // Numbered after the steps of the first plan.

@@ -34,6 +34,8 @@ pub struct Spec {
     pub workspace: PathBuf,
     /// A folder of the host that is seen, read-only, at `/coracle/servers`.
     pub servers: Option<PathBuf>,
+    /// A folder of the host that is seen, read-only, at `/coracle/skills`.
+    pub skills: Option<PathBuf>,
     /// What the sandbox may use.
     pub limits: Limits,
 }

@@ -11,6 +11,6 @@ mod native;
 
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
 pub use native::{
-    ForkedLauncher, LAUNCHER_ARGUMENT, NativeBackend, NativeConfig, NativeReport, OLDEST_KERNEL, PythonError,
-    fork_launcher, kernel_version, launcher_main,
+    Environment, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig, NativeReport,
+    OLDEST_KERNEL, Packages, PythonError, fits, fork_launcher, interpreter, kernel_version, launcher_main,
 };

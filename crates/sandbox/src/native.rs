@@ -20,11 +20,11 @@ mod watch;
 
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main};
-pub use python::PythonError;
+pub use python::{PythonError, fits, interpreter};
 
 use crate::{Backend, Sandbox, SandboxError, Spec};
 use async_trait::async_trait;
-use coracle_types::{Enforced, Limits, Mechanism};
+use coracle_types::{Enforced, Limits, Mechanism, PythonInterpreter};
 use link::Link;
 use messages::{Ask, Bind, CgroupKind, Start, Started};
 use pool::Pool;
@@ -58,6 +58,30 @@ pub struct NativeConfig {
     /// What sandboxes are prepared with; an execution may ask for other limits, except of `/tmp`.
     pub limits: Limits,
 }
+
+/// Python packages for all sandboxes, beside those that the interpreter has itself.
+#[derive(Clone, Debug, Default)]
+pub struct Packages {
+    /// A folder of them.
+    pub environment: Option<Environment>,
+    /// Modules that a long-lived backend imports in advance, so that they cost a sandbox nothing.
+    pub preload: Vec<String>,
+}
+
+/// A folder of packages that sandboxes see, read-only, at `/environment`.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The interpreter that they are for; with one that they do not fit, sandboxes do without.
+    pub made_for: PythonInterpreter,
+}
+
+/// Where sandboxes see the packages of an environment; `paths.py` of the guest knows the same.
+const ENVIRONMENT: &str = "/environment";
+
+/// So many modules can be imported in advance: the zygote tells of each by one bit which could not.
+pub const MOST_PRELOADED: usize = 64;
 
 /// What the backend found out about this machine by trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,6 +145,7 @@ impl NativeReport {
 #[derive(Debug)]
 pub struct NativeBackend {
     config: NativeConfig,
+    packages: Packages,
     disk: Arc<disk::Ledger>,
     /// For the first sandbox, if there is one.
     forked: std::sync::Mutex<Option<ForkedLauncher>>,
@@ -145,7 +170,14 @@ impl Drop for Running {
 impl NativeBackend {
     /// Nothing is started yet.
     pub fn new(config: NativeConfig) -> Self {
-        Self { config, disk: Arc::default(), forked: std::sync::Mutex::default(), running: Mutex::new(None) }
+        let (packages, disk) = (Packages::default(), Arc::default());
+        Self { config, packages, disk, forked: std::sync::Mutex::default(), running: Mutex::new(None) }
+    }
+
+    /// The same with packages.
+    #[must_use]
+    pub fn with_packages(self, packages: Packages) -> Self {
+        Self { packages, ..self }
     }
 
     /// For few sandboxes, made by a launcher that was forked at the start: sooner there, but slower for many.
@@ -187,6 +219,20 @@ impl NativeBackend {
         Ok(running)
     }
 
+    /// The folder of packages, if they fit.
+    fn environment_for(&self, python: &Path) -> Option<PathBuf> {
+        let environment = self.packages.environment.as_ref()?;
+        match python::fit(&environment.made_for, python) {
+            Ok(()) => Some(environment.folder.clone()),
+            Err(reason) => {
+                tracing::warn!(
+                    "the Python environment is passed over: {reason}; `coracle env sync` makes one that fits"
+                );
+                None
+            }
+        }
+    }
+
     fn take_forked(&self) -> Option<ForkedLauncher> {
         self.forked.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -203,13 +249,14 @@ impl NativeBackend {
         let instance = instance::Instance::claim(&config.home).map_err(in_home)?;
         let guest_dir = guest_files::install(&config.home, &instance.dir, &python.path).map_err(in_home)?;
         let own = python.folders.into_iter().map(|folder| (folder.clone(), folder));
+        let environment = self.environment_for(&python.path).map(|folder| (folder, ENVIRONMENT.into()));
         let start = Start {
             instance: instance.id.clone(),
             run_dir: instance.dir.clone(),
             guest_dir,
             python: python.path.clone(),
-            folders: own.chain(config.folders.iter().cloned()).collect(),
-            preload: config.preload,
+            folders: own.chain(environment).chain(config.folders.iter().cloned()).collect(),
+            preload: config.preload.then(|| self.packages.preload.clone()),
             alone: forked.is_some(),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
@@ -272,6 +319,7 @@ impl Backend for NativeBackend {
             device: metadata.dev(),
             inode: metadata.ino(),
             servers: spec.servers,
+            skills: spec.skills,
             memory_bytes: limits.memory_bytes(),
             processes: limits.processes,
             open_files: limits.open_files,

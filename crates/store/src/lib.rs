@@ -1,7 +1,7 @@
 //! What survives a restart: everything that Coracle keeps below its data folder, `CORACLE_HOME`.
 //!
 //! Start at [`Store`], the seam: [`SqliteStore`] is what a machine of its own uses, [`MemoryStore`] what forgets.
-//! [`Blobs`] holds bytes under the digest of their content. [`Home`] says what lies where on disk.
+//! [`Blobs`] holds bytes under the digest of their content. [`Home`] says what lies where on disk, [`Environments`] which Python packages.
 //!
 //! What must hold: owners never see each other's rows; a write is whole or not there, whatever kills the process;
 //! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
@@ -9,6 +9,7 @@
 
 mod blobs;
 mod bounds;
+mod environments;
 mod error;
 mod home;
 mod key;
@@ -24,6 +25,10 @@ pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_EXECUTIONS, MAX_CODE_BYTES, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
     MAX_TOOLS_BYTES,
+};
+pub use environments::{
+    ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
+    WantedPackages,
 };
 pub use error::StoreError;
 pub use home::Home;

@@ -9,6 +9,7 @@ mod execution;
 mod id;
 mod language;
 mod limits;
+mod python;
 mod secret;
 mod server;
 mod tool;
@@ -19,6 +20,7 @@ pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, Too
 pub use id::{ExecutionId, IdError, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LimitError, Limits, Mechanism};
+pub use python::PythonInterpreter;
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
 pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

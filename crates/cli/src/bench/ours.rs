@@ -6,7 +6,7 @@ use crate::timing::{cold_command, refilled, timed};
 use crate::wiring::{Sandboxes, native};
 use anyhow::Context;
 use coracle_engine::{Engine, EngineConfig, Request};
-use coracle_sandbox::NativeBackend;
+use coracle_sandbox::{NativeBackend, Packages};
 use coracle_store::MemoryStore;
 use coracle_types::{Execution, Language, Limits, SessionId, UserId};
 use std::path::{Path, PathBuf};
@@ -39,8 +39,21 @@ impl Server {
         Ok(server)
     }
 
+    /// With packages, of which these are imported in advance.
+    pub(super) async fn with_packages(folder: &Path, pool: usize, preload: &[&str]) -> anyhow::Result<Self> {
+        let preload = preload.iter().map(|&name| name.to_owned()).collect();
+        let packages = Packages { environment: crate::packages::current()?, preload };
+        let server = Self::boot_with(folder, pool, packages).await?;
+        anyhow::ensure!(server.settle().await, "the pool did not fill");
+        Ok(server)
+    }
+
     /// With a pool that is filling.
     pub(super) async fn boot(folder: &Path, pool: usize) -> anyhow::Result<Self> {
+        Self::boot_with(folder, pool, Packages::default()).await
+    }
+
+    async fn boot_with(folder: &Path, pool: usize, packages: Packages) -> anyhow::Result<Self> {
         let backend = native(&Sandboxes {
             pool,
             preload: true,
@@ -48,6 +61,7 @@ impl Server {
             limits: Limits::default(),
             python: environment::python(),
             folders: Vec::new(),
+            packages,
         })?;
         let workspace = folder.join("workspace");
         std::fs::create_dir_all(&workspace).context("make a workspace")?;
@@ -77,10 +91,10 @@ impl Server {
         }
     }
 
-    /// Times `pass` from the request to the answer, in a machine that is otherwise at rest.
-    pub(super) async fn time(&self, session: Option<&SessionId>) -> anyhow::Result<f64> {
+    /// Times code from the request to the answer, in a machine that is otherwise at rest.
+    pub(super) async fn time(&self, session: Option<&SessionId>, code: &str) -> anyhow::Result<f64> {
         anyhow::ensure!(self.settle().await, "the pool did not fill again");
-        let (time, execution) = timed(self.run(session, "pass")).await;
+        let (time, execution) = timed(self.run(session, code)).await;
         execution.map(|_| time)
     }
 }
@@ -92,6 +106,8 @@ pub(super) struct Bench {
     pub(super) on_demand: Server,
     pub(super) interpreter: Interpreter,
     pub(super) workspace: PathBuf,
+    /// Where everything goes.
+    pub(super) folder: PathBuf,
 }
 
 /// What the sandboxes run, so that peers can run the same.
@@ -117,7 +133,13 @@ impl Bench {
         let path = pooled.backend.report().await?.python;
         let seen = Program::of(&cold_command(&workspace, LOOK_AT_YOURSELF)?).output().await?.stdout;
         let (prefixes, imports) = serde_json::from_slice(&seen).context("ask the sandbox for its imports")?;
-        Ok(Self { pooled, on_demand, interpreter: Interpreter { path, prefixes, imports }, workspace })
+        Ok(Self {
+            pooled,
+            on_demand,
+            interpreter: Interpreter { path, prefixes, imports },
+            workspace,
+            folder: folder.to_owned(),
+        })
     }
 
     pub(super) async fn shutdown(&self) {

@@ -1,4 +1,4 @@
-//! The table of starts: everybody runs `pass`, in turns.
+//! The table of starts: everybody runs `pass`, in turns, but for two rows that run `import pandas`.
 
 use super::floor::Floor;
 use super::ours::{Bench, POOL, Server};
@@ -23,16 +23,25 @@ struct Entry {
 enum Subject {
     Sandbox(Server),
     Session(Server, SessionId),
+    /// Imports pandas.
+    Import(Server),
     Floor(Box<Floor>),
     Program(Program),
     Peer(Peer),
 }
 
+const PASS: &str = "pass";
+const IMPORT: &str = "import pandas";
+
+/// Prepared sandboxes of a server whose sandboxes import something.
+const IMPORT_POOL: usize = 2;
+
 /// Runs whose time does not count: files and caches are warm afterwards.
 const WARMING: usize = 3;
 
 /// One run of these takes a tenth of a second and more, so they get a part of the runs.
-const SLOW: [(&str, usize); 4] = [("docker_run", 10), ("podman_run", 10), ("runsc", 10), ("docker_exec", 4)];
+const SLOW: [(&str, usize); 5] =
+    [("docker_run", 10), ("podman_run", 10), ("runsc", 10), ("docker_exec", 4), ("import_pandas", 10)];
 const FEWEST: usize = 5;
 
 const PEERS: [&str; 5] = ["bwrap", "docker_run", "docker_exec", "podman_run", "runsc"];
@@ -45,8 +54,9 @@ impl Subject {
         let mut times = Vec::with_capacity(runs);
         for _ in 0..runs {
             times.push(match self {
-                Self::Sandbox(server) => server.time(None).await?,
-                Self::Session(server, session) => server.time(Some(session)).await?,
+                Self::Sandbox(server) => server.time(None, PASS).await?,
+                Self::Session(server, session) => server.time(Some(session), PASS).await?,
+                Self::Import(server) => server.time(None, IMPORT).await?,
                 Self::Program(program) | Self::Peer(Peer { program, .. }) => program.time().await?,
                 Self::Floor(_) => 0.0,
             });
@@ -88,6 +98,9 @@ pub(super) async fn measure(
     let place = |name: &str| super::PARTS.iter().position(|part| *part == name);
     entries.sort_by_key(|entry| place(entry.name));
     for mut entry in entries {
+        if let Subject::Import(server) = &entry.subject {
+            server.engine.shutdown().await;
+        }
         report.rows.push(Row {
             name: entry.name.to_owned(),
             p50_ms: timing::median(&mut entry.times),
@@ -120,6 +133,14 @@ async fn entries(
     let floor = Floor::start(&bench.interpreter).map(|floor| Subject::Floor(Box::new(floor)));
     add("floor", "a warmed Python forked into fresh namespaces, and nothing else".to_owned(), floor);
     subjects.retain(|(name, ..)| wanted.has(name));
+    let imports: [(&str, &[&str], &str); 2] = [
+        ("import_pandas", &[], "`import pandas` instead of `pass`, in a prepared sandbox"),
+        ("import_pandas_preloaded", &["pandas"], "the same, with execution.preload: [pandas]"),
+    ];
+    for (name, preload, how) in imports.into_iter().filter(|(name, ..)| wanted.has(name)) {
+        let server = Server::with_packages(&bench.folder, IMPORT_POOL, preload).await;
+        subjects.push((name, how.to_owned(), server.map(Subject::Import)));
+    }
     for name in PEERS.into_iter().filter(|name| wanted.has(name)) {
         progress.set_message(format!("looking for {name}"));
         let peer = peers::probe(name, &bench.interpreter, wanted.image.as_deref()).await;

@@ -10,7 +10,7 @@ use crate::{environment, timing};
 use anyhow::Context;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Request};
-use coracle_sandbox::{NativeBackend, SandboxError};
+use coracle_sandbox::{NativeBackend, Packages, SandboxError};
 use coracle_store::MemoryStore;
 use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
 use std::path::Path;
@@ -65,6 +65,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         limits,
         python: environment::python(),
         folders: Vec::new(),
+        packages: Packages::default(),
     };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {

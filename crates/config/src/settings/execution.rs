@@ -26,6 +26,10 @@ pub struct Execution {
     pub require_full_isolation: bool,
     /// The Python for sandboxes; without it the system's `python3`, else the first on `PATH`.
     pub python: Option<PathBuf>,
+    /// A requirements file, as pip reads it: `coracle env sync` installs what it names instead of the usual packages.
+    pub requirements: Option<PathBuf>,
+    /// Modules that a server imports in advance, so that they cost an execution nothing.
+    pub preload: Vec<String>,
     /// What one execution may use if it asks for nothing else.
     pub limits: ExecutionLimits,
     /// A server of microsandbox, if sandboxes are made there.

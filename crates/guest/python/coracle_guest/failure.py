@@ -9,7 +9,7 @@ import errno
 import os
 import sys
 
-from coracle_guest import text
+from coracle_guest import paths, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _missing(error: ImportError) -> str | None:
     package, _, name = (error.name or "").partition(".")
     servers = sys.modules.get("servers")
     if package != "servers" or servers is None:
-        return None
+        return _not_installed(package) if isinstance(error, ModuleNotFoundError) and not name else None
     server, _, tool = name.partition(".")
     quoted = str(error).split("'")
     if f"servers.{server}" in sys.modules:
@@ -77,6 +77,26 @@ def _missing(error: ImportError) -> str | None:
     close = get_close_matches(name, there, 3, 0.5)
     mean = f"did you mean {', '.join(close)}?" if close else f"there are: {', '.join(there[:_SHOWN_SERVERS])}"
     return text.cap(f"there is no server {name!r}; {mean}", MESSAGE_BYTES)
+
+
+def _not_installed(module: str) -> str | None:
+    """Who can install a module, and by which command. Only well-known packages are named: whoever is told a name will
+    install what somebody else may have put under it."""
+    if not module or module in sys.stdlib_module_names or _belongs_to_the_user(module):
+        return None
+    from coracle_guest import known
+
+    package = known.PACKAGES.get(module)
+    if package is None:
+        hint = f"{module!r} is not installed; on the host, `coracle env list` shows what is, and `coracle env add` adds"
+        return text.cap(hint, MESSAGE_BYTES)
+    command = "sync" if package in known.USUAL and paths.ENVIRONMENT not in sys.path else f"add {package}"
+    return f"{package} is not installed in the sandboxes; on the host, `coracle env {command}` installs it"
+
+
+def _belongs_to_the_user(module: str) -> bool:
+    """Whether it is one of theirs that a folder of the workspace would hold: it is missing, and not on any index."""
+    return module in ("skills", "coracle", "tools")
 
 
 def rejected(error: BaseException, length: int) -> dict[str, Any]:

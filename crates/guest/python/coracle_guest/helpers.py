@@ -53,8 +53,11 @@ def list_files(path: str | os.PathLike[str] = ".", pattern: str = "*") -> list[s
     folder = os.fspath(path)
     if not os.path.isdir(folder):
         raise NotADirectoryError(f"not a folder: {folder}")
+    # In a workspace, links to modules, which are nobody's files.
+    links = {name for name in ("servers", "skills") if os.path.islink(os.path.join(folder, name))}
     found = glob.glob(pattern, root_dir=folder, recursive=True)
-    paths = (os.path.normpath(os.path.join(folder, name)) for name in found)
+    own = (name for name in found if name.partition("/")[0] not in links)
+    paths = (os.path.normpath(os.path.join(folder, name)) for name in own)
     return sorted({name for name in paths if os.path.isfile(name)})
 
 

@@ -6,9 +6,16 @@ import posix
 import sys
 
 
+ENVIRONMENT = "/environment"
+"""Where the packages of the managed environment are, if there is one."""
+
+TOOLS = "/tools"
+"""Where the operator's modules are, if there are any."""
+
+
 def search() -> list[str]:
-    """The standard library, Coracle's own packages, the installed ones, and the workspace last: a planted `json.py`
-    changes nothing."""
+    """The standard library, Coracle's own packages, the installed ones, the operator's modules, and the workspace last:
+    a planted `json.py` changes nothing."""
     version = "python{}.{}".format(*sys.version_info[:2])
     shared = [f"/usr/local/lib/{version}/dist-packages", "/usr/lib/python3/dist-packages"]
     environment = sys.executable.rpartition("/")[0].rpartition("/")[0]
@@ -21,12 +28,13 @@ def search() -> list[str]:
         alone = False
     installed = [f"{sys.prefix}/lib/{version}/site-packages", *(() if alone else shared)]
     library = [folder for folder in sys.path if folder != "/coracle"]
-    return [*library, "/coracle", *filter(_is_there, installed), "/workspace"]
+    tools = [TOOLS] if _device(TOOLS) != _device("/") else []
+    return [*library, "/coracle", *filter(_device, [ENVIRONMENT, *installed]), *tools, "/workspace"]
 
 
-def _is_there(folder: str) -> bool:
+def _device(folder: str) -> int:
+    """Which file system it is on; 0 if it is not there. What was not mounted is on that of the root."""
     try:
-        posix.stat(folder)
+        return posix.stat(folder).st_dev
     except OSError:
-        return False
-    return True
+        return 0

@@ -42,8 +42,8 @@ def main() -> None:
     message, files = _receive(control)
     config = channel.loads(message.decode())
     sys.path[:] = paths.search()
-    if config["preload"]:
-        _preload()
+    warm = config["preload"] is not None
+    failed = _preload(config["preload"]) if warm else 0
     ready = channel.frame(agent.ready())
     confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
     # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
@@ -51,7 +51,7 @@ def main() -> None:
     poll = select.poll()
     poll.register(CHANNEL, select.POLLIN)
     prepared = agent.Agent(CHANNEL, poll.poll)
-    if config["preload"]:
+    if warm:
         for _ in range(_REHEARSALS):
             prepared.rehearse()
     generators = _generators()
@@ -62,7 +62,7 @@ def main() -> None:
         confinement.share(file)
         os.close(file)
     version = int.from_bytes(bytes(sys.version_info[:3]), "big")
-    control.send(b"".join(word.to_bytes(8, sys.byteorder) for word in (_HELLO, 0, version)))
+    control.send(b"".join(word.to_bytes(8, sys.byteorder) for word in (_HELLO, failed, version)))
     # From here on this process touches as little as it can: each page would be copied for it after every fork.
     _child(generators, prepared, confinement)
 
@@ -98,8 +98,9 @@ def _report(failure: confine.StepFailed) -> NoReturn:
         os._exit(EXIT_BROKEN)
 
 
-def _preload() -> None:
-    """Imports what programs often need, so that children have it at no cost."""
+def _preload(modules: list[str]) -> int:
+    """Imports what programs often need, so that children have it at no cost, and what the operator has named: bit N of
+    what comes back tells that the N-th of these could not be had."""
     from coracle_guest import preload
 
     for name in preload.MODULES:
@@ -107,6 +108,17 @@ def _preload() -> None:
             __import__(name)
         except ImportError:  # a distribution may leave parts of the standard library out
             pass
+    failed = 0
+    for bit, name in enumerate(modules):
+        try:
+            __import__(name)
+        except Exception:  # whatever a package does when it is imported, the others are still wanted
+            failed |= 1 << bit
+        # Locks that another thread holds would stay locked for ever in a child.
+        if len(os.listdir("/proc/self/task")) > 1:
+            os.write(2, f"execution.preload: {name} starts threads and cannot be imported in advance".encode())
+            os._exit(EXIT_BROKEN)
+    return failed
 
 
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:

@@ -53,6 +53,25 @@ class Exceptions(GuestCase):
         self.assertEqual(error["traceback"].count("mine.py"), 2)
         self.assertIn("raise ValueError('in mine')", error["traceback"])
 
+    def test_a_package_that_is_missing_can_be_installed(self) -> None:
+        def hint(code: str) -> str | None:
+            hide = "import sys\nfor name in ('numpy', 'sklearn', 'yaml', 'PIL'): sys.modules[name] = None\n"
+            return self.error(hide + code).get("hint")
+
+        raised = "raise ModuleNotFoundError('No module named x', name={!r})"
+        self.assertIn("`coracle env sync` installs it", hint(raised.format("numpy")))
+        self.assertIn("scikit-learn is not installed", hint(raised.format("sklearn")))
+        self.assertIn("`coracle env add pyyaml` installs it", hint(raised.format("yaml")))
+        # With an environment that lacks one of the usual packages, only that one is missing.
+        there = "sys.path.append('/environment')\n"
+        self.assertIn("`coracle env add numpy` installs it", hint(there + raised.format("numpy")))
+        # A name that nobody knows is not told to be installed.
+        unknown = hint("import reqeusts_html5")
+        self.assertIn("'reqeusts_html5' is not installed", unknown)
+        self.assertNotIn("add reqeusts", unknown)
+        for code in ("import json.nothing", "from json import nothing", raised.format("tkinter"), raised.format("skills")):
+            self.assertIsNone(hint(code))
+
     def test_a_broken_module_is_no_syntax_error_of_this_code(self) -> None:
         with open(os.path.join(self.guest.workspace, "broken.py"), "w") as file:
             file.write("def\n")

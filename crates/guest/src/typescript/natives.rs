@@ -177,6 +177,9 @@ fn write_file(ctx: &Ctx<'_>, path: &str, bytes: &[u8]) -> Result<usize> {
     }
 }
 
+/// Links in a workspace to modules, which are nobody's files.
+const LINKS: [&str; 2] = ["servers", "skills"];
+
 /// The files in a folder whose names match; their paths begin with that of the folder, unless it is the current one.
 fn list_files(ctx: Ctx<'_>, folder: String, pattern: String) -> Result<Vec<String>> {
     if !Path::new(&folder).is_dir() {
@@ -192,7 +195,10 @@ fn list_files(ctx: Ctx<'_>, folder: String, pattern: String) -> Result<Vec<Strin
         Ok(found) => found,
         Err(error) => return fail(&ctx, &format!("no pattern: {pattern}"), error),
     };
-    let files = found.flatten().filter(|path| path.is_file()).take(MAX_LISTED);
+    let links = LINKS.map(|name| Path::new(&folder).join(name)).into_iter().filter(|path| path.is_symlink());
+    let links: Vec<PathBuf> = links.collect();
+    let own = |path: &PathBuf| path.is_file() && !links.iter().any(|link| path.starts_with(link));
+    let files = found.flatten().filter(own).take(MAX_LISTED);
     let mut names: Vec<String> = files.map(|path| normal(&path).to_string_lossy().into_owned()).collect();
     names.sort();
     names.dedup();

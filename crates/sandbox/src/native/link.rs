@@ -212,6 +212,9 @@ impl Link {
         let mut book = self.book();
         match say {
             Say::Started(started) => {
+                for module in &started.not_preloaded {
+                    tracing::warn!("execution.preload: {module} could not be imported in advance: is it installed?");
+                }
                 say_started.send_replace(Some(Ok(started)));
             }
             Say::StartFailed { reason } => {

@@ -33,8 +33,8 @@ pub(crate) struct Start {
     pub(crate) python: PathBuf,
     /// Folders outside `/usr` that every sandbox may read, and where it sees them.
     pub(crate) folders: Vec<(PathBuf, PathBuf)>,
-    /// Import what a long-lived server wants to have imported.
-    pub(crate) preload: bool,
+    /// Import what a long-lived server wants to have imported, and these modules.
+    pub(crate) preload: Option<Vec<String>>,
     /// There will be few sandboxes, each wanted at once: no zygote is made.
     pub(crate) alone: bool,
     pub(crate) tmp_bytes: u64,
@@ -63,6 +63,8 @@ pub(crate) struct Bind {
     pub(crate) inode: u64,
     /// What is seen at `/coracle/servers`, if anything.
     pub(crate) servers: Option<PathBuf>,
+    /// What is seen at `/coracle/skills`, if anything.
+    pub(crate) skills: Option<PathBuf>,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
     pub(crate) open_files: u64,
@@ -113,6 +115,8 @@ pub(crate) enum Say {
 pub(crate) struct Started {
     /// What the zygote said; without one nobody has asked.
     pub(crate) python_version: Option<[u32; 3]>,
+    /// Modules that were to be imported in advance and could not be.
+    pub(crate) not_preloaded: Vec<String>,
     /// `root` or `ordinary`.
     pub(crate) privilege: String,
     /// The version of its interface or the reason for none.

@@ -1,5 +1,7 @@
 //! Which Python the sandboxes run.
 
+use coracle_types::PythonInterpreter;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -70,6 +72,56 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Python, PythonError> {
     }
     let names: Vec<String> = looked_for.iter().map(|path| path.display().to_string()).collect();
     Err(problem.unwrap_or(PythonError::Missing { looked_for: names.join(", ") }))
+}
+
+/// What [`PythonInterpreter`] says beyond what a file says.
+const ASK: &str =
+    "import sys, _imp; print('%d.%d.%d' % sys.version_info[:3]); print((_imp.extension_suffixes() or [''])[0])";
+
+/// The interpreter that sandboxes run, for whoever makes packages for it: the one that was asked for, or the one that is
+/// found. Starts it.
+pub fn interpreter(wanted: Option<&Path>) -> Result<PythonInterpreter, PythonError> {
+    ask(&find(wanted)?.path)
+}
+
+fn ask(path: &Path) -> Result<PythonInterpreter, PythonError> {
+    let broken = |reason: String| PythonError::Broken { path: path.display().to_string(), reason };
+    let (real, bytes, modified) = look_at(path).map_err(|error| broken(error.to_string()))?;
+    let asked = Command::new(path).args(["-I", "-S", "-c", ASK]).stdin(Stdio::null()).output();
+    let output = asked.map_err(|error| broken(error.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.lines().collect::<Vec<_>>()[..] {
+        [version, abi] if output.status.success() => {
+            Ok(PythonInterpreter { path: real, version: version.to_owned(), abi: abi.to_owned(), bytes, modified })
+        }
+        _ => Err(broken("it does not tell its version".to_owned())),
+    }
+}
+
+fn look_at(path: &Path) -> std::io::Result<(PathBuf, u64, i64)> {
+    let real = fs::canonicalize(path)?;
+    let metadata = fs::metadata(&real)?;
+    Ok((real, metadata.len(), metadata.mtime()))
+}
+
+/// Whether packages that were made for one interpreter fit the one that sandboxes run; if not, what is the matter.
+pub fn fits(made_for: &PythonInterpreter, wanted: Option<&Path>) -> Result<(), String> {
+    find(wanted).map_err(|error| error.to_string()).and_then(|python| fit(made_for, &python.path))
+}
+
+/// Whether packages that were made for one interpreter fit another; if not, what is the matter. Starts it only if it is
+/// not the very same.
+pub(crate) fn fit(made_for: &PythonInterpreter, path: &Path) -> Result<(), String> {
+    let same = (made_for.path.clone(), made_for.bytes, made_for.modified);
+    if look_at(path).is_ok_and(|seen| seen == same) {
+        return Ok(());
+    }
+    let found = ask(path).map_err(|error| error.to_string())?;
+    if found.abi == made_for.abi && !found.abi.is_empty() {
+        return Ok(());
+    }
+    let made_for = format!("Python {} ({})", made_for.version, made_for.path.display());
+    Err(format!("it was made for {made_for}, and sandboxes run Python {} ({})", found.version, path.display()))
 }
 
 /// A path as it is, or a name on `PATH`.

@@ -4,6 +4,8 @@
 use coracle_protocol::{FromGuest, ToGuest, read_frame, write_frame};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_types::Limits;
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -15,11 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) async fn holds(backend: &dyn Backend, folder: &Path) {
     let workspace = folder.join("workspace");
     std::fs::create_dir(&workspace).unwrap();
-    let spec = || Spec { workspace: workspace.clone(), servers: None, limits: Limits::default() };
+    let spec = || Spec { workspace: workspace.clone(), servers: None, skills: None, limits: Limits::default() };
     refuses_what_is_no_workspace(backend, folder).await;
     gives_sandboxes_that_are_ready(open(backend, spec()).await).await;
     ends_a_sandbox_that_is_dropped(open(backend, spec()).await).await;
     ends_a_sandbox_that_is_killed(open(backend, spec()).await).await;
+    shows_modules_and_lets_nobody_change_them(backend, &spec, folder).await;
     keeps_two_apart(open(backend, spec()).await, open(backend, spec()).await).await;
     forgets_who_stopped_waiting(backend, &spec).await;
     let (left, right) = (open(backend, spec()).await, open(backend, spec()).await);
@@ -39,27 +42,81 @@ async fn open(backend: &dyn Backend, spec: Spec) -> Sandbox {
 
 /// Asks a sandbox to run something small; whether it did.
 async fn runs(sandbox: &mut Sandbox, id: u64) -> bool {
-    let run = ToGuest::Run {
-        id,
-        language: "python".to_owned(),
-        code: "6 * 7".to_owned(),
-        vars: serde_json::Map::new(),
-        result_bytes: 1 << 20,
-    };
-    if write_frame(&mut sandbox.to_guest, &run).await.is_err() {
-        return false;
+    let answer = answer_to(sandbox, id, "python", "6 * 7").await;
+    matches!(answer, Some(FromGuest::Done { id: answered, ok: true, .. }) if answered == id)
+}
+
+/// What a sandbox answers to code, if it lives.
+async fn answer_to(sandbox: &mut Sandbox, id: u64, language: &str, code: &str) -> Option<FromGuest> {
+    let (language, code) = (language.to_owned(), code.to_owned());
+    let run = ToGuest::Run { id, language, code, vars: serde_json::Map::new(), result_bytes: 1 << 20 };
+    write_frame(&mut sandbox.to_guest, &run).await.ok()?;
+    within("an answer", read_frame(&mut sandbox.from_guest, &mut sandbox.buffer)).await.ok().flatten()
+}
+
+const LOOK: &str = "
+def attempt(act):
+    try:
+        return act()
+    except (OSError, ImportError) as error:
+        return isinstance(error, ImportError)
+def change(path):
+    with open(path, 'w') as file:
+        return file.write('x')
+def of_server():
+    from servers.alpha import word
+    return word
+def of_skill():
+    from skills.beta import word
+    return word
+[attempt(of_server), attempt(of_skill), *(attempt(lambda: change(path)) for path in (
+    '/coracle/servers/alpha.py', '/coracle/skills/beta.py', '/coracle/skills/new', '/workspace/new'))]";
+
+/// Modules of servers and skills, each if given, whoever they belong to: importable in both languages, and read-only.
+async fn shows_modules_and_lets_nobody_change_them(backend: &dyn Backend, spec: &impl Fn() -> Spec, folder: &Path) {
+    let (servers, skills) = (folder.join("servers"), folder.join("skills"));
+    for (folder, module) in [(&servers, "alpha"), (&skills, "beta")] {
+        std::fs::create_dir(folder).unwrap();
+        std::fs::write(folder.join("__init__.py"), "").unwrap();
+        std::fs::write(folder.join(module).with_extension("py"), format!("word = {module:?}\n")).unwrap();
+        std::fs::write(folder.join(module).with_extension("ts"), format!("export const word = {module:?};\n")).unwrap();
     }
-    let answer = within("an answer", read_frame(&mut sandbox.from_guest, &mut sandbox.buffer)).await;
-    matches!(answer, Ok(Some(FromGuest::Done { id: answered, ok: true, .. })) if answered == id)
+    // Skills are a user's own.
+    std::fs::set_permissions(&skills, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(skills.join("beta.py"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    for (given_servers, given_skills) in [(false, false), (true, false), (false, true), (true, true), (true, true)] {
+        let given = |yes: bool, folder: &Path| yes.then(|| folder.to_owned());
+        let spec = Spec { servers: given(given_servers, &servers), skills: given(given_skills, &skills), ..spec() };
+        let mut sandbox = open(backend, spec.clone()).await;
+        let Some(FromGuest::Done { result: seen, .. }) = answer_to(&mut sandbox, 1, "python", LOOK).await else {
+            panic!("no answer: {spec:?}");
+        };
+        let word = |yes: bool, word: &str| if yes { json!(word) } else { json!(true) };
+        let expected = [
+            word(given_servers, "alpha"),
+            word(given_skills, "beta"),
+            json!(false),
+            json!(false),
+            json!(false),
+            json!(1),
+        ];
+        assert_eq!(seen, json!(expected), "{spec:?}");
+        let code = "import { word } from 'skills/beta'; word";
+        let answer = answer_to(&mut sandbox, 2, "typescript", code).await;
+        let found = matches!(&answer, Some(FromGuest::Done { result: word, .. }) if word == "beta");
+        assert_eq!(found, given_skills, "{spec:?}: {answer:?}");
+    }
 }
 
 async fn refuses_what_is_no_workspace(backend: &dyn Backend, folder: &Path) {
     let file = folder.join("file");
     std::fs::write(&file, "no folder").unwrap();
     for wrong in [folder.join("missing"), file] {
-        let opened =
-            within("open", backend.open(Spec { workspace: wrong.clone(), servers: None, limits: Limits::default() }))
-                .await;
+        let opened = within(
+            "open",
+            backend.open(Spec { workspace: wrong.clone(), servers: None, skills: None, limits: Limits::default() }),
+        )
+        .await;
         assert!(matches!(&opened, Err(SandboxError::Workspace { path, .. }) if *path == wrong), "{opened:?}");
     }
 }

@@ -109,6 +109,7 @@ impl Callers {
             limits: limits(),
             python: environment::python(),
             folders: Vec::new(),
+            packages: coracle_sandbox::Packages::default(),
         };
         let backend = native(&sandboxes)?;
         backend.report().await.context("start the sandbox (see `coracle doctor`)")?;

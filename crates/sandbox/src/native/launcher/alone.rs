@@ -46,6 +46,7 @@ const CHANNEL: i32 = 3;
 const ARTIFACTS: i32 = 21;
 const WORKSPACE: i32 = 22;
 const SERVERS: i32 = 23;
+const SKILLS: i32 = 24;
 /// At or above this, out of the way of all others.
 const REPORT: i32 = 100;
 
@@ -221,6 +222,7 @@ impl<'a> Alone<'a> {
         };
         let started = Started {
             python_version: None,
+            not_preloaded: Vec::new(),
             privilege: self.privilege.name().to_owned(),
             landlock: landlock::find(),
             cgroup,
@@ -357,7 +359,7 @@ impl<'a> Alone<'a> {
         // After the change of user, which would clear it. Fires even if the launcher is killed.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
         name_yourself()?;
-        let Trees { shared, artifacts, mounts: Mounts { workspace, servers } } = match making.trees.take() {
+        let Trees { shared, artifacts, mounts: Mounts { workspace, servers, skills } } = match making.trees.take() {
             Some(trees) => trees,
             None => self.take(making.artifacts, making.bind)?,
         };
@@ -376,10 +378,11 @@ impl<'a> Alone<'a> {
             (workspace.as_fd(), WORKSPACE, AfterExec::Closes),
         ];
         fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
+        fixed.extend(skills.as_ref().map(|skills| (skills.as_fd(), SKILLS, AfterExec::Closes)));
         kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
         let bind = making.bind;
         // Closed by their numbers: whatever has these numbers now is not theirs.
-        std::mem::forget((null, artifacts, workspace, servers, making));
+        std::mem::forget((null, artifacts, workspace, servers, skills, making));
         let mut python = Command::new(&self.start.python);
         python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
         rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
@@ -391,6 +394,7 @@ impl<'a> Alone<'a> {
         let mut all = vec![WORKSPACE as u64];
         all.extend(parameters(bind, memory));
         all.push(if bind.servers.is_some() { SERVERS as u64 } else { NOTHING });
+        all.push(if bind.skills.is_some() { SKILLS as u64 } else { NOTHING });
         self.plans.sealing.carry_out(&all).map_err(failed)?;
         Ok(python)
     }

@@ -127,17 +127,20 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     }
 }
 
-/// Which parameter of [`sealing`] is the mount of the servers' modules.
-pub(super) const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
+/// Which parameters of [`sealing`] are the mounts of the modules of servers and of skills.
+const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
+const SKILLS_PARAMETER: usize = SERVERS_PARAMETER + 1;
 
 /// The workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the workspace,
-/// the next are the values of [`RLIMITS`], and the last, if given, is the mount of the servers' modules.
+/// the next are the values of [`RLIMITS`], and the last two, if given, are the mounts of servers and skills.
 pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
     let mut plan = Plan::default();
     bind(&mut plan, Parameter(0), "/workspace");
     plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
-    bind(&mut plan, IfGiven(SERVERS_PARAMETER), "/coracle/servers");
-    plan.call("close the mount of the servers", libc::SYS_close, &[IfGiven(SERVERS_PARAMETER)]);
+    for (modules, seen_at) in [(SERVERS_PARAMETER, "/coracle/servers"), (SKILLS_PARAMETER, "/coracle/skills")] {
+        bind(&mut plan, IfGiven(modules), seen_at);
+        plan.call(format!("close the mount of {seen_at}"), libc::SYS_close, &[IfGiven(modules)]);
+    }
     let workspace = plan.text("/workspace");
     plan.call("chdir /workspace", libc::SYS_chdir, &[Bytes(workspace)]);
     for (index, resource) in RLIMITS.iter().enumerate() {

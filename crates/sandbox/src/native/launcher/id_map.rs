@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 /// User namespaces that hold the mappings, one for each owner seen.
 #[derive(Debug, Default)]
@@ -20,13 +21,25 @@ pub(super) struct IdMaps {
 pub(super) struct Mounts {
     pub(super) workspace: OwnedFd,
     pub(super) servers: Option<OwnedFd>,
+    pub(super) skills: Option<OwnedFd>,
 }
 
 impl IdMaps {
     /// Takes what a sandbox is to be given.
     pub(super) fn mounts(&mut self, bind: &Bind, privilege: Privilege) -> Result<Mounts, LaunchError> {
-        let servers = bind.servers.as_deref().map(root::server_modules).transpose()?;
-        Ok(Mounts { workspace: self.workspace(bind, privilege)?, servers })
+        let servers = bind.servers.as_deref().map(root::modules).transpose()?;
+        let skills = bind.skills.as_deref().map(|path| self.skills(path, privilege)).transpose()?;
+        Ok(Mounts { workspace: self.workspace(bind, privilege)?, servers, skills })
+    }
+
+    /// The mount of a user's skills, who may have closed them to everybody else.
+    fn skills(&mut self, path: &Path, privilege: Privilege) -> Result<OwnedFd, LaunchError> {
+        let tree = root::modules(path)?;
+        if privilege == Privilege::Root {
+            let (_, _, uid, gid) = root::identity(&tree)?;
+            self.apply(&tree, (uid, gid), privilege.sandbox_ids())?;
+        }
+        Ok(tree)
     }
 
     /// The mount of a workspace, which must be the folder that the server looked at.

@@ -194,8 +194,8 @@ pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
     Ok(tree)
 }
 
-/// A detached mount of the modules of servers.
-pub(super) fn server_modules(path: &Path) -> Result<OwnedFd, LaunchError> {
+/// A detached mount of the modules of servers, or of skills.
+pub(super) fn modules(path: &Path) -> Result<OwnedFd, LaunchError> {
     let tree = user_folder(path)?;
     restrict_mount(tree.as_fd(), READ_ONLY).map_err(|errno| LaunchError::step("make modules read-only", errno))?;
     Ok(tree)

@@ -3,6 +3,7 @@
 use super::confinement::{MemoryCount, Proc, Settings};
 use super::folders::Folders;
 use super::id_map::{IdMaps, Mounts};
+use super::plan::NOTHING;
 use super::privilege::{self, Privilege};
 use super::zygote::{FromZygote, Zygote, host_pid};
 use super::{LaunchError, landlock, root};
@@ -209,7 +210,7 @@ impl<'a> Launcher<'a> {
         let Some(zygote) = &self.zygote else { return Ok(true) };
         let Some((message, fds)) = zygote.hear() else { return Ok(false) };
         match message {
-            FromZygote::Hello { version } => {
+            FromZygote::Hello { version, failed } => {
                 if version < OLDEST_PYTHON {
                     let cause = format!("is Python {}.{}: 3.10 or later is needed", version[0], version[1]);
                     return Err(LaunchError::other(self.start.python.display().to_string(), cause));
@@ -218,6 +219,7 @@ impl<'a> Launcher<'a> {
                 let (host_uid, _) = self.privilege.sandbox_ids();
                 let started = Started {
                     python_version: Some(version),
+                    not_preloaded: self.not_preloaded(failed),
                     privilege: self.privilege.name().to_owned(),
                     landlock: landlock::find(),
                     cgroup: self.cgroups.as_ref().map(Cgroups::kind).map_err(Clone::clone),
@@ -260,6 +262,14 @@ impl<'a> Launcher<'a> {
             }
         }
         Ok(true)
+    }
+
+    fn not_preloaded(&self, failed: u64) -> Vec<String> {
+        let modules = self.start.preload.iter().flatten().enumerate();
+        modules
+            .filter(|(bit, _)| failed.checked_shr(*bit as u32).unwrap_or(0) & 1 == 1)
+            .map(|(_, name)| name.clone())
+            .collect()
     }
 
     /// Puts a new child into a group of its own, where there are groups.
@@ -364,9 +374,14 @@ impl<'a> Launcher<'a> {
             cgroups.limit(group, limits).map_err(|error| LaunchError::io("set the limits of the sandbox", &error))?;
         }
         let Some(binding) = sandbox.binding.take() else { return Ok(()) };
-        let limits = parameters(bind, self.settings.memory);
-        let message: Vec<u8> = limits.iter().flat_map(|value| value.to_ne_bytes()).collect();
-        let fds: Vec<_> = std::iter::once(&mounts.workspace).chain(&mounts.servers).map(AsFd::as_fd).collect();
+        let mut words = parameters(bind, self.settings.memory).to_vec();
+        let mut fds = vec![mounts.workspace.as_fd()];
+        for modules in [&mounts.servers, &mounts.skills] {
+            // Which of the descriptors it is, until the child has put its own number there.
+            words.push(modules.as_ref().map_or(NOTHING, |_| fds.len() as u64));
+            fds.extend(modules.as_ref().map(AsFd::as_fd));
+        }
+        let message: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         messages::send_bytes(binding.as_fd(), &message, &fds)
             .map_err(|error| LaunchError::io("give the workspace to the sandbox", &error))
     }

@@ -26,8 +26,8 @@ pub(super) struct Zygote {
 /// What the zygote says.
 #[derive(Debug)]
 pub(super) enum FromZygote {
-    /// It is warm.
-    Hello { version: [u32; 3] },
+    /// It is warm. Bit N of `failed`: the N-th module could not be imported in advance.
+    Hello { version: [u32; 3], failed: u64 },
     /// A child waits; its pidfd comes beside. `pid` is what the zygote knows it by.
     Forked { slot: Slot, pid: u64 },
     /// No child.
@@ -45,7 +45,10 @@ impl FromZygote {
         };
         let (kind, which, value) = (word(0)?, word(1)?, word(2)?);
         Some(match kind {
-            1 => Self::Hello { version: [value >> 16, value >> 8, value].map(|number| number as u32 & 0xff) },
+            1 => Self::Hello {
+                version: [value >> 16, value >> 8, value].map(|number| number as u32 & 0xff),
+                failed: which,
+            },
             2 => Self::Forked { slot: which, pid: value },
             3 => Self::Failed { slot: which, errno: value as i32 },
             4 => Self::Ended { pid: which, status: value as i32 },
@@ -129,7 +132,7 @@ impl Zygote {
         });
         // What it imports goes there. Without it forks are slower, and that is all.
         let memory = || memfd_create("zygote", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).ok();
-        let memory = if start.preload { memory() } else { None };
+        let memory = if start.preload.is_some() { memory() } else { None };
         let fds: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
         // If it is gone already, its end and its last words say more than the failure to talk to it.
         let _ = messages::send(ours.as_fd(), &config, &fds);

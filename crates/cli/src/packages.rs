@@ -1,0 +1,209 @@
+//! `coracle env`: the Python packages that sandboxes see.
+//!
+//! `sync.rs` makes an environment, `install.rs` has `uv` or `pip` fill it, `list.rs` says what is in it. What lies where
+//! is the store's: an environment is made aside and takes the place of the last one by a rename, or not at all.
+
+mod install;
+mod list;
+mod progress;
+mod requirement;
+mod sync;
+
+use crate::environment;
+use crate::status::{Mistake, Status};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use coracle_config::Settings;
+use coracle_sandbox::{Environment, MOST_PRELOADED, Packages};
+use coracle_store::{EnvironmentError, Environments, Home, UsedEnvironment};
+use requirement::Requirement;
+use std::path::Path;
+use std::sync::Mutex;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct EnvArguments {
+    #[command(subcommand)]
+    command: EnvCommand,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  coracle env sync                  NumPy, pandas and the like, or what execution.requirements names
+  coracle env add 'polars>=1' rich  these as well
+  coracle env remove plotly         without this one
+  coracle env list                  what sandboxes can import, and in which version
+
+A server that is running goes on with what it has until it is started again.";
+
+#[derive(Debug, Subcommand)]
+enum EnvCommand {
+    /// Make the environment anew, with the newest packages; if that fails, the old one stays.
+    Sync(sync::SyncArguments),
+    /// Print what is installed.
+    List(list::ListArguments),
+    /// Add packages, and make the environment with them.
+    Add(AddArguments),
+    /// Take packages out, or remove an older environment.
+    Remove(RemoveArguments),
+}
+
+#[derive(Debug, Args)]
+struct AddArguments {
+    /// Packages as pip calls them, with versions if that matters.
+    #[arg(value_name = "PACKAGE", required = true)]
+    packages: Vec<String>,
+
+    #[command(flatten)]
+    sync: sync::SyncArguments,
+}
+
+#[derive(Debug, Args)]
+struct RemoveArguments {
+    /// Packages by their names.
+    #[arg(value_name = "PACKAGE", required_unless_present = "version", conflicts_with = "version")]
+    packages: Vec<String>,
+
+    /// An older environment instead, by its number.
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+
+    #[command(flatten)]
+    sync: sync::SyncArguments,
+}
+
+/// What is installed without a requirements file, as pip calls it.
+const USUAL: [&str; 8] = ["numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"];
+
+pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = crate::settings::load(config, Vec::new())?;
+    let settings = &loaded.settings;
+    let environments = environments()?;
+    match arguments.command {
+        EnvCommand::List(arguments) => list::run(&arguments, &environments, settings),
+        EnvCommand::Sync(arguments) => {
+            let changing = environments.change().map_err(said)?;
+            let wanted = environments.wanted().map_err(said)?;
+            sync::run(&arguments, settings, &changing, &wanted)
+        }
+        EnvCommand::Add(arguments) => {
+            let added = arguments.packages.iter().map(|text| Requirement::new(text)).collect::<Result<Vec<_>, _>>()?;
+            let changing = environments.change().map_err(said)?;
+            let mut wanted = environments.wanted().map_err(said)?;
+            for requirement in added {
+                wanted.without.retain(|name| *name != requirement.name);
+                wanted.added.retain(|text| Requirement::named(text) != requirement.name);
+                wanted.added.push(requirement.text);
+            }
+            let status = sync::run(&arguments.sync, settings, &changing, &wanted)?;
+            changing.want(&wanted).map_err(said)?;
+            Ok(status)
+        }
+        EnvCommand::Remove(RemoveArguments { version: Some(version), .. }) => {
+            environments.change().and_then(|changing| changing.remove(version)).map_err(said)?;
+            eprintln!("removed environment {version}");
+            Ok(Status::Success)
+        }
+        EnvCommand::Remove(arguments) => {
+            let changing = environments.change().map_err(said)?;
+            let mut wanted = environments.wanted().map_err(said)?;
+            for text in &arguments.packages {
+                take_out(&mut wanted, &Requirement::named(text), settings)?;
+            }
+            let status = sync::run(&arguments.sync, settings, &changing, &wanted)?;
+            changing.want(&wanted).map_err(said)?;
+            Ok(status)
+        }
+    }
+}
+
+/// Takes a package out of what is wanted.
+fn take_out(wanted: &mut coracle_store::WantedPackages, name: &str, settings: &Settings) -> anyhow::Result<()> {
+    let before = wanted.added.len();
+    wanted.added.retain(|text| Requirement::named(text) != name);
+    let usual = settings.execution.requirements.is_none() && USUAL.contains(&name);
+    if usual && !wanted.without.iter().any(|known| known == name) {
+        wanted.without.push(name.to_owned());
+        return Ok(());
+    }
+    if wanted.added.len() < before {
+        return Ok(());
+    }
+    let hint = match &settings.execution.requirements {
+        Some(file) => format!("what {} names is taken out there; what others need stays with them", file.display()),
+        None => "`coracle env list` says what was asked for; what others need stays with them".to_owned(),
+    };
+    Err(Mistake::new(format!("nobody has asked for {name}"), Some(hint)).into())
+}
+
+fn environments() -> anyhow::Result<Environments> {
+    Ok(Environments::of(&Home::new(environment::home()?)))
+}
+
+/// With what mends it.
+fn said(error: EnvironmentError) -> anyhow::Error {
+    let hint = match &error {
+        EnvironmentError::Busy => "wait until the other `coracle env` is done, and try again",
+        EnvironmentError::InUse(_) => "it is the current one, or a running server uses it: stop that first",
+        EnvironmentError::Missing(_) => "`coracle env list` says which there are",
+        EnvironmentError::Damaged { .. } => "remove that file and run `coracle env sync`",
+        EnvironmentError::Io { .. } => return error.into(),
+    };
+    Mistake::new(error, Some(hint)).into()
+}
+
+/// Environments that sandboxes of this process see: kept for as long as it lives.
+static USED: Mutex<Vec<UsedEnvironment>> = Mutex::new(Vec::new());
+
+/// The packages for sandboxes, as the settings say. An environment that cannot be read hinders nobody: plain Python works.
+pub(crate) fn packages(settings: &Settings) -> anyhow::Result<Packages> {
+    let preload = &settings.execution.preload;
+    let wrong = |name: &&String| !is_module(name);
+    if let Some(name) = preload.iter().find(wrong) {
+        let hint = "give names as `import` has them: pandas, matplotlib.pyplot";
+        return Err(Mistake::new(format!("execution.preload: {name:?} is no name of a module"), Some(hint)).into());
+    }
+    if preload.len() > MOST_PRELOADED {
+        let message = format!("execution.preload: {} modules: at most {MOST_PRELOADED}", preload.len());
+        return Err(Mistake::new(message, None::<&str>).into());
+    }
+    Ok(Packages { environment: current()?, preload: preload.clone() })
+}
+
+/// The environment that sandboxes see.
+pub(crate) fn current() -> anyhow::Result<Option<Environment>> {
+    match environments()?.use_current() {
+        Ok(None) => Ok(None),
+        Ok(Some(used)) => {
+            let (folder, made_for) = (used.packages.clone(), used.environment.python.clone());
+            USED.lock().ok().context("keep the environment")?.push(used);
+            Ok(Some(Environment { folder, made_for }))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the Python environment is passed over; `coracle env sync` makes it anew");
+            Ok(None)
+        }
+    }
+}
+
+/// Names with dots between them.
+fn is_module(name: &str) -> bool {
+    let is_start = |c: char| c.is_alphabetic() || c == '_';
+    let is_name = |part: &str| part.starts_with(is_start) && part.chars().all(|c| c.is_alphanumeric() || c == '_');
+    name.len() <= 100 && name.split('.').all(is_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_module;
+
+    #[test]
+    fn modules_have_names() {
+        for good in ["pandas", "matplotlib.pyplot", "_x1"] {
+            assert!(is_module(good), "{good}");
+        }
+        for bad in ["", ".", "a.", "1a", "a-b", "a b", "os;x", &"a".repeat(101)] {
+            assert!(!is_module(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! `coracle env`: real installs, of wheels that the tests make, so that nothing is fetched.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+
+use harness::{As, Coracle, everybody};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What is installed without a requirements file.
+const USUAL: [&str; 8] = ["numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"];
+
+const MAKE_WHEEL: &str = "
+import sys, zipfile
+name, version, code, folder = sys.argv[1:]
+module = name.replace('-', '_')
+info = f'{module}-{version}.dist-info'
+with zipfile.ZipFile(f'{folder}/{module}-{version}-py3-none-any.whl', 'w') as wheel:
+    wheel.writestr(f'{module}.py', code)
+    wheel.writestr(f'{info}/METADATA', f'Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n')
+    wheel.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
+    wheel.writestr(f'{info}/entry_points.txt', f'[console_scripts]\\n{module}-run = {module}:word\\n')
+    wheel.writestr(f'{info}/RECORD', '')
+";
+
+/// The program with a folder of wheels and settings.
+struct Place {
+    coracle: Coracle,
+    wheels: PathBuf,
+}
+
+impl Place {
+    fn new(who: As) -> Self {
+        let coracle = Coracle::new(who);
+        let wheels = coracle.workspace().parent().unwrap().join("wheels");
+        fs::create_dir(&wheels).unwrap();
+        fs::set_permissions(&wheels, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { coracle, wheels }
+    }
+
+    /// A package of one module.
+    fn wheel(&self, name: &str, version: &str, code: &str) {
+        let made = Command::new("/usr/bin/python3")
+            .args(["-c", MAKE_WHEEL, name, version, code])
+            .arg(&self.wheels)
+            .status()
+            .unwrap();
+        assert!(made.success());
+    }
+
+    fn settings(&self, settings: &Value) {
+        let file = self.coracle.home().join("coracle.yaml");
+        fs::write(&file, settings.to_string()).unwrap();
+        self.coracle.own(&file);
+    }
+
+    /// A requirements file, which the settings name.
+    fn requirements(&self, text: &str) {
+        fs::write(self.wheels.join("requirements.txt"), text).unwrap();
+        self.settings(&json!({ "execution": { "requirements": self.wheels.join("requirements.txt") } }));
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.coracle.command();
+        command.args(arguments).env("HOME", self.coracle.workspace()).env("PATH", "/usr/bin:/bin");
+        command.env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", &self.wheels).env("PIP_NO_CACHE_DIR", "1");
+        command
+    }
+
+    fn env(&self, arguments: &[&str]) -> Output {
+        self.command(&[&["env"], arguments].concat()).output().unwrap()
+    }
+
+    /// What must succeed; what it said.
+    fn done(&self, arguments: &[&str]) -> String {
+        let output = self.env(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?} as {:?}: {said}", self.coracle.who);
+        said
+    }
+
+    fn list(&self) -> Value {
+        let output = self.env(&["list", "--json"]);
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    }
+
+    /// Names and versions of what is installed.
+    fn installed(&self) -> Vec<String> {
+        let list = self.list();
+        let packages = list["current"]["packages"].as_array().unwrap();
+        packages.iter().map(|one| format!("{} {}", one["name"], one["version"]).replace('"', "")).collect()
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.coracle.home().join("environments")
+    }
+
+    fn entries(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder()).unwrap().flatten();
+        let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// A `uv` that never comes to its end: for what happens meanwhile.
+    fn stuck(&self) -> PathBuf {
+        let bin = self.wheels.join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let script = format!("#!/bin/sh\necho stuck > {}/begun\nexec sleep 600\n", self.coracle.workspace().display());
+        fs::write(bin.join("uv"), script).unwrap();
+        for path in [&bin, &bin.join("uv")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        bin
+    }
+}
+
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: never");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const TINY: &str = "word = 'first'\ndef fail():\n    raise ValueError('from tiny')\n";
+
+#[test]
+fn code_imports_what_was_installed_and_cannot_change_it() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.2.3", TINY);
+        let plain = place.coracle.run("python", "import tiny_words", &[]);
+        assert_eq!(plain["error"], "ModuleNotFoundError: No module named 'tiny_words'", "{plain:#}");
+        place.requirements("# ours\n./tiny_words-1.2.3-py3-none-any.whl\n");
+        let said = place.done(&["sync"]);
+        assert!(said.contains("environment 1: 1 package for Python 3."), "{said}");
+        assert!(said.contains("a server that is running does when it is started again"), "{said}");
+        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
+        assert_eq!(place.entries(), [".lock", "1", "current"]);
+        let packages = place.folder().join("1/packages");
+        assert!(!packages.join("bin").exists(), "programs name an interpreter of the host");
+        // A module of the same name in the workspace is not it, and neither of them is the standard library.
+        fs::write(place.coracle.workspace().join("tiny_words.py"), "word = 'planted'").unwrap();
+        let code = "import json, sys, tiny_words
+def attempt(path):
+    try:
+        open(path, 'w').close()
+        return 'done'
+    except OSError:
+        return 'refused'
+[tiny_words.word, tiny_words.__file__, tiny_words.__cached__.endswith('.pyc'),
+ [attempt(path) for path in ('/environment/new', '/environment/tiny_words.py', '/workspace/new')],
+ sys.path.index('/coracle') < sys.path.index('/environment') < sys.path.index('/workspace')]";
+        let seen = place.coracle.python(code);
+        let expected = json!(["first", "/environment/tiny_words.py", true, ["refused", "refused", "done"], true]);
+        assert_eq!(seen, expected, "as {who:?}");
+        let failed = place.coracle.run("python", "import tiny_words\ntiny_words.fail()", &[]);
+        assert!(
+            failed["traceback"].as_str().unwrap().contains("File \"/environment/tiny_words.py\", line 3"),
+            "{failed:#}"
+        );
+    }
+}
+
+#[test]
+fn a_sync_that_fails_leaves_what_there_was() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.0", TINY);
+        place.requirements("tiny-words\n");
+        place.done(&["sync"]);
+        place.requirements("tiny-words\nno-such-package-here\n");
+        let failed = place.env(&["sync"]);
+        let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert_eq!(failed.status.code(), Some(125), "{said}");
+        assert!(said.contains("what there was stays as it is") && said.contains("no-such-package-here"), "{said}");
+        assert!(said.contains("hint: "), "{said}");
+        assert_eq!(place.installed(), ["tiny-words 1.0"]);
+        assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
+        assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+        // So does a file that is not there, and one that is no requirements file for anybody.
+        place.settings(&json!({ "execution": { "requirements": place.wheels.join("missing.txt") } }));
+        let failed = place.env(&["sync"]);
+        assert_eq!(failed.status.code(), Some(2), "{failed:?}");
+        assert!(String::from_utf8_lossy(&failed.stderr).contains("execution.requirements"), "{failed:?}");
+        assert_eq!(place.installed(), ["tiny-words 1.0"]);
+    }
+}
+
+#[test]
+fn a_sync_that_is_interrupted_leaves_what_there_was() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.0", TINY);
+        place.requirements("tiny-words\n");
+        place.done(&["sync"]);
+        let path = format!("{}:/usr/bin:/bin", place.stuck().display());
+        for (signal, status) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+            let begun = place.coracle.workspace().join("begun");
+            let _ = fs::remove_file(&begun);
+            let mut command = place.command(&["env", "sync"]);
+            let mut child = command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            eventually("the installer begins", || begun.exists());
+            // Nobody else may change anything meanwhile, and everybody may use what there is.
+            let second = place.env(&["sync"]);
+            assert_eq!(second.status.code(), Some(2), "{second:?}");
+            assert!(String::from_utf8_lossy(&second.stderr).contains("changed by another process"), "{second:?}");
+            assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+            kill_process(pid, signal).unwrap();
+            assert_eq!(child.wait().unwrap().code(), status, "as {who:?}");
+            assert_eq!(place.installed(), ["tiny-words 1.0"]);
+            assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+            if signal == Signal::INT {
+                assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
+                assert_eq!(running_in(&place.folder()), 0, "the installer went on");
+            }
+        }
+        for process in processes_in(&place.folder()) {
+            kill_process(process, Signal::KILL).unwrap();
+        }
+        assert!(place.entries().iter().any(|name| name.starts_with(".new-")), "what was killed leaves its half");
+        place.done(&["sync"]);
+        assert_eq!(place.entries(), [".lock", "1", "2", "current"], "as {who:?}");
+        assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
+    }
+}
+
+/// Processes whose command line has this folder in it.
+fn processes_in(folder: &Path) -> Vec<Pid> {
+    let wanted = folder.to_str().unwrap();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let mentions = |entry: &fs::DirEntry| {
+        let told = |file: &str| fs::read(entry.path().join(file)).unwrap_or_default();
+        let is_there = fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+        is_there || String::from_utf8_lossy(&told("cmdline")).contains(wanted)
+    };
+    let pids = entries.filter(mentions).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Pid::from_raw).collect()
+}
+
+fn running_in(folder: &Path) -> usize {
+    processes_in(folder).len()
+}
+
+#[test]
+fn packages_are_added_and_taken_out() {
+    let place = Place::new(everybody()[0]);
+    for name in USUAL {
+        place.wheel(name, "9.0", "");
+    }
+    for version in ["1.0", "2.0"] {
+        place.wheel("tiny-words", version, TINY);
+    }
+    place.done(&["sync"]);
+    let mut usual: Vec<String> = USUAL.iter().map(|name| format!("{name} 9.0")).collect();
+    usual.sort();
+    assert_eq!(place.installed(), usual);
+    // Two that cannot be had change nothing, and are not remembered.
+    assert!(!place.env(&["add", "no-such-package-here"]).status.success());
+    assert_eq!(place.env(&["add", "--", "--index-url=http://127.0.0.1:1"]).status.code(), Some(2));
+    place.done(&["add", "Tiny_Words<2"]);
+    assert!(place.installed().contains(&"tiny-words 1.0".to_owned()));
+    place.done(&["add", "tiny-words"]);
+    assert!(place.installed().contains(&"tiny-words 2.0".to_owned()));
+    place.done(&["remove", "tiny_words", "plotly"]);
+    let without: Vec<String> = usual.iter().filter(|name| !name.starts_with("plotly")).cloned().collect();
+    assert_eq!(place.installed(), without);
+    place.done(&["sync"]);
+    assert_eq!(place.installed(), without, "a later sync remembers");
+    let nobody = place.env(&["remove", "tiny-words"]);
+    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
+    place.done(&["add", "plotly"]);
+    assert_eq!(place.installed(), usual);
+    // The last two are there; the current one stays.
+    let versions: Vec<u64> =
+        place.list()["versions"].as_array().unwrap().iter().map(|one| one["version"].as_u64().unwrap()).collect();
+    assert_eq!(versions, [6, 5]);
+    assert_eq!(place.env(&["remove", "--version", "6"]).status.code(), Some(2));
+    place.done(&["remove", "--version", "5"]);
+    assert_eq!(place.list()["versions"].as_array().unwrap().len(), 1);
+    assert_eq!(place.installed(), usual);
+}
+
+#[test]
+fn one_for_another_python_is_passed_over_with_a_warning() {
+    let place = Place::new(everybody()[0]);
+    place.wheel("tiny-words", "1.0", TINY);
+    place.requirements("tiny-words\n");
+    place.done(&["sync"]);
+    let file = place.folder().join("1/environment.json");
+    let mut made: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let run = || place.command(&["exec", "-c", "import tiny_words; print(tiny_words.word)"]).output().unwrap();
+    // As after an upgrade within a version: another file, and the same kind of extension modules.
+    made["python"]["modified"] = json!(1);
+    fs::write(&file, made.to_string()).unwrap();
+    let output = run();
+    assert_eq!((output.stdout.as_slice(), output.stderr.as_slice()), (&b"first\n"[..], &b""[..]), "{output:?}");
+    made["python"]["abi"] = json!(".cpython-37m-x86_64-linux-gnu.so");
+    made["python"]["version"] = json!("3.7.1");
+    fs::write(&file, made.to_string()).unwrap();
+    let output = run();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for words in ["passed over", "made for Python 3.7.1", "coracle env sync", "No module named 'tiny_words'"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(place.list()["fits"], json!(false));
+    fs::write(&file, "{").unwrap();
+    let output = place.command(&["exec", "-c", "print(6*7)"]).output().unwrap();
+    assert_eq!(output.stdout, b"42\n", "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is passed over"), "{output:?}");
+}
+
+#[test]
+fn a_module_that_is_missing_says_what_to_run() {
+    let place = Place::new(everybody()[0]);
+    let hint = |code: &str| {
+        let output = place.command(&["exec", "--json", "-c", code]).output().unwrap();
+        let execution: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(execution["success"], false, "{execution:#}");
+        execution["hint"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(hint("import sympy").contains("`coracle env sync`"));
+    assert!(hint("from polars import col").contains("`coracle env add polars`"));
+    assert!(hint("import bs4").contains("`coracle env add beautifulsoup4`"));
+    assert!(hint("import qwertyuiop").contains("`coracle env list`"));
+    let plain = place.command(&["exec", "-c", "import json; print(json.dumps(1))"]).output().unwrap();
+    assert_eq!((plain.stdout.as_slice(), plain.stderr.as_slice()), (&b"1\n"[..], &b""[..]));
+}
+
+/// The operator's modules can be imported, and hide nothing of Python's own nor of what is installed.
+#[test]
+fn modules_of_the_operator_can_be_imported() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.0", TINY);
+        let tools = place.wheels.join("tools");
+        fs::create_dir(&tools).unwrap();
+        fs::set_permissions(&tools, fs::Permissions::from_mode(0o755)).unwrap();
+        for (name, text) in [("json", "planted = 1"), ("tiny_words", "word = 'planted'"), ("house", "rule = 'one'")] {
+            fs::write(tools.join(format!("{name}.py")), text).unwrap();
+        }
+        fs::write(place.coracle.workspace().join("house.py"), "rule = 'planted'").unwrap();
+        let code = "import sys, json, house\n[house.rule, hasattr(json, 'planted')]";
+        assert_eq!(place.coracle.python(code), json!(["planted", false]), "without the setting, as {who:?}");
+        fs::write(place.wheels.join("requirements.txt"), "tiny-words").unwrap();
+        let requirements = place.wheels.join("requirements.txt");
+        place.settings(&json!({ "execution": { "tools_dir": tools, "requirements": requirements } }));
+        place.done(&["sync"]);
+        let code = format!("{code} + [__import__('tiny_words').word]");
+        assert_eq!(place.coracle.python(&code), json!(["one", false, "first"]), "as {who:?}");
+    }
+}
+
+/// What a server imports in advance is there before the code says so, in every sandbox, and once.
+#[test]
+fn a_server_imports_in_advance_what_it_is_told() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.0", TINY);
+        place.wheel("broken-words", "1.0", "raise ValueError('no')");
+        place.wheel(
+            "busy-words",
+            "1.0",
+            "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()",
+        );
+        fs::write(place.wheels.join("requirements.txt"), "tiny-words\nbroken-words\nbusy-words\n").unwrap();
+        let requirements = place.wheels.join("requirements.txt");
+        let settings = |preload: &[&str]| {
+            place.settings(&json!({ "execution": { "requirements": requirements, "preload": preload } }));
+        };
+        settings(&["tiny_words", "broken_words", "missing_words"]);
+        place.done(&["sync"]);
+        let look = "import sys; [name in sys.modules for name in ('tiny_words', 'broken_words', 'decimal')]";
+        let (answer, said) = ask(&place, look);
+        assert_eq!(answer, json!([true, false, true]), "as {who:?}: {said}");
+        for module in ["broken_words", "missing_words"] {
+            assert!(said.contains(&format!("execution.preload: {module} could not be imported")), "{said}");
+        }
+        assert!(!said.contains("tiny_words could"), "{said}");
+        settings(&[]);
+        assert_eq!(ask(&place, look).0, json!([false, false, true]), "as {who:?}");
+        settings(&["busy_words"]);
+        let (_, said) = ask(&place, "1");
+        assert!(said.contains("execution.preload: busy_words starts threads"), "as {who:?}: {said}");
+        settings(&["os; import x"]);
+        let output = place.command(&["mcp"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+    }
+}
+
+/// What a server answers to code, and everything else that it said.
+fn ask(place: &Place, code: &str) -> (Value, String) {
+    let mut command = place.command(&["mcp"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let client = json!({ "name": "test", "version": "1" });
+    let start = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let call = json!({ "name": "execute_code", "arguments": { "code": code } });
+    for message in [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": start }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call }),
+    ] {
+        writeln!(stdin, "{message}").unwrap();
+    }
+    let reader = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut whole = Value::Null;
+    for line in std::io::BufRead::lines(reader) {
+        let message: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if message["id"] == 2 {
+            whole = message;
+            break;
+        }
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let said = format!("{whole} {}", String::from_utf8_lossy(&output.stderr));
+    (whole["result"]["structuredContent"]["result"].clone(), said)
+}
