@@ -14,6 +14,7 @@ mod mcp;
 mod plain;
 mod process_tree;
 mod servers;
+mod sessions;
 mod settings;
 mod signals;
 mod status;
@@ -69,6 +70,8 @@ enum Command {
     Servers(servers::ServersArguments),
     /// The tools of these servers, as code sees them.
     Tools(tools::ToolsArguments),
+    /// What ran in sessions: list, show, resume, export, replay.
+    Sessions(sessions::SessionsArguments),
     /// The settings, and where each of them came from.
     Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
+        Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),
