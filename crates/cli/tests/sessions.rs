@@ -81,9 +81,9 @@ async fn users_with_the_same_session_name_never_meet() {
         assert_eq!(error_code(&execution), None, "{execution:?}");
     }
     for user in ["ada", "bob"] {
-        let mut request = lab.in_session("same", Python, "import os\n[secret, os.listdir('.')]");
+        let mut request = lab.in_session("same", Python, "import os\n[secret, sorted(os.listdir('.'))]");
         request.user = UserId::new(user).unwrap();
-        assert_eq!(lab.execute(request).await.result, Some(json!([user, [user]])));
+        assert_eq!(lab.execute(request).await.result, Some(json!([user, [user, "sessions"]])));
     }
     lab.close().await;
 }
