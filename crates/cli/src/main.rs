@@ -3,6 +3,7 @@
 //! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
 //! backend. Standard output is data; everything else goes to standard error.
 
+mod backup;
 mod bench;
 mod config;
 mod doctor;
@@ -15,6 +16,7 @@ mod packages;
 mod plain;
 mod process_tree;
 mod servers;
+mod sessions;
 mod settings;
 mod signals;
 mod status;
@@ -73,6 +75,12 @@ enum Command {
     Tools(tools::ToolsArguments),
     /// The Python packages that code can import: sync, list, add, remove.
     Env(packages::EnvArguments),
+    /// What ran in sessions: list, show, resume, export, replay.
+    Sessions(sessions::SessionsArguments),
+    /// Write the data folder into one file, also while a server runs.
+    Backup(backup::BackupArguments),
+    /// Read the data folder from such a file.
+    Restore(backup::RestoreArguments),
     /// The settings, and where each of them came from.
     Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
@@ -110,6 +118,9 @@ fn main() -> ExitCode {
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Env(arguments) => packages::run(arguments, config),
+        Command::Sessions(arguments) => sessions::run(&arguments, config),
+        Command::Backup(arguments) => backup::run(&arguments, config),
+        Command::Restore(arguments) => backup::restore(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),

@@ -7,11 +7,13 @@
 //! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
 //! said aloud and never replaced while there is something that only it can open.
 
+mod backup;
 mod blobs;
 mod bounds;
 mod environments;
 mod error;
 mod home;
+mod journal;
 mod key;
 mod memory;
 mod moment;
@@ -21,9 +23,11 @@ mod seal;
 mod sqlite;
 mod store;
 
+pub use backup::{BackedUp, BackupError, Restored, backup, restore};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
-    KEPT_EXECUTIONS, MAX_CODE_BYTES, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
+    KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CODE_BYTES, MAX_CONTEXT_BYTES,
+    MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_RECORDING_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
     MAX_TOOLS_BYTES,
 };
 pub use environments::{
@@ -32,9 +36,10 @@ pub use environments::{
 };
 pub use error::StoreError;
 pub use home::Home;
+pub use journal::{Checkpoint, Journal, LostTask, NewTask, SessionRecord, TaskEnd, TaskRecord, TaskState};
 pub use key::{KeyError, KeySource};
 pub use memory::MemoryStore;
 pub use owner::Owner;
 pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteStore, schema_version};
 pub use store::Store;

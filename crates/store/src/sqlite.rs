@@ -1,12 +1,19 @@
 //! The store in one SQLite file, for one machine. Any number of processes may have it open.
 
+mod durable;
+mod journal;
+mod life;
 mod rows;
 mod schema;
 mod vault;
 
 use crate::{Home, KeySource, StoreError};
+use durable::Durable;
+use life::Life;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use vault::Vault;
@@ -19,18 +26,27 @@ const BUSY: Duration = Duration::from_secs(10);
 /// A [`crate::Store`] in a SQLite file below the data folder.
 ///
 /// Each write is one statement or one transaction. After a crash of the process all that was written is there; after
-/// one of the machine the last writes may be missing, and the file is still sound.
+/// one of the machine the last writes may be missing, and the file is still sound. What the log of sessions promises is
+/// on the disk when it is said to be.
 #[derive(Debug)]
 pub struct SqliteStore {
     pool: SqlitePool,
     vault: Vault,
     /// Executions that this process has written.
     recorded: AtomicUsize,
+    durable: Durable,
+    life: Life,
+    /// Nobody restores a backup in its place meanwhile.
+    _in_use: File,
 }
 
 impl SqliteStore {
     /// Opens the store in the data folder, and makes what is missing. The master key is not touched until a secret is.
     pub async fn open(home: &Home, key: KeySource) -> Result<Self, StoreError> {
+        let in_use = home.in_use()?;
+        if in_use.try_lock_shared().is_err() {
+            return Err(StoreError::home(home.root(), "it is being restored from a backup"));
+        }
         let path = home.make_database()?;
         let options = SqliteConnectOptions::new()
             .filename(&path)
@@ -47,13 +63,34 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_lazy_with(options);
         schema::bring_up_to_date(&pool, home, &path).await?;
-        Ok(Self { pool, vault: Vault::new(home.clone(), key), recorded: AtomicUsize::new(0) })
+        Ok(Self {
+            pool,
+            vault: Vault::new(home.clone(), key),
+            recorded: AtomicUsize::new(0),
+            durable: Durable::new(home),
+            life: Life::new(home.clone()),
+            _in_use: in_use,
+        })
+    }
+
+    /// Writes the database as it is at this moment into a new file; returns the version of its schema. Others may go on
+    /// writing.
+    pub(crate) async fn snapshot(&self, to: &Path) -> Result<i64, StoreError> {
+        let path = to.to_str().ok_or_else(|| StoreError::home(to, "its path is not UTF-8"))?;
+        let written = sqlx::query("VACUUM INTO ?1").bind(path).execute(&self.pool).await;
+        written.map_err(failed("be copied"))?;
+        Ok(schema_version())
     }
 
     /// Waits for what is under way and tidies the file up. A store that is only dropped loses nothing.
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// The newest version of the schema that is known here.
+pub fn schema_version() -> i64 {
+    schema::known()
 }
 
 /// What the database said, with what it was to do.
