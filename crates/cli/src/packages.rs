@@ -61,12 +61,12 @@ struct AddArguments {
 #[derive(Debug, Args)]
 struct RemoveArguments {
     /// Packages by their names.
-    #[arg(value_name = "PACKAGE", required_unless_present = "version", conflicts_with = "version")]
+    #[arg(value_name = "PACKAGE", required_unless_present = "environment", conflicts_with = "environment")]
     packages: Vec<String>,
 
     /// An older environment instead, by its number.
     #[arg(long, value_name = "N")]
-    version: Option<u32>,
+    environment: Option<u32>,
 
     #[command(flatten)]
     sync: sync::SyncArguments,
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Res
             changing.want(&wanted).map_err(said)?;
             Ok(status)
         }
-        EnvCommand::Remove(RemoveArguments { version: Some(version), .. }) => {
+        EnvCommand::Remove(RemoveArguments { environment: Some(version), .. }) => {
             environments.change().and_then(|changing| changing.remove(version)).map_err(said)?;
             eprintln!("removed environment {version}");
             Ok(Status::Success)

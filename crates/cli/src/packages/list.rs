@@ -44,7 +44,7 @@ pub(super) fn run(
         eprintln!("sandboxes pass it over: {reason}\nhint: coracle env sync");
     }
     for older in all.iter().filter(|one| one.version != current.version) {
-        eprintln!("kept: environment {}, which `coracle env remove --version {0}` removes", older.version);
+        eprintln!("kept: environment {}, which `coracle env remove --environment {0}` removes", older.version);
     }
     Ok(Status::Success)
 }
