@@ -1,6 +1,6 @@
 //! What is too large to be kept. Both stores refuse the same things.
 
-use crate::{ExecutionRecord, ListedTools, StoreError, ToolDecision};
+use crate::{Checkpoint, ExecutionRecord, ListedTools, NewTask, StoreError, TaskEnd, ToolDecision};
 use coracle_types::{Secret, Tool};
 use serde_json::Value;
 
@@ -20,6 +20,19 @@ pub const MAX_OUTCOME_BYTES: usize = 4 << 20;
 pub const MAX_PAGE: usize = 100;
 /// So many executions of one user are kept: with a further one the oldest goes.
 pub const KEPT_EXECUTIONS: usize = 1_000;
+
+/// Longest record of what the host answered to the calls of one task, as JSON.
+pub const MAX_RECORDING_BYTES: usize = 2 << 20;
+/// Longest context of a checkpoint, as JSON.
+pub const MAX_CONTEXT_BYTES: usize = 64 << 10;
+/// So many sessions of one user are kept: with a further one the one that was used longest ago goes.
+pub const KEPT_SESSIONS: usize = 1_000;
+/// So many tasks of one session are kept.
+pub const KEPT_TASKS: u64 = 1_000;
+/// Of so many tasks of one session it is kept what the host answered to their calls.
+pub const KEPT_RECORDINGS: u64 = 200;
+/// So many checkpoints of one session are kept.
+pub const KEPT_CHECKPOINTS: u64 = 100;
 
 fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
     if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }
@@ -72,6 +85,37 @@ pub(crate) fn record(record: &ExecutionRecord) -> Result<String, StoreError> {
     within("code", record.code.len(), MAX_CODE_BYTES)?;
     let text = json("outcome", &record.outcome)?;
     within("outcome", text.len(), MAX_OUTCOME_BYTES)?;
+    Ok(text)
+}
+
+pub(crate) fn label(text: &str) -> Result<(), StoreError> {
+    name("label of a session", text)
+}
+
+/// The variables as JSON, if the task may be kept.
+pub(crate) fn task(task: &NewTask) -> Result<Option<String>, StoreError> {
+    within("code", task.code.len(), MAX_CODE_BYTES)?;
+    within("description", task.description.as_ref().map_or(0, String::len), MAX_NAME_BYTES)?;
+    let Some(vars) = &task.vars else { return Ok(None) };
+    let text = json("variables", vars)?;
+    within("variables", text.len(), MAX_OUTCOME_BYTES)?;
+    Ok(Some(text))
+}
+
+/// Outcome and recording as JSON, if they may be kept.
+pub(crate) fn task_end(end: &TaskEnd) -> Result<(String, Option<String>), StoreError> {
+    let outcome = json("outcome", &end.outcome)?;
+    within("outcome", outcome.len(), MAX_OUTCOME_BYTES)?;
+    let recording = end.recording.as_ref().map(|recording| json("recording", recording)).transpose()?;
+    within("recording", recording.as_ref().map_or(0, String::len), MAX_RECORDING_BYTES)?;
+    Ok((outcome, recording))
+}
+
+/// The context as JSON, if the checkpoint may be kept.
+pub(crate) fn checkpoint(checkpoint: &Checkpoint) -> Result<String, StoreError> {
+    name("step of a checkpoint", &checkpoint.step)?;
+    let text = json("context", &checkpoint.context)?;
+    within("context of a checkpoint", text.len(), MAX_CONTEXT_BYTES)?;
     Ok(text)
 }
 

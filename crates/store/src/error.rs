@@ -31,6 +31,12 @@ pub enum StoreError {
         /// The version that the caller had read.
         expected: u64,
     },
+    /// There is no such session, or it has ended, or it is somebody else's.
+    #[error("there is no session {id} in which something could run")]
+    NoSession {
+        /// What was asked for.
+        id: String,
+    },
     /// It is larger than what is kept.
     #[error("the {what} is {bytes} bytes long: at most {max} are kept")]
     TooLarge {
@@ -83,6 +89,7 @@ impl StoreError {
             Self::Home { .. } => "store_home",
             Self::Newer { .. } => "store_newer",
             Self::Conflict { .. } => "store_conflict",
+            Self::NoSession { .. } => "store_no_session",
             Self::TooLarge { .. } => "store_too_large",
             Self::InvalidName { .. } => "store_invalid_name",
             Self::Damaged { .. } => "store_damaged",
@@ -103,6 +110,7 @@ impl StoreError {
             Self::Tampered { .. } => Some("delete the secret and sign in again".to_owned()),
             Self::Key(error) => Some(error.hint()),
             Self::Conflict { .. } => Some("read it again, merge, and write with the new version".to_owned()),
+            Self::NoSession { .. } => Some("begin another session".to_owned()),
             Self::TooLarge { .. } | Self::InvalidName { .. } | Self::Damaged { .. } | Self::Database { .. } => None,
         }
     }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 ///   master.key           0600  32 bytes in hexadecimal; made when the first secret is put, never replaced
 ///   store/               0700
 ///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
-///     lock               0600  held while the schema is made or changed
+///     lock               0600  held while the schema is made or changed, and while somebody looks who lives
+///     live/              0700  one file for each process that runs tasks of sessions, locked by it
 ///   blobs/               0700
 ///     <sha-256>                bytes, under the digest of their content
 /// ```
@@ -56,6 +57,11 @@ impl Home {
 
     fn store(&self) -> PathBuf {
         self.root.join("store")
+    }
+
+    /// The folder of the processes that live.
+    pub(crate) fn live(&self) -> PathBuf {
+        self.store().join("live")
     }
 
     fn lock(&self) -> PathBuf {

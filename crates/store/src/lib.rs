@@ -12,6 +12,7 @@ mod bounds;
 mod environments;
 mod error;
 mod home;
+mod journal;
 mod key;
 mod memory;
 mod moment;
@@ -23,7 +24,8 @@ mod store;
 
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
-    KEPT_EXECUTIONS, MAX_CODE_BYTES, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
+    KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CODE_BYTES, MAX_CONTEXT_BYTES,
+    MAX_NAME_BYTES, MAX_RECORDING_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
     MAX_TOOLS_BYTES,
 };
 pub use environments::{
@@ -32,6 +34,7 @@ pub use environments::{
 };
 pub use error::StoreError;
 pub use home::Home;
+pub use journal::{Checkpoint, Journal, LostTask, NewTask, SessionRecord, TaskEnd, TaskRecord, TaskState};
 pub use key::{KeyError, KeySource};
 pub use memory::MemoryStore;
 pub use owner::Owner;

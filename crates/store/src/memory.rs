@@ -1,3 +1,5 @@
+mod journal;
+
 use crate::moment::kept;
 use crate::{
     ExecutionRecord, KEPT_EXECUTIONS, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, ToolDecision, bounds,
@@ -14,6 +16,7 @@ use std::time::SystemTime;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
+    log: Mutex<journal::Log>,
 }
 
 #[derive(Debug, Default)]

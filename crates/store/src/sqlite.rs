@@ -1,10 +1,15 @@
 //! The store in one SQLite file, for one machine. Any number of processes may have it open.
 
+mod durable;
+mod journal;
+mod life;
 mod rows;
 mod schema;
 mod vault;
 
 use crate::{Home, KeySource, StoreError};
+use durable::Durable;
+use life::Life;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use std::sync::atomic::AtomicUsize;
@@ -19,13 +24,16 @@ const BUSY: Duration = Duration::from_secs(10);
 /// A [`crate::Store`] in a SQLite file below the data folder.
 ///
 /// Each write is one statement or one transaction. After a crash of the process all that was written is there; after
-/// one of the machine the last writes may be missing, and the file is still sound.
+/// one of the machine the last writes may be missing, and the file is still sound. What the log of sessions promises is
+/// on the disk when it is said to be.
 #[derive(Debug)]
 pub struct SqliteStore {
     pool: SqlitePool,
     vault: Vault,
     /// Executions that this process has written.
     recorded: AtomicUsize,
+    durable: Durable,
+    life: Life,
 }
 
 impl SqliteStore {
@@ -47,7 +55,13 @@ impl SqliteStore {
             .test_before_acquire(false)
             .connect_lazy_with(options);
         schema::bring_up_to_date(&pool, home, &path).await?;
-        Ok(Self { pool, vault: Vault::new(home.clone(), key), recorded: AtomicUsize::new(0) })
+        Ok(Self {
+            pool,
+            vault: Vault::new(home.clone(), key),
+            recorded: AtomicUsize::new(0),
+            durable: Durable::new(home),
+            life: Life::new(home.clone()),
+        })
     }
 
     /// Waits for what is under way and tidies the file up. A store that is only dropped loses nothing.

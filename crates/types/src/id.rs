@@ -78,7 +78,7 @@ id!(
     WITHOUT_DOTS
 );
 id!(
-    /// A session whose interpreter lives on between executions.
+    /// A session whose interpreter lives on between executions: its id, or a name that somebody gave it.
     SessionId,
     "session",
     ALPHABET
@@ -96,6 +96,22 @@ impl ExecutionId {
         Self(format!("exec-{number:016x}"))
     }
 }
+
+impl SessionId {
+    /// Made from a number that the caller drew at random.
+    pub fn from_random(number: u128) -> Self {
+        Self(format!("{MINTED}{number:032x}"))
+    }
+
+    /// Whether it has the form of one that was minted, and is no name that somebody gave.
+    pub fn is_minted(&self) -> bool {
+        let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        self.0.strip_prefix(MINTED).is_some_and(|digits| digits.len() == 32 && digits.bytes().all(lower))
+    }
+}
+
+/// How ids of sessions begin.
+const MINTED: &str = "ses-";
 
 impl UserId {
     /// The one user of a local, single-user Coracle.
@@ -115,6 +131,14 @@ mod tests {
         }
         for good in ["a", "session_001", "A-1.b", &"x".repeat(64)] {
             assert_eq!(SessionId::new(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn a_minted_id_is_told_from_a_name() {
+        assert!(SessionId::from_random(7).is_minted() && SessionId::from_random(u128::MAX).is_minted());
+        for name in ["ses-7", "analysis", &format!("ses-{}", "A".repeat(32)), &format!("ses-{}", "a".repeat(33))] {
+            assert!(!SessionId::new(name).unwrap().is_minted(), "{name}");
         }
     }
 

@@ -271,15 +271,15 @@ impl Store for SqliteStore {
     }
 }
 
-fn count(number: usize) -> i64 {
+pub(super) fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn damaged(what: &str, reason: impl Display) -> StoreError {
+pub(super) fn damaged(what: &str, reason: impl Display) -> StoreError {
     StoreError::Damaged { what: what.to_owned(), reason: reason.to_string() }
 }
 
-fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
+pub(super) fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
     serde_json::from_str(text).map_err(|error| damaged(what, error))
 }
 

@@ -8,10 +8,13 @@ use sqlx::{SqlSafeStr, query_scalar, raw_sql};
 use std::path::Path;
 
 /// In order; each ends with its number as the version of the file, in the same transaction.
-const MIGRATIONS: &[(i64, &str, &str)] = &[(1, "first", include_str!("../../migrations/0001_first.sql"))];
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "first", include_str!("../../migrations/0001_first.sql")),
+    (3, "sessions", include_str!("../../migrations/0003_sessions.sql")),
+];
 
 /// The version that the last migration leads to.
-fn known() -> i64 {
+pub(crate) fn known() -> i64 {
     MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }
 

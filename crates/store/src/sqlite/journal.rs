@@ -1,0 +1,411 @@
+//! The log of sessions, as rows.
+
+use super::rows::{count, damaged, parsed};
+use super::{SqliteStore, failed};
+use crate::moment::{from_millis, to_millis};
+use crate::{
+    Checkpoint, Journal, KEPT_CHECKPOINTS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, LostTask, MAX_PAGE, NewTask,
+    SessionRecord, StoreError, TaskEnd, TaskRecord, TaskState, bounds,
+};
+use async_trait::async_trait;
+use coracle_types::{ExecutionId, SessionId, UserId};
+use serde_json::Value;
+use sqlx::FromRow;
+use std::time::SystemTime;
+
+/// One of so many tasks that begin looks whether there are too many.
+const PRUNED_EACH: u64 = 16;
+
+type SessionRow = (String, i64, Option<String>, i64, i64, Option<i64>, i64);
+
+#[derive(FromRow)]
+struct TaskRow {
+    number: i64,
+    execution_id: String,
+    description: Option<String>,
+    language: String,
+    code: Vec<u8>,
+    vars: Option<String>,
+    state: String,
+    started_at: i64,
+    ended_at: Option<i64>,
+    outcome: Option<String>,
+}
+
+#[async_trait]
+impl Journal for SqliteStore {
+    async fn open_session(
+        &self,
+        user: &UserId,
+        new_id: &SessionId,
+        label: Option<&str>,
+        at: SystemTime,
+    ) -> Result<SessionRecord, StoreError> {
+        let failed = failed("open a session");
+        if let Some(label) = label {
+            bounds::label(label)?;
+            if let Some(found) = self.open_labelled(user, label).await? {
+                return Ok(found);
+            }
+        }
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        // Somebody else may have been faster: then the label is taken, and theirs is the session.
+        let made = sqlx::query(
+            "INSERT INTO sessions (user_id, session_id, number, label, started_at, last_used)
+             SELECT ?1, ?2, COALESCE(MAX(number), 0) + 1, ?3, ?4, ?4 FROM sessions WHERE user_id = ?1
+             ON CONFLICT (user_id, label) WHERE ended_at IS NULL DO NOTHING",
+        )
+        .bind(user.as_str())
+        .bind(new_id.as_str())
+        .bind(label)
+        .bind(to_millis(at))
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        if made.rows_affected() > 0 {
+            sqlx::query(
+                "DELETE FROM sessions WHERE user_id = ?1 AND session_id <> ?2 AND session_id IN (
+                     SELECT session_id FROM sessions WHERE user_id = ?1
+                     ORDER BY last_used DESC, number DESC LIMIT -1 OFFSET ?3)",
+            )
+            .bind(user.as_str())
+            .bind(new_id.as_str())
+            .bind(count(KEPT_SESSIONS))
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        }
+        transaction.commit().await.map_err(&failed)?;
+        let found = match label {
+            Some(label) => self.open_labelled(user, label).await?,
+            None => self.session(user, new_id).await?,
+        };
+        found.ok_or_else(|| StoreError::NoSession { id: new_id.to_string() })
+    }
+
+    async fn session(&self, user: &UserId, id: &SessionId) -> Result<Option<SessionRecord>, StoreError> {
+        let row: Option<SessionRow> = sqlx::query_as(
+            "SELECT session_id, number, label, started_at, last_used, ended_at, tasks FROM sessions
+             WHERE user_id = ?1 AND session_id = ?2",
+        )
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a session"))?;
+        row.map(session).transpose()
+    }
+
+    async fn session_labelled(&self, user: &UserId, label: &str) -> Result<Option<SessionRecord>, StoreError> {
+        let row: Option<SessionRow> = sqlx::query_as(
+            "SELECT session_id, number, label, started_at, last_used, ended_at, tasks FROM sessions
+             WHERE user_id = ?1 AND label = ?2 ORDER BY ended_at IS NOT NULL, number DESC LIMIT 1",
+        )
+        .bind(user.as_str())
+        .bind(label)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a session"))?;
+        row.map(session).transpose()
+    }
+
+    async fn sessions(
+        &self,
+        user: &UserId,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<SessionRecord>, StoreError> {
+        let rows: Vec<SessionRow> = sqlx::query_as(
+            "SELECT session_id, number, label, started_at, last_used, ended_at, tasks FROM sessions
+             WHERE user_id = ?1 AND (?2 IS NULL OR number < ?2) ORDER BY number DESC LIMIT ?3",
+        )
+        .bind(user.as_str())
+        .bind(before.map(number))
+        .bind(count(limit.min(MAX_PAGE)))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(failed("read sessions"))?;
+        rows.into_iter().map(session).collect()
+    }
+
+    async fn end_session(&self, user: &UserId, id: &SessionId, at: SystemTime) -> Result<bool, StoreError> {
+        let ended = sqlx::query(
+            "UPDATE sessions SET ended_at = ?3 WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL",
+        )
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .bind(to_millis(at))
+        .execute(&self.pool)
+        .await
+        .map_err(failed("end a session"))?;
+        self.durable.wait().await?;
+        Ok(ended.rows_affected() > 0)
+    }
+
+    async fn begin_task(&self, user: &UserId, session: &SessionId, task: &NewTask) -> Result<u64, StoreError> {
+        let failed = failed("begin a task");
+        let vars = bounds::task(task)?;
+        let instance = self.life.name().await?;
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let own: Option<i64> = sqlx::query_scalar(
+            "UPDATE sessions SET tasks = tasks + 1, last_used = ?3
+             WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL RETURNING tasks",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .bind(to_millis(task.started_at))
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let Some(own) = own else { return Err(StoreError::NoSession { id: session.to_string() }) };
+        sqlx::query(
+            "INSERT INTO tasks (user_id, session_id, number, execution_id, instance, description, language, code, vars,
+                                state, started_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'running', ?10)",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .bind(own)
+        .bind(task.execution_id.as_str())
+        .bind(instance)
+        .bind(task.description.as_deref())
+        .bind(task.language.as_str())
+        .bind(task.code.as_bytes())
+        .bind(vars)
+        .bind(to_millis(task.started_at))
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let begun = unsigned("task", own)?;
+        if begun.is_multiple_of(PRUNED_EACH) {
+            for (statement, kept) in [
+                ("DELETE FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3", KEPT_TASKS),
+                (
+                    "UPDATE tasks SET recording = NULL
+                     WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3 AND recording IS NOT NULL",
+                    KEPT_RECORDINGS,
+                ),
+            ] {
+                sqlx::query(statement)
+                    .bind(user.as_str())
+                    .bind(session.as_str())
+                    .bind(number(begun.saturating_sub(kept)))
+                    .execute(&mut *transaction)
+                    .await
+                    .map_err(&failed)?;
+            }
+        }
+        transaction.commit().await.map_err(&failed)?;
+        Ok(begun)
+    }
+
+    async fn finish_task(
+        &self,
+        user: &UserId,
+        session: &SessionId,
+        task: u64,
+        end: &TaskEnd,
+    ) -> Result<(), StoreError> {
+        let (outcome, recording) = bounds::task_end(end)?;
+        let written = sqlx::query(
+            "UPDATE tasks SET state = ?4, ended_at = ?5, outcome = ?6, recording = ?7
+             WHERE user_id = ?1 AND session_id = ?2 AND number = ?3 AND state = 'running'",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .bind(number(task))
+        .bind(end.state.as_str())
+        .bind(to_millis(end.ended_at))
+        .bind(outcome)
+        .bind(recording)
+        .execute(&self.pool)
+        .await;
+        written.map_err(failed("finish a task"))?;
+        self.durable.wait().await
+    }
+
+    async fn tasks(
+        &self,
+        user: &UserId,
+        session: &SessionId,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<TaskRecord>, StoreError> {
+        let rows: Vec<TaskRow> = sqlx::query_as(
+            "SELECT number, execution_id, description, language, code, vars, state, started_at, ended_at, outcome
+             FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND (?3 IS NULL OR number < ?3)
+             ORDER BY number DESC LIMIT ?4",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .bind(before.map(number))
+        .bind(count(limit.min(MAX_PAGE)))
+        .fetch_all(&self.pool)
+        .await
+        .map_err(failed("read tasks"))?;
+        rows.into_iter().map(task).collect()
+    }
+
+    async fn recording(&self, user: &UserId, session: &SessionId, task: u64) -> Result<Option<Value>, StoreError> {
+        let text: Option<Option<String>> = sqlx::query_scalar(
+            "SELECT recording FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number = ?3",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .bind(number(task))
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a recording"))?;
+        text.flatten().map(|text| parsed("recording", &text)).transpose()
+    }
+
+    async fn checkpoint(
+        &self,
+        user: &UserId,
+        session: &SessionId,
+        checkpoint: &Checkpoint,
+    ) -> Result<(), StoreError> {
+        let failed = failed("keep a checkpoint");
+        let context = bounds::checkpoint(checkpoint)?;
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let own: Option<i64> = sqlx::query_scalar(
+            "UPDATE sessions SET checkpoints = checkpoints + 1
+             WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL RETURNING checkpoints",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .fetch_optional(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        let Some(own) = own else { return Err(StoreError::NoSession { id: session.to_string() }) };
+        sqlx::query(
+            "INSERT INTO checkpoints (user_id, session_id, number, step, context, last_task, made_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .bind(own)
+        .bind(&checkpoint.step)
+        .bind(context)
+        .bind(number(checkpoint.last_task))
+        .bind(to_millis(checkpoint.made_at))
+        .execute(&mut *transaction)
+        .await
+        .map_err(&failed)?;
+        sqlx::query("DELETE FROM checkpoints WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3")
+            .bind(user.as_str())
+            .bind(session.as_str())
+            .bind(own.saturating_sub(number(KEPT_CHECKPOINTS)))
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await
+    }
+
+    async fn last_checkpoint(&self, user: &UserId, session: &SessionId) -> Result<Option<Checkpoint>, StoreError> {
+        let row: Option<(String, String, i64, i64)> = sqlx::query_as(
+            "SELECT step, context, last_task, made_at FROM checkpoints WHERE user_id = ?1 AND session_id = ?2
+             ORDER BY number DESC LIMIT 1",
+        )
+        .bind(user.as_str())
+        .bind(session.as_str())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a checkpoint"))?;
+        row.map(|(step, context, last_task, made_at)| {
+            Ok(Checkpoint {
+                context: parsed("context of a checkpoint", &context)?,
+                last_task: unsigned("checkpoint", last_task)?,
+                made_at: from_millis(made_at),
+                step,
+            })
+        })
+        .transpose()
+    }
+
+    async fn interrupt_lost(&self) -> Result<Vec<LostTask>, StoreError> {
+        let failed = failed("mark what was interrupted");
+        let running: Vec<String> =
+            sqlx::query_scalar("SELECT DISTINCT instance FROM tasks WHERE state = 'running'")
+                .fetch_all(&self.pool)
+                .await
+                .map_err(&failed)?;
+        let mut lost = Vec::new();
+        for instance in self.life.gone(running).await? {
+            let rows: Vec<(String, String, i64)> = sqlx::query_as(
+                "UPDATE tasks SET state = 'interrupted' WHERE state = 'running' AND instance = ?1
+                 RETURNING user_id, session_id, number",
+            )
+            .bind(instance)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(&failed)?;
+            for (user, session, number) in rows {
+                lost.push(LostTask {
+                    user: UserId::new(user).map_err(|error| damaged("user of a task", error))?,
+                    session: SessionId::new(session).map_err(|error| damaged("session of a task", error))?,
+                    number: unsigned("task", number)?,
+                });
+            }
+        }
+        Ok(lost)
+    }
+}
+
+impl SqliteStore {
+    async fn open_labelled(&self, user: &UserId, label: &str) -> Result<Option<SessionRecord>, StoreError> {
+        let row: Option<SessionRow> = sqlx::query_as(
+            "SELECT session_id, number, label, started_at, last_used, ended_at, tasks FROM sessions
+             WHERE user_id = ?1 AND label = ?2 AND ended_at IS NULL",
+        )
+        .bind(user.as_str())
+        .bind(label)
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a session"))?;
+        row.map(session).transpose()
+    }
+}
+
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(what: &str, number: i64) -> Result<u64, StoreError> {
+    u64::try_from(number).map_err(|error| damaged(what, error))
+}
+
+fn session(
+    (id, number, label, started_at, last_used, ended_at, tasks): SessionRow,
+) -> Result<SessionRecord, StoreError> {
+    Ok(SessionRecord {
+        id: SessionId::new(id).map_err(|error| damaged("id of a session", error))?,
+        number: unsigned("number of a session", number)?,
+        label,
+        started_at: from_millis(started_at),
+        last_used: from_millis(last_used),
+        ended_at: ended_at.map(from_millis),
+        tasks: unsigned("number of tasks", tasks)?,
+    })
+}
+
+fn task(row: TaskRow) -> Result<TaskRecord, StoreError> {
+    let what = format!("task {}", row.number);
+    let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
+    let state = states.into_iter().find(|state| state.as_str() == row.state);
+    Ok(TaskRecord {
+        number: unsigned(&what, row.number)?,
+        begun: NewTask {
+            execution_id: ExecutionId::new(&row.execution_id).map_err(|error| damaged(&what, error))?,
+            description: row.description,
+            language: row.language.parse().map_err(|error| damaged(&what, error))?,
+            code: String::from_utf8(row.code).map_err(|error| damaged(&what, error))?,
+            vars: row.vars.map(|vars| parsed(&what, &vars)).transpose()?,
+            started_at: from_millis(row.started_at),
+        },
+        state: state.ok_or_else(|| damaged(&what, "its state is none that is known"))?,
+        ended_at: row.ended_at.map(from_millis),
+        outcome: row.outcome.map(|outcome| parsed(&what, &outcome)).transpose()?,
+    })
+}

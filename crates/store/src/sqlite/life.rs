@@ -1,0 +1,103 @@
+//! Which processes live: each that runs tasks holds the lock of a file of its own, which the system frees whatever ends
+//! the process.
+
+use crate::{Home, StoreError};
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use tokio::sync::OnceCell;
+
+#[derive(Debug)]
+pub(super) struct Life {
+    home: Home,
+    own: OnceCell<Own>,
+}
+
+#[derive(Debug)]
+struct Own {
+    name: String,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Life {
+    pub(super) fn new(home: Home) -> Self {
+        Self { home, own: OnceCell::new() }
+    }
+
+    /// What this process is called.
+    pub(super) async fn name(&self) -> Result<&str, StoreError> {
+        let begin = async || {
+            let home = self.home.clone();
+            let begun = tokio::task::spawn_blocking(move || begin(&home)).await;
+            begun.map_err(|error| StoreError::home(self.home.root(), error))?
+        };
+        Ok(self.own.get_or_try_init(begin).await?.name.as_str())
+    }
+
+    /// Those of these processes that are gone. Their files are removed.
+    pub(super) async fn gone(&self, names: Vec<String>) -> Result<Vec<String>, StoreError> {
+        let own = self.own.get().map(|own| own.name.clone());
+        let home = self.home.clone();
+        let names = names.into_iter().filter(|name| Some(name) != own.as_ref()).collect();
+        let gone = tokio::task::spawn_blocking(move || gone(&home, names)).await;
+        gone.map_err(|error| StoreError::home(self.home.root(), error))?
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // Who looks for it finds it missing, which means the same as a lock that nobody holds.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn begin(home: &Home) -> Result<Own, StoreError> {
+    // Between making a file and locking it, it would look as if its process were gone.
+    let _gate = home.locked()?;
+    let folder = home.live();
+    let failed = |error: io::Error| StoreError::home(&folder, error);
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
+        Ok(()) | Err(_) => {}
+    }
+    sweep(&folder);
+    let number = getrandom::u64().map_err(|error| StoreError::home(&folder, error))?;
+    let name = format!("{number:016x}");
+    let path = folder.join(&name);
+    let lock = File::create_new(&path).map_err(failed)?;
+    lock.lock().map_err(failed)?;
+    Ok(Own { name, path, _lock: lock })
+}
+
+/// Files of processes that were killed and had nothing under way.
+fn sweep(folder: &PathBuf) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        // Tasks of a process whose file is missing count as lost as well.
+        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn gone(home: &Home, names: Vec<String>) -> Result<Vec<String>, StoreError> {
+    if names.is_empty() {
+        return Ok(names);
+    }
+    let _gate = home.locked()?;
+    let is_gone = |name: &String| {
+        let path = home.live().join(name);
+        match File::open(&path) {
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Ok(file) => match file.try_lock() {
+                Ok(()) => {
+                    let _ = fs::remove_file(&path);
+                    true
+                }
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+            },
+        }
+    };
+    Ok(names.into_iter().filter(is_gone).collect())
+}
