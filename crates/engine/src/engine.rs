@@ -2,17 +2,19 @@ use crate::artifacts::{self, ArtifactError, ArtifactFolder};
 use crate::broker::{Broker, Caller};
 use crate::capture::{Capture, Captured};
 use crate::clock::Clock;
+use crate::history::History;
+use crate::journal::{OpenTask, Tape, shown_name};
 use crate::ledger::Ledger;
 use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
 use crate::run::{Context, Ran, run};
 use crate::services::Services;
-use crate::session::{Live, Sessions};
+use crate::session::{Live, Sessions, Turn};
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, SandboxError, Spec};
-use coracle_store::{ExecutionRecord, Store, StoreError};
-use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, UserId};
+use coracle_store::{ExecutionRecord, SessionRecord, Store, StoreError};
+use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SessionId, UserId};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde_json::Value;
 use std::io::Write;
@@ -46,17 +48,42 @@ struct Inner {
 }
 
 /// What is known of an execution while it is under way.
-struct Facts {
+pub(crate) struct Facts {
     id: ExecutionId,
     begun: Instant,
     restarted: bool,
     artifacts: Vec<Artifact>,
     enforced: Option<Enforced>,
     tier: String,
-    clock: Clock,
+    pub(crate) clock: Clock,
     ledger: Ledger,
     /// What the code can call.
-    inventory: Option<Arc<Inventory>>,
+    pub(crate) inventory: Option<Arc<Inventory>>,
+    /// In a session: which one, the line in its log, what the host answers, and the right to use it.
+    session: Option<SessionRecord>,
+    task: Option<OpenTask>,
+    tape: Option<Tape>,
+    turn: Option<Turn>,
+}
+
+impl Facts {
+    pub(crate) fn new(request: &Request) -> Self {
+        Self {
+            id: ExecutionId::from_random(random_number()),
+            begun: Instant::now(),
+            restarted: false,
+            artifacts: Vec::new(),
+            enforced: None,
+            tier: "none".to_owned(),
+            clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
+            ledger: Ledger::default(),
+            inventory: None,
+            session: None,
+            task: None,
+            tape: None,
+            turn: None,
+        }
+    }
 }
 
 impl Engine {
@@ -79,24 +106,15 @@ impl Engine {
                 }
             }
         });
-        Self { inner }
+        let engine = Self { inner };
+        let recovering = engine.clone();
+        tokio::spawn(async move { recovering.recover().await });
+        engine
     }
 
     /// Runs one piece of code to its end. Dropping the future ends the code.
-    pub async fn execute(&self, request: Request) -> Execution {
-        let begun = Instant::now();
-        let id = ExecutionId::from_random(random_number());
-        let mut facts = Facts {
-            id,
-            begun,
-            restarted: false,
-            artifacts: Vec::new(),
-            enforced: None,
-            tier: "none".to_owned(),
-            clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
-            ledger: Ledger::default(),
-            inventory: None,
-        };
+    pub async fn execute(&self, mut request: Request) -> Execution {
+        let mut facts = Facts::new(&request);
         if let Err(failure) = check(&request) {
             return refused(facts, &request, failure);
         }
@@ -106,6 +124,16 @@ impl Engine {
             Ok(workspace) => workspace,
             Err(error) => return refused(facts, &request, no_folder(&self.inner.config.workspaces, &error)),
         };
+        if let Some(handle) = &request.session {
+            match self.session_of(&request.user, handle).await {
+                Ok(session) => {
+                    // From here on nobody goes by the name that it was given.
+                    request.session = Some(session.id.clone());
+                    facts.session = Some(session);
+                }
+                Err(failure) => return refused(facts, &request, failure),
+            }
+        }
         if let Some(toolbox) = &self.inner.toolbox {
             // Servers that have never listed their tools are waited for: not in the code's time.
             facts.inventory = tokio::select! {
@@ -120,8 +148,16 @@ impl Engine {
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
         let captured = capture.finish();
-        let execution = finished(facts, &request, ran, captured, &workspace);
+        let (task, tape, turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
+        let mut execution = finished(facts, &request, ran, captured, &workspace);
+        if let Some(task) = task {
+            let session = task.place.session.clone();
+            self.finish_task(task, &mut execution, tape).await;
+            self.write_log_file(&request.user, &session, &workspace).await;
+        }
         self.wrap_up(&request, &execution, started_at).await;
+        // Whoever is next in the session finds it in the log.
+        drop(turn);
         execution
     }
 
@@ -178,6 +214,11 @@ impl Engine {
         self.inner.store.execution(user, id).await
     }
 
+    /// The log of sessions.
+    pub fn history(&self) -> History {
+        History::new(Arc::clone(&self.inner.store), self.inner.config.workspaces.clone())
+    }
+
     /// How many interpreters of sessions live.
     pub fn live_sessions(&self) -> usize {
         self.inner.sessions.live()
@@ -189,7 +230,11 @@ impl Engine {
         self.inner.backend.shutdown().await;
     }
 
-    fn folders(&self, user: &UserId) -> UserFolders {
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    pub(crate) fn folders(&self, user: &UserId) -> UserFolders {
         UserFolders::of(&self.inner.config.workspaces, user)
     }
 
@@ -216,18 +261,29 @@ impl Engine {
         capture: &mut Capture,
         facts: &mut Facts,
     ) -> Ran {
-        let Some(session) = &request.session else { return ended(Ending::Cancelled) };
-        let seat = self.inner.sessions.seat(&request.user, session);
+        let Some(session) = facts.session.clone() else { return ended(Ending::Cancelled) };
+        let seat = self.inner.sessions.seat(&request.user, &session.id);
         let mut live = tokio::select! {
             () = request.cancel.cancelled() => return ended(Ending::Cancelled),
             () = facts.clock.expired() => return ended(Ending::timed_out(request.limits.wall_ms)),
-            live = seat.lock() => live,
+            live = seat.lock_owned() => live,
         };
+        if live.is_none() && session.tasks > 0 {
+            // Others may have been interrupted; the code that follows should find that in the log.
+            self.recover().await;
+            self.write_log_file(&request.user, &session.id, workspace).await;
+        }
+        match self.begin_task(request, &session, &facts.id).await {
+            Ok(task) => facts.task = Some(task),
+            Err(failure) => return ended(Ending::Refused(failure)),
+        }
+        facts.tape = Some(Tape::default());
         // Taken out while it runs: if this future is dropped midway, the interpreter in an unknown state goes with it.
         let mut current = live.take().filter(|live| live.workspace == workspace);
         if current.is_none() {
-            facts.restarted = self.inner.sessions.mark_used(&request.user, session);
-            current = match self.open(request, workspace, session.as_str(), facts).await {
+            let used = self.inner.sessions.mark_used(&request.user, &session.id);
+            facts.restarted = used || session.tasks > 0;
+            current = match self.open(request, workspace, shown_name(&session), facts).await {
                 Ok(live) => Some(live),
                 Err(ran) => return ran,
             };
@@ -240,10 +296,17 @@ impl Engine {
             current.last_used = Instant::now();
             *live = Some(current);
         }
+        facts.turn = Some(live);
         ran
     }
 
-    async fn open(&self, request: &Request, workspace: &Path, name: &str, facts: &mut Facts) -> Result<Live, Ran> {
+    pub(crate) async fn open(
+        &self,
+        request: &Request,
+        workspace: &Path,
+        name: &str,
+        facts: &mut Facts,
+    ) -> Result<Live, Ran> {
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
         let skills = None;
@@ -304,8 +367,13 @@ impl Engine {
     }
 
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
-        let services = Services::new(self.clone(), Arc::clone(&request.calls));
-        let Some(toolbox) = &self.inner.toolbox else { return Arc::new(services) };
+        let task = facts.task.as_ref().map(|task| &task.place);
+        let services = Services::new(self.clone(), Arc::clone(&request.calls)).in_task(task);
+        let taped = |calls: Arc<dyn HostCalls>| match &facts.tape {
+            Some(tape) => tape.around(calls),
+            None => calls,
+        };
+        let Some(toolbox) = &self.inner.toolbox else { return taped(Arc::new(services)) };
         let caller = Caller {
             user: request.user.clone(),
             session: request.session.clone(),
@@ -315,7 +383,7 @@ impl Engine {
         };
         let ledger = facts.ledger.clone();
         let broker = Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, Arc::new(services));
-        Arc::new(broker.knowing(facts.inventory.as_ref()))
+        taped(Arc::new(broker.knowing(facts.inventory.as_ref())))
     }
 }
 
@@ -369,7 +437,13 @@ fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {
     assemble(facts, request, ended(Ending::Cancelled), captured, None, (1, Some(failure)))
 }
 
-fn finished(facts: Facts, request: &Request, mut ran: Ran, mut captured: Captured, workspace: &Path) -> Execution {
+pub(crate) fn finished(
+    facts: Facts,
+    request: &Request,
+    mut ran: Ran,
+    mut captured: Captured,
+    workspace: &Path,
+) -> Execution {
     let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
     let judged = ending.judge();
     let file = captured.overflow.take().and_then(|whole| keep(workspace, &format!("{}.txt", facts.id), &whole));
@@ -388,9 +462,11 @@ fn assemble(
     if let (Some(failure), Some(inventory)) = (&mut failure, &facts.inventory) {
         explain_missing(failure, &request.code, inventory);
     }
+    let name = facts.session.as_ref().and_then(|session| SessionId::new(shown_name(session)).ok());
     Execution {
         execution_id: facts.id,
-        session: request.session.clone(),
+        session: name.or_else(|| request.session.clone()),
+        session_id: facts.session.map(|session| session.id),
         session_restarted: facts.restarted,
         language: request.language,
         success: failure.is_none(),

@@ -27,8 +27,11 @@ pub struct Request {
     pub code: String,
     /// Variables to set before it runs.
     pub vars: Map<String, Value>,
-    /// The interpreter that lives on under this name, if any.
+    /// The session it runs in, if any: an id, or a name by which the user's own is found or made. `new` makes one
+    /// without a name.
     pub session: Option<SessionId>,
+    /// What it is for, in a few words: for the log.
+    pub description: Option<String>,
     /// A folder to use as the workspace instead of the user's own.
     pub workspace: Option<PathBuf>,
     /// What it may use.
@@ -52,6 +55,7 @@ impl Request {
             code: code.into(),
             vars: Map::new(),
             session: None,
+            description: None,
             workspace: None,
             limits: Limits::default(),
             events: None,

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 /// A sandbox with the state of its session.
@@ -22,6 +23,9 @@ pub(crate) struct Live {
 
 /// One session: executions of it take turns.
 type Seat = Arc<tokio::sync::Mutex<Option<Live>>>;
+
+/// The right to use a session.
+pub(crate) type Turn = OwnedMutexGuard<Option<Live>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {

@@ -24,6 +24,8 @@ pub(crate) enum Ending {
     Protocol(String),
     /// There was no sandbox.
     NoSandbox(SandboxError),
+    /// Nothing ran, for this reason.
+    Refused(Failure),
 }
 
 /// What is known of a failure besides the guest's own words.
@@ -76,6 +78,7 @@ impl Ending {
                     )),
                 )
             }
+            Self::Refused(failure) => (1, Some(failure)),
             Self::Cancelled => (KILLED, Some(plain(ErrorCode::Cancelled, "the execution was cancelled"))),
             Self::TooMuchOutput { most } => {
                 let hint = "print less: write large results to a file, or return a summary";

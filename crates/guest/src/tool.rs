@@ -110,6 +110,9 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
         [word, rest @ ..] if word == "--search" || word == "search" && catalogue.server(word).is_err() => {
             return search::run(rest);
         }
+        [word, rest @ ..] if word == "--checkpoint" || word == "checkpoint" && catalogue.server(word).is_err() => {
+            return checkpoint(rest);
+        }
         [server] => return catalogue.server(server).map(|server| help::tools(&server)),
         [server, word] if word == "--help" || word == "-h" => {
             return catalogue.server(server).map(|server| help::tools(&server));
@@ -127,6 +130,25 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
             shown(&server.name, &tool.name, answer)
         }
     }
+}
+
+/// Says in the log of the session where the work has come to.
+fn checkpoint(words: &[String]) -> Result<String, ToolError> {
+    let (step, context) = match words {
+        [step] if !step.starts_with('-') => (step, Value::Null),
+        [step, context] if !step.starts_with('-') => {
+            // Whoever means a text need not quote it twice.
+            (step, serde_json::from_str(context).unwrap_or_else(|_| Value::from(context.as_str())))
+        }
+        _ => {
+            let hint = "tool checkpoint STEP [CONTEXT], where CONTEXT is JSON or a text".to_owned();
+            return Err(ToolError::usage("checkpoint takes a step, and perhaps a context", Some(hint)));
+        }
+    };
+    let params = json!({ "step": step, "context": context });
+    let answer = door::call(&json!({ "method": "checkpoint", "params": params }))?;
+    answer.into_value().map_err(|failure| ToolError::refused("checkpoint".to_owned(), failure))?;
+    Ok(format!("checkpoint kept: {step}"))
 }
 
 /// An answer as text: text as it is, the rest as JSON.

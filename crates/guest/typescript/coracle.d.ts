@@ -21,6 +21,12 @@ declare module "coracle" {
     },
   ): Promise<FoundTool[]>;
 
+  /**
+   * Says in the log of the session where the work has come to, and what the next program should know. When it resolves,
+   * that is on the disk. Rejects with a `ToolError`, also without a session.
+   */
+  export function checkpoint(step: string, context?: any): Promise<void>;
+
   /** A call of a tool failed. */
   export class ToolError extends Error {
     readonly server: string;

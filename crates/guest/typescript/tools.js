@@ -64,5 +64,10 @@
     return await ask("coracle", "search_tools", "search", { __proto__: null, ...options, query }, stack);
   };
 
-  shared.exports = { call, search_tools, ToolError, MediaFile };
+  const checkpoint = async (step, context = null) => {
+    const { stack } = new p.Error();
+    await ask("coracle", "checkpoint", "checkpoint", { __proto__: null, step, context }, stack);
+  };
+
+  shared.exports = { call, search_tools, checkpoint, ToolError, MediaFile };
 })

@@ -184,12 +184,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     async fn recording(&self, user: &UserId, session: &SessionId, number: u64) -> Result<Option<Value>, StoreError>;
 
     /// Code says where it has come to. Refused with [`StoreError::NoSession`] if there is none that has not ended.
-    async fn checkpoint(
-        &self,
-        user: &UserId,
-        session: &SessionId,
-        checkpoint: &Checkpoint,
-    ) -> Result<(), StoreError>;
+    async fn checkpoint(&self, user: &UserId, session: &SessionId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
     /// The newest checkpoint of a session.
     async fn last_checkpoint(&self, user: &UserId, session: &SessionId) -> Result<Option<Checkpoint>, StoreError>;

@@ -7,8 +7,11 @@ use serde_json::Value;
 pub struct Execution {
     /// Names this execution in the log and in artifacts.
     pub execution_id: ExecutionId,
-    /// The session it ran in, if any.
+    /// The session it ran in, if any: what somebody calls it, else its id.
     pub session: Option<SessionId>,
+    /// The id of that session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
     /// The interpreter of the session had to start anew: variables of earlier executions are gone.
     #[serde(default, skip_serializing_if = "is_false")]
     pub session_restarted: bool,

@@ -2,7 +2,7 @@
 
 Code imports them from `servers`, whose modules are generated and use what is here. By hand: `call("github",
 "list_issues", {"owner": "x"})`, `await call_async(...)`. A call that fails raises `ToolError`. Which tools there are:
-`search_tools("send a message")`, `await search_tools_async(...)`.
+`search_tools("send a message")`, `await search_tools_async(...)`. Where a session has come to: `checkpoint("loaded")`.
 
 The types are in `__init__.pyi`; at run time nothing of them is loaded.
 """
@@ -24,6 +24,7 @@ __all__ = [
     "arguments",
     "call",
     "call_async",
+    "checkpoint",
     "offer",
     "search_tools",
     "search_tools_async",
@@ -35,6 +36,9 @@ METHOD = "tool"
 
 SEARCH = "search"
 """What the host calls looking for tools."""
+
+CHECKPOINT = "checkpoint"
+"""What the host calls it when code says where it has come to."""
 
 
 class ToolError(Exception):
@@ -124,6 +128,20 @@ async def search_tools_async(
         return await calls.call_async(SEARCH, params)  # type: ignore[no-any-return]
     except calls.CallError as error:
         raise _failure("coracle", "search_tools", error) from None
+
+
+def checkpoint(step: str, context: Any = None) -> None:
+    """Say in the log of the session where the work has come to, and what the next program should know (JSON).
+
+    When it returns, that is on the disk. Only code in a session has one.
+    """
+    try:
+        try:
+            calls.call(CHECKPOINT, {"step": step, "context": context})
+        except (TypeError, ValueError):
+            calls.call(CHECKPOINT, _plain("coracle", "checkpoint", {"step": step, "context": context}))
+    except calls.CallError as error:
+        raise _failure("coracle", "checkpoint", error) from None
 
 
 def _search(query: Any, server: Any, category: Any, detail_level: Any, limit: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ _R = TypeVar("_R")
 
 METHOD: str
 SEARCH: str
+CHECKPOINT: str
 UNSET: Any
 
 class ToolError(Exception):
@@ -43,6 +44,7 @@ async def search_tools_async(
     detail_level: Literal["name", "summary", "full", "python", "typescript"] = "summary",
     limit: int = 10,
 ) -> list[dict[str, Any]]: ...
+def checkpoint(step: str, context: Any = None) -> None: ...
 
 # What it returns goes to `tool`, never to whoever calls the function: so to them, it does not return.
 def arguments(named: Mapping[str, object], more: Mapping[str, object] | None = None) -> NoReturn: ...

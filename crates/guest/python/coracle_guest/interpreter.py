@@ -36,6 +36,9 @@ HELPERS = frozenset(
 )
 """Functions of `helpers` that code may use without importing them."""
 
+HOST_HELPERS = frozenset({"checkpoint"})
+"""The same of the package `coracle`: they call the host."""
+
 HELPER_MODULES = frozenset({"asyncio", "collections", "datetime", "json", "math", "re", "statistics"})
 """Modules that code may use without importing them."""
 
@@ -177,6 +180,11 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
             from coracle_guest import helpers
 
             namespace[name] = getattr(helpers, name)
+    for name in mentioned & HOST_HELPERS:
+        if name not in namespace:
+            import coracle
+
+            namespace[name] = getattr(coracle, name)
     for name in mentioned & HELPER_MODULES:
         if name not in namespace:
             namespace[name] = __import__(name)

@@ -118,7 +118,8 @@ impl<'js> Session<'js> {
             let script: Function<'js> = ctx.eval_with_options(source, options)?;
             script.call::<_, ()>((natives.clone(), hooks.clone()))?;
         }
-        let module = format!("export const {{ call, search_tools, ToolError, MediaFile }} = globalThis.{HANDOVER};");
+        let module =
+            format!("export const {{ call, search_tools, checkpoint, ToolError, MediaFile }} = globalThis.{HANDOVER};");
         ctx.globals().set(HANDOVER, hooks.get::<_, Object<'js>>("exports")?)?;
         let evaluated = Module::evaluate(ctx.clone(), CORACLE, module)?;
         evaluated.finish::<()>()?;

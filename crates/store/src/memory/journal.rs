@@ -58,9 +58,8 @@ impl Journal for MemoryStore {
         label.map_or(Ok(()), bounds::label)?;
         let mut log = self.log();
         let sessions = log.entry(user.clone()).or_default();
-        let has_label = |kept: &&Kept| {
-            label.is_some() && kept.session.label.as_deref() == label && kept.session.ended_at.is_none()
-        };
+        let has_label =
+            |kept: &&Kept| label.is_some() && kept.session.label.as_deref() == label && kept.session.ended_at.is_none();
         if let Some(found) = sessions.values().find(has_label) {
             return Ok(found.session.clone());
         }
@@ -169,12 +168,7 @@ impl Journal for MemoryStore {
         Ok(task.and_then(|(_, recording)| recording.clone()))
     }
 
-    async fn checkpoint(
-        &self,
-        user: &UserId,
-        session: &SessionId,
-        checkpoint: &Checkpoint,
-    ) -> Result<(), StoreError> {
+    async fn checkpoint(&self, user: &UserId, session: &SessionId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         bounds::checkpoint(checkpoint)?;
         let mut log = self.log();
         let checkpoints = &mut open(&mut log, user, session)?.checkpoints;

@@ -10,7 +10,6 @@ use crate::{
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, SessionId, UserId};
 use serde_json::Value;
-use sqlx::FromRow;
 use std::time::SystemTime;
 
 /// One of so many tasks that begin looks whether there are too many.
@@ -18,19 +17,8 @@ const PRUNED_EACH: u64 = 16;
 
 type SessionRow = (String, i64, Option<String>, i64, i64, Option<i64>, i64);
 
-#[derive(FromRow)]
-struct TaskRow {
-    number: i64,
-    execution_id: String,
-    description: Option<String>,
-    language: String,
-    code: Vec<u8>,
-    vars: Option<String>,
-    state: String,
-    started_at: i64,
-    ended_at: Option<i64>,
-    outcome: Option<String>,
-}
+/// Number, execution, description, language, code, variables, state, begin, end, outcome.
+type TaskRow = (i64, String, Option<String>, String, Vec<u8>, Option<String>, String, i64, Option<i64>, Option<String>);
 
 #[async_trait]
 impl Journal for SqliteStore {
@@ -247,24 +235,18 @@ impl Journal for SqliteStore {
     }
 
     async fn recording(&self, user: &UserId, session: &SessionId, task: u64) -> Result<Option<Value>, StoreError> {
-        let text: Option<Option<String>> = sqlx::query_scalar(
-            "SELECT recording FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number = ?3",
-        )
-        .bind(user.as_str())
-        .bind(session.as_str())
-        .bind(number(task))
-        .fetch_optional(&self.pool)
-        .await
-        .map_err(failed("read a recording"))?;
+        let text: Option<Option<String>> =
+            sqlx::query_scalar("SELECT recording FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number = ?3")
+                .bind(user.as_str())
+                .bind(session.as_str())
+                .bind(number(task))
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(failed("read a recording"))?;
         text.flatten().map(|text| parsed("recording", &text)).transpose()
     }
 
-    async fn checkpoint(
-        &self,
-        user: &UserId,
-        session: &SessionId,
-        checkpoint: &Checkpoint,
-    ) -> Result<(), StoreError> {
+    async fn checkpoint(&self, user: &UserId, session: &SessionId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         let failed = failed("keep a checkpoint");
         let context = bounds::checkpoint(checkpoint)?;
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
@@ -326,11 +308,10 @@ impl Journal for SqliteStore {
 
     async fn interrupt_lost(&self) -> Result<Vec<LostTask>, StoreError> {
         let failed = failed("mark what was interrupted");
-        let running: Vec<String> =
-            sqlx::query_scalar("SELECT DISTINCT instance FROM tasks WHERE state = 'running'")
-                .fetch_all(&self.pool)
-                .await
-                .map_err(&failed)?;
+        let running: Vec<String> = sqlx::query_scalar("SELECT DISTINCT instance FROM tasks WHERE state = 'running'")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(&failed)?;
         let mut lost = Vec::new();
         for instance in self.life.gone(running).await? {
             let rows: Vec<(String, String, i64)> = sqlx::query_as(
@@ -390,22 +371,24 @@ fn session(
     })
 }
 
-fn task(row: TaskRow) -> Result<TaskRecord, StoreError> {
-    let what = format!("task {}", row.number);
+fn task(
+    (number, execution_id, description, language, code, vars, state, started_at, ended_at, outcome): TaskRow,
+) -> Result<TaskRecord, StoreError> {
+    let what = format!("task {number}");
     let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
-    let state = states.into_iter().find(|state| state.as_str() == row.state);
+    let known = states.into_iter().find(|known| known.as_str() == state);
     Ok(TaskRecord {
-        number: unsigned(&what, row.number)?,
+        number: unsigned(&what, number)?,
         begun: NewTask {
-            execution_id: ExecutionId::new(&row.execution_id).map_err(|error| damaged(&what, error))?,
-            description: row.description,
-            language: row.language.parse().map_err(|error| damaged(&what, error))?,
-            code: String::from_utf8(row.code).map_err(|error| damaged(&what, error))?,
-            vars: row.vars.map(|vars| parsed(&what, &vars)).transpose()?,
-            started_at: from_millis(row.started_at),
+            execution_id: ExecutionId::new(&execution_id).map_err(|error| damaged(&what, error))?,
+            description,
+            language: language.parse().map_err(|error| damaged(&what, error))?,
+            code: String::from_utf8(code).map_err(|error| damaged(&what, error))?,
+            vars: vars.map(|vars| parsed(&what, &vars)).transpose()?,
+            started_at: from_millis(started_at),
         },
-        state: state.ok_or_else(|| damaged(&what, "its state is none that is known"))?,
-        ended_at: row.ended_at.map(from_millis),
-        outcome: row.outcome.map(|outcome| parsed(&what, &outcome)).transpose()?,
+        state: known.ok_or_else(|| damaged(&what, "its state is none that is known"))?,
+        ended_at: ended_at.map(from_millis),
+        outcome: outcome.map(|outcome| parsed(&what, &outcome)).transpose()?,
     })
 }

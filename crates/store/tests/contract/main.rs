@@ -5,6 +5,7 @@
 mod decisions;
 mod executions;
 mod given;
+mod journal;
 mod secrets;
 mod shapes;
 mod tools;
@@ -64,4 +65,12 @@ contract!(
     executions::executions_of_users_are_apart,
     executions::an_execution_that_is_too_large_changes_nothing,
     executions::only_the_newest_executions_stay,
+    journal::a_label_names_one_session_until_it_has_ended,
+    journal::of_many_who_open_a_label_all_get_the_same_session,
+    journal::a_task_is_there_from_its_beginning_and_ends_once,
+    journal::sessions_of_users_are_apart,
+    journal::nothing_runs_in_a_session_that_has_ended,
+    journal::the_newest_checkpoint_counts,
+    journal::a_task_that_is_too_large_changes_nothing,
+    journal::only_the_newest_tasks_and_sessions_stay,
 );

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod files;
+mod journal;
 mod keys;
 mod processes;
 mod tampering;

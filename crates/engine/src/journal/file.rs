@@ -1,0 +1,197 @@
+//! The copy of the log in the workspace: `sessions/session_NNN.json` and `sessions/current_session.json`.
+//!
+//! Trust boundary: the workspace is hostile. No link in it is followed, and what code wrote there is never read back.
+
+use coracle_store::{Checkpoint, SessionRecord, Store, StoreError, TaskRecord, TaskState};
+use coracle_types::{SessionId, UserId};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Where the copies are, in the workspace.
+const FOLDER: &str = "sessions";
+const CURRENT: &str = "current_session.json";
+/// Where code keeps what should outlive a session, in the workspace.
+const STATE: &str = "state";
+
+/// The newest tasks that the copy lists.
+const MAX_TASKS: usize = 100;
+/// So much is written of tasks; older ones are then shortened.
+const MAX_BYTES: usize = 256 << 10;
+/// Of a shortened task, so much of its code and description.
+const SHORT: usize = 200;
+/// So many files of the state are listed.
+const MAX_STATE_FILES: usize = 500;
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// A session, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Copy {
+    user: UserId,
+    session: SessionRecord,
+    /// The newest first.
+    tasks: Vec<TaskRecord>,
+    checkpoint: Option<Checkpoint>,
+}
+
+impl Copy {
+    pub(crate) async fn of(store: &dyn Store, user: &UserId, session: &SessionId) -> Result<Option<Self>, StoreError> {
+        let Some(session) = store.session(user, session).await? else { return Ok(None) };
+        let tasks = store.tasks(user, &session.id, MAX_TASKS, None).await?;
+        let checkpoint = store.last_checkpoint(user, &session.id).await?;
+        Ok(Some(Self { user: user.clone(), session, tasks, checkpoint }))
+    }
+
+    /// As it is written.
+    fn text(&self, state_files: &[String]) -> io::Result<Vec<u8>> {
+        let (mut bytes, mut tasks) = (0, Vec::new());
+        for task in &self.tasks {
+            let mut entry = entry(task);
+            bytes += entry.to_string().len();
+            if bytes > MAX_BYTES {
+                entry = shortened(task);
+            }
+            tasks.push(entry);
+        }
+        tasks.reverse();
+        let session = &self.session;
+        let dropped = session.tasks.saturating_sub(tasks.len() as u64);
+        let mut whole = json!({
+            "session_id": session.id,
+            "label": session.label,
+            "customer_uid": self.user,
+            "started_at": stamp(session.started_at),
+            "ended_at": session.ended_at.map(stamp),
+            "tasks": tasks,
+            "state_files": state_files,
+            "checkpoint": self.checkpoint.as_ref().map(checkpoint),
+        });
+        if dropped > 0 {
+            whole["note"] = format!("{dropped} older tasks are not listed here").into();
+        }
+        serde_json::to_vec_pretty(&whole).map_err(io::Error::other)
+    }
+
+    /// Puts it into the workspace; whoever reads there sees the old or the new one.
+    pub(crate) fn write(&self, workspace: &Path) -> io::Result<()> {
+        let root = rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let text = self.text(&state_files_in(root.as_fd()))?;
+        let owner = rustix::fs::fstat(&root)?;
+        let (uid, gid) = (rustix::process::Uid::from_raw(owner.st_uid), rustix::process::Gid::from_raw(owner.st_gid));
+        // Code sees the owner of the workspace as itself, and nobody else's files.
+        let give = |file: &OwnedFd| match rustix::process::geteuid().is_root() {
+            true => rustix::fs::fchown(file, Some(uid), Some(gid)),
+            false => Ok(()),
+        };
+        let made = match rustix::fs::mkdirat(&root, FOLDER, Mode::RWXU) {
+            Ok(()) => true,
+            Err(rustix::io::Errno::EXIST) => false,
+            Err(errno) => return Err(errno.into()),
+        };
+        let folder = rustix::fs::openat2(&root, FOLDER, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), BENEATH)?;
+        if made {
+            give(&folder)?;
+        }
+        let number = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
+        let names = [format!("session_{:03}.json", self.session.number), CURRENT.to_owned()];
+        for (index, name) in names.iter().enumerate() {
+            let fresh = format!(".session-{number:016x}-{index}");
+            let written = (|| -> io::Result<()> {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                let file = rustix::fs::openat2(&folder, &fresh, flags, Mode::RUSR | Mode::WUSR, BENEATH)?;
+                give(&file)?;
+                std::fs::File::from(file).write_all(&text)?;
+                Ok(rustix::fs::renameat(&folder, &fresh, &folder, name)?)
+            })();
+            if let Err(error) = written {
+                let _ = rustix::fs::unlinkat(&folder, &fresh, AtFlags::empty());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A task as the log shows it.
+pub(crate) fn entry(task: &TaskRecord) -> Value {
+    let field = |name: &str| task.outcome.as_ref().and_then(|outcome| outcome.get(name)).cloned().unwrap_or_default();
+    let lines = |text: Value| text.as_str().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
+    let mut entry = json!({
+        "task_id": task_id(task.number),
+        "description": task.begun.description,
+        "language": task.begun.language,
+        "code": task.begun.code,
+        "state": task.state,
+        "result": field("result"),
+        "output": lines(field("stdout")).unwrap_or_default(),
+        "calls": if field("calls").is_null() { json!([]) } else { field("calls") },
+        "timestamp": stamp(task.begun.started_at),
+    });
+    for name in ["error", "error_code"] {
+        if !field(name).is_null() {
+            entry[name] = field(name);
+        }
+    }
+    if task.state == TaskState::Interrupted {
+        entry["error"] = "it was interrupted: nobody knows how far it came".into();
+    }
+    entry
+}
+
+/// An old task, of which only the beginning is shown.
+fn shortened(task: &TaskRecord) -> Value {
+    let head = |text: &str| super::head(text, SHORT).to_owned();
+    json!({
+        "task_id": task_id(task.number),
+        "description": task.begun.description.as_deref().map(head),
+        "language": task.begun.language,
+        "code": format!("{}…", head(&task.begun.code)),
+        "state": task.state,
+        "result": null,
+        "output": [],
+        "calls": [],
+        "timestamp": stamp(task.begun.started_at),
+        "note": "shortened: coracle sessions export has all of it",
+    })
+}
+
+/// A checkpoint as the log shows it.
+pub(crate) fn checkpoint(checkpoint: &Checkpoint) -> Value {
+    json!({
+        "step": checkpoint.step,
+        "last_task": task_id(checkpoint.last_task),
+        "context": checkpoint.context,
+        "timestamp": stamp(checkpoint.made_at),
+    })
+}
+
+fn task_id(number: u64) -> String {
+    format!("task_{number:03}")
+}
+
+/// A time as people and programs read it.
+pub(crate) fn stamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
+}
+
+/// What lies in `state/`, as code names it.
+pub(crate) fn state_files(workspace: &Path) -> Vec<String> {
+    match rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(root) => state_files_in(root.as_fd()),
+        Err(_) => Vec::new(),
+    }
+}
+
+fn state_files_in(root: impl AsFd) -> Vec<String> {
+    let opened = rustix::fs::openat2(root, STATE, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), BENEATH);
+    let Ok(entries) = opened.and_then(Dir::new) else { return Vec::new() };
+    let files = entries.flatten().filter(|entry| entry.file_type() == FileType::RegularFile);
+    let names = files.filter_map(|entry| entry.file_name().to_str().ok().map(|name| format!("{STATE}/{name}")));
+    let mut names: Vec<String> = names.take(MAX_STATE_FILES).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,166 @@
+//! What the host answered to the calls of one execution.
+
+use crate::broker::TOOL;
+use crate::request::{HostCallError, HostCalls};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A longer answer is not kept.
+const MAX_ANSWER_BYTES: usize = 256 << 10;
+/// So much is kept of one execution: less than what the store takes.
+const MAX_TAPE_BYTES: usize = 1 << 20;
+/// What an entry takes besides its answer, at most.
+const ENTRY_BYTES: usize = 1 << 10;
+/// Of names that hostile code gave, so much.
+const MAX_NAME_CHARS: usize = 200;
+
+/// One call and its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Taped {
+    /// What was asked for: `server.tool`, or what the host offers itself.
+    pub(crate) what: String,
+    /// Digest of what it was asked with.
+    pub(crate) digest: String,
+    #[serde(flatten)]
+    pub(crate) said: Said,
+}
+
+/// What was said to a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Said {
+    /// The answer.
+    Answer(Value),
+    /// Why there was none.
+    Error { code: String, message: String, retryable: bool },
+    /// It was too long to be kept.
+    NotRecorded { bytes: usize },
+}
+
+/// Keeps answers while code runs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tape(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: Vec<Taped>,
+    bytes: usize,
+    /// Calls of which nothing is kept.
+    missed: usize,
+}
+
+impl Tape {
+    /// Passes calls on, and keeps what is answered.
+    pub(crate) fn around(&self, calls: Arc<dyn HostCalls>) -> Arc<dyn HostCalls> {
+        Arc::new(Recorder { calls, tape: self.clone() })
+    }
+
+    /// As it is stored.
+    pub(crate) fn into_value(self) -> Value {
+        let kept = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        json!({ "calls": kept.entries, "missed": kept.missed })
+    }
+
+    /// From what was stored.
+    pub(crate) fn entries(stored: &Value) -> (Vec<Taped>, u64) {
+        let entries = stored.get("calls").cloned().and_then(|calls| serde_json::from_value(calls).ok());
+        (entries.unwrap_or_default(), stored.get("missed").and_then(Value::as_u64).unwrap_or_default())
+    }
+
+    fn keep(&self, what: String, digest: String, outcome: &Result<Value, HostCallError>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes + ENTRY_BYTES > MAX_TAPE_BYTES {
+            kept.missed += 1;
+            return;
+        }
+        let bytes = match outcome {
+            Ok(answer) => serde_json::to_vec(answer).map_or(usize::MAX, |text| text.len()),
+            Err(error) => error.message.len(),
+        };
+        let fits = bytes <= MAX_ANSWER_BYTES && kept.bytes + ENTRY_BYTES + bytes <= MAX_TAPE_BYTES;
+        let said = match outcome {
+            _ if !fits => Said::NotRecorded { bytes },
+            Ok(answer) => Said::Answer(answer.clone()),
+            Err(HostCallError { code, message, retryable }) => {
+                Said::Error { code: code.clone(), message: message.clone(), retryable: *retryable }
+            }
+        };
+        kept.bytes += ENTRY_BYTES + if fits { bytes } else { 0 };
+        kept.entries.push(Taped { what, digest, said });
+    }
+}
+
+/// What a call is for, fit for people, and the digest of all that was asked.
+pub(crate) fn digest(method: &str, params: &Map<String, Value>) -> (String, String) {
+    let text = |name: &str| params.get(name).and_then(Value::as_str).unwrap_or_default();
+    let what = if method == TOOL { format!("{}.{}", text("server"), text("tool")) } else { method.to_owned() };
+    let mut hash = Sha256::new();
+    hash.update(method);
+    hash.update([0]);
+    hash.update(canonical(&Value::Object(params.clone())).to_string());
+    (what.chars().take(MAX_NAME_CHARS).collect(), hex::encode(hash.finalize()))
+}
+
+/// The same whatever order the members of objects come in.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<(&String, &Value)> = fields.iter().collect();
+            sorted.sort_by_key(|(name, _)| *name);
+            sorted.into_iter().map(|(name, value)| (name.clone(), canonical(value))).collect()
+        }
+        Value::Array(values) => values.iter().map(canonical).collect(),
+        other => other.clone(),
+    }
+}
+
+#[derive(Debug)]
+struct Recorder {
+    calls: Arc<dyn HostCalls>,
+    tape: Tape,
+}
+
+#[async_trait]
+impl HostCalls for Recorder {
+    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let (what, digest) = digest(&method, &params);
+        let outcome = self.calls.call(method, params).await;
+        self.tape.keep(what, digest, &outcome);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_ANSWER_BYTES, Said, Tape, digest};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn the_order_of_arguments_makes_no_difference_and_their_values_do() {
+        let of = |value: Value| digest("tool", value.as_object().unwrap());
+        let one = of(json!({"server": "s", "tool": "t", "arguments": {"a": 1, "b": {"c": 2, "d": 3}}}));
+        assert_eq!(one.0, "s.t");
+        assert_eq!(one, of(json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2}, "a": 1}})));
+        assert_ne!(one, of(json!({"tool": "t", "server": "s", "arguments": {"b": {"d": 3, "c": 2}, "a": 2}})));
+    }
+
+    #[test]
+    fn what_is_too_long_is_marked_and_there_is_an_end_to_it() {
+        let tape = Tape::default();
+        tape.keep("a".to_owned(), "1".to_owned(), &Ok(json!("x".repeat(MAX_ANSWER_BYTES))));
+        tape.keep("b".to_owned(), "2".to_owned(), &Ok(json!(7)));
+        for _ in 0..2_000 {
+            tape.keep("c".to_owned(), "3".to_owned(), &Ok(json!("y".repeat(1_000))));
+        }
+        let stored = tape.into_value();
+        assert!(stored.to_string().len() < coracle_store::MAX_RECORDING_BYTES);
+        let (entries, missed) = Tape::entries(&stored);
+        assert_eq!(entries[0].said, Said::NotRecorded { bytes: MAX_ANSWER_BYTES + 2 });
+        assert_eq!(entries[1].said, Said::Answer(json!(7)));
+        assert_eq!(entries.len() as u64 + missed, 2_002);
+        assert!(missed > 0);
+    }
+}

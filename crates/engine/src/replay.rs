@@ -1,0 +1,253 @@
+//! The code of a session again, with what the host answered then: what comes out otherwise now?
+//!
+//! It runs in a workspace of its own that is empty at first and thrown away, and calls nothing: what was not recorded is an
+//! error that the code sees.
+
+use crate::capture::Capture;
+use crate::engine::{Engine, Facts, finished};
+use crate::journal::{Said, Tape, Taped, digest, outcome, text_digest};
+use crate::request::{HostCallError, HostCalls, Request};
+use crate::run::{Context, run};
+use crate::session::Live;
+use crate::toolbox::Listing;
+use async_trait::async_trait;
+use coracle_store::{SessionRecord, StoreError, TaskRecord, TaskState};
+use coracle_types::{Limits, UserId};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::sync::CancellationToken;
+
+/// Of a value that differs, so much is shown.
+const MAX_SHOWN: usize = 400;
+
+/// Why a session could not be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// Its log cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no place to run in.
+    #[error("no workspace can be made to replay in: {0}")]
+    Workspace(std::io::Error),
+}
+
+/// What came of a session when it ran again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// Which session.
+    pub session_id: String,
+    /// Each task that is kept, in order.
+    pub tasks: Vec<ReplayedTask>,
+}
+
+impl Replay {
+    /// Whether everything that ran came out as it had.
+    pub fn is_same(&self) -> bool {
+        self.tasks.iter().all(|task| task.differences.is_empty())
+    }
+}
+
+/// What came of one task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplayedTask {
+    /// Which one.
+    pub number: u64,
+    /// Why it did not run, if it did not.
+    pub skipped: Option<String>,
+    /// What came out otherwise.
+    pub differences: Vec<Difference>,
+}
+
+/// Something that came out otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What: `result`, `output`, `error` or `calls`.
+    pub what: String,
+    /// As it was.
+    pub then: String,
+    /// As it is now.
+    pub now: String,
+}
+
+impl Engine {
+    /// Runs the code of a session again with the answers that were recorded.
+    pub async fn replay(
+        &self,
+        user: &UserId,
+        session: &SessionRecord,
+        limits: &Limits,
+        cancel: &CancellationToken,
+    ) -> Result<Replay, ReplayError> {
+        let tasks = self.history().tasks(user, session, usize::MAX).await?;
+        let folder = tempfile::Builder::new().prefix("coracle-replay-").tempdir().map_err(ReplayError::Workspace)?;
+        let workspace = folder.path().join("workspace");
+        std::fs::create_dir(&workspace).map_err(ReplayError::Workspace)?;
+        let mut replayed = Replay { session_id: session.id.to_string(), tasks: Vec::new() };
+        let mut live = None;
+        for task in tasks {
+            let skipped = |why: &str| ReplayedTask {
+                number: task.number,
+                skipped: Some(why.to_owned()),
+                differences: Vec::new(),
+            };
+            let why = match task.state {
+                TaskState::Running => Some("it is still running"),
+                TaskState::Interrupted => Some("it was interrupted: there is nothing to compare"),
+                TaskState::Done if task.begun.vars.is_none() => Some("its variables were too large to be kept"),
+                TaskState::Done => None,
+            };
+            if let Some(why) = why {
+                replayed.tasks.push(skipped(why));
+                continue;
+            }
+            let recording = self.store().recording(user, &session.id, task.number).await?;
+            let Some((entries, missed)) = recording.as_ref().map(Tape::entries) else {
+                replayed.tasks.push(skipped("what its calls were answered is no longer kept"));
+                continue;
+            };
+            let mut request = Request::new(user.clone(), task.begun.language, task.begun.code.clone());
+            request.vars = task.begun.vars.clone().unwrap_or_default();
+            request.session = Some(session.id.clone());
+            request.limits = limits.clone();
+            request.cancel = cancel.clone();
+            let player = Arc::new(Player::new(entries, missed));
+            let now = self.replay_one(&request, &workspace, &task, &mut live, &player).await;
+            let differences = differences(&task, &now, &player);
+            replayed.tasks.push(ReplayedTask { number: task.number, skipped: None, differences });
+            if cancel.is_cancelled() {
+                break;
+            }
+        }
+        Ok(replayed)
+    }
+
+    async fn replay_one(
+        &self,
+        request: &Request,
+        workspace: &Path,
+        task: &TaskRecord,
+        live: &mut Option<Live>,
+        player: &Arc<Player>,
+    ) -> Value {
+        let mut facts = Facts::new(request);
+        if let Some(toolbox) = self.toolbox() {
+            facts.inventory = Some(toolbox.inventory(&request.user, Listing::For(&request.code)).await);
+        }
+        let mut capture = Capture::new(None, request.limits.output_tokens, request.limits.output_bytes);
+        let restarted = task.outcome.as_ref().and_then(|outcome| outcome.get("session_restarted"));
+        if restarted.is_some() {
+            *live = None;
+        }
+        let opened = match live.take() {
+            Some(live) => Ok(live),
+            None => self.open(request, workspace, "replay", &mut facts).await,
+        };
+        let ran = match opened {
+            Err(ran) => ran,
+            Ok(mut current) => {
+                current.runs += 1;
+                facts.clock.start(std::time::Duration::from_millis(request.limits.wall_ms));
+                let calls: Arc<dyn HostCalls> = Arc::<Player>::clone(player);
+                let context = Context { calls, clock: facts.clock.clone() };
+                let ran = run(&mut current.sandbox, current.runs, request, &mut capture, context).await;
+                if ran.reusable {
+                    *live = Some(current);
+                }
+                ran
+            }
+        };
+        outcome(&finished(facts, request, ran, capture.finish(), workspace))
+    }
+}
+
+/// Answers from a record.
+#[derive(Debug)]
+struct Player {
+    /// Those that nobody has asked for yet.
+    left: Mutex<Vec<Taped>>,
+    /// What was asked for and is not on the record.
+    unknown: Mutex<Vec<String>>,
+    /// Calls that were made then and of which nothing is kept.
+    missed: u64,
+}
+
+impl Player {
+    fn new(entries: Vec<Taped>, missed: u64) -> Self {
+        Self { left: Mutex::new(entries), unknown: Mutex::default(), missed }
+    }
+}
+
+#[async_trait]
+impl HostCalls for Player {
+    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let (what, digest) = digest(&method, &params);
+        let refused = |code: &str, message: String| HostCallError { code: code.to_owned(), message, retryable: false };
+        let found = {
+            let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = left.iter().position(|taped| taped.what == what && taped.digest == digest);
+            place.map(|place| left.remove(place))
+        };
+        match found.map(|taped| taped.said) {
+            Some(Said::Answer(answer)) => Ok(answer),
+            Some(Said::Error { code, message, retryable }) => Err(HostCallError { code, message, retryable }),
+            Some(Said::NotRecorded { bytes }) => {
+                let message = format!("the answer of {what} was {bytes} bytes long, too much to be recorded");
+                Err(refused("not_recorded", message))
+            }
+            None => {
+                self.unknown.lock().unwrap_or_else(PoisonError::into_inner).push(what.clone());
+                Err(refused("not_recorded", format!("{what} was not called with these arguments then")))
+            }
+        }
+    }
+}
+
+fn differences(task: &TaskRecord, now: &Value, player: &Player) -> Vec<Difference> {
+    let then = task.outcome.clone().unwrap_or_default();
+    let mut found = Vec::new();
+    for (field, what) in [("result", "result"), ("stdout", "output"), ("error", "error")] {
+        // Of what was too long to be kept there is a digest.
+        if fingerprint(&then, field) != fingerprint(now, field) {
+            found.push(Difference { what: what.to_owned(), then: shown(then.get(field)), now: shown(now.get(field)) });
+        }
+    }
+    let left = player.left.lock().unwrap_or_else(PoisonError::into_inner);
+    let unknown = player.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+    if !(left.is_empty() && unknown.is_empty()) {
+        let names = |names: Vec<&str>| if names.is_empty() { "nothing more".to_owned() } else { names.join(", ") };
+        let mut then = names(left.iter().map(|taped| taped.what.as_str()).collect());
+        if player.missed > 0 {
+            then = format!("{then}, and {} calls of which nothing was kept", player.missed);
+        }
+        let now = names(unknown.iter().map(String::as_str).collect());
+        let short = |text: String| crate::journal::head(&text, MAX_SHOWN).to_owned();
+        found.push(Difference { what: "calls".to_owned(), then: short(then), now: short(now) });
+    }
+    found
+}
+
+fn fingerprint(outcome: &Value, field: &str) -> String {
+    let kept = outcome.get("shortened").and_then(|shortened| shortened.get(field)).and_then(Value::as_str);
+    kept.map_or_else(
+        || {
+            let value = outcome.get(field).unwrap_or(&Value::Null);
+            match value {
+                Value::String(text) if field != "result" => text_digest(text),
+                other => text_digest(&other.to_string()),
+            }
+        },
+        str::to_owned,
+    )
+}
+
+fn shown(value: Option<&Value>) -> String {
+    let text = match value {
+        None | Some(Value::Null) => "nothing".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let cut = crate::journal::head(&text, MAX_SHOWN);
+    if cut.len() < text.len() { format!("{cut}…") } else { text }
+}
