@@ -50,7 +50,7 @@ pub(crate) struct ExecArguments {
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
 
-    /// Names the session in the result. The interpreter ends with this command; files stay.
+    /// The session it belongs to, by name or id: written into its log. The interpreter ends with this command; files stay.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| SessionId::new(name))]
     session: Option<SessionId>,
 

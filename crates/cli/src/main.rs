@@ -15,6 +15,7 @@ mod packages;
 mod plain;
 mod process_tree;
 mod servers;
+mod sessions;
 mod settings;
 mod signals;
 mod status;
@@ -73,6 +74,8 @@ enum Command {
     Tools(tools::ToolsArguments),
     /// The Python packages that code can import: sync, list, add, remove.
     Env(packages::EnvArguments),
+    /// What ran in sessions: list, show, resume, export, replay.
+    Sessions(sessions::SessionsArguments),
     /// The settings, and where each of them came from.
     Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Env(arguments) => packages::run(arguments, config),
+        Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),

@@ -33,6 +33,18 @@ pub(crate) fn plain(text: &str, most: usize) -> String {
     shown
 }
 
+/// The same for a text of many lines, which keep their beginnings.
+pub(crate) fn plain_lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len() + 1);
+    for line in text.lines() {
+        for c in line.chars() {
+            if c != '\t' && is_hidden(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+        }
+        shown.push('\n');
+    }
+    shown
+}
+
 /// JSON for people and programs, with a line break at its end. What is hidden is escaped: outside of texts JSON has none.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     let text = serde_json::to_string_pretty(value).context("write JSON")?;

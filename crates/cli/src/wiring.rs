@@ -215,6 +215,14 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     })
 }
 
+/// Where users have their folders.
+pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
+    Ok(match &settings.execution.workspace_dir {
+        Some(folder) => folder.clone(),
+        None => environment::home()?.join("workspaces"),
+    })
+}
+
 /// An engine on a backend, with tools if there are any.
 pub(crate) fn engine(
     settings: &Settings,
@@ -222,10 +230,6 @@ pub(crate) fn engine(
     store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
-    let workspaces = match &settings.execution.workspace_dir {
-        Some(folder) => folder.clone(),
-        None => environment::home()?.join("workspaces"),
-    };
-    let config = EngineConfig { workspaces, session_idle: SESSION_IDLE };
+    let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: SESSION_IDLE };
     Ok(Engine::new(config, backend, store, toolbox))
 }

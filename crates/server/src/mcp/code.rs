@@ -116,7 +116,7 @@ fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request,
         code.limits.memory_mb = memory;
     }
     code.limits = face.options.settings.within_guardrails(code.limits);
-    tracing::debug!(description = wanted.description.as_deref().unwrap_or_default(), %language, "code is run");
+    code.description = wanted.description;
     Ok(code)
 }
 

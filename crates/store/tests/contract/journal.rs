@@ -210,7 +210,8 @@ pub(crate) async fn only_the_newest_tasks_and_sessions_stay(store: Arc<dyn Store
     let last = KEPT_TASKS + 2 * MORE;
     assert_eq!(all.first(), Some(&last));
     assert!(all.len() as u64 >= KEPT_TASKS && all.len() as u64 <= KEPT_TASKS + MORE, "{}", all.len());
-    let recorded = |number: u64| store.recording(&ann, &id(0), number);
+    let first = id(0);
+    let recorded = |number: u64| store.recording(&ann, &first, number);
     assert_eq!(recorded(1_000).await.unwrap(), Some(json!(["answer"])));
     assert_eq!(recorded((last - KEPT_RECORDINGS - MORE) / 50 * 50).await.unwrap(), None);
 

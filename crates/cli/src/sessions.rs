@@ -1,0 +1,298 @@
+//! `coracle sessions`: what ran, what the next program should know, and whether it comes out the same again.
+
+use crate::face::POOL;
+use crate::plain::{columns, counted, json, plain, plain_lines};
+use crate::settings::load;
+use crate::signals::Signals;
+use crate::status::{Mistake, Status};
+use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use coracle_engine::{History, Replay};
+use coracle_store::{SessionRecord, TaskRecord, TaskState};
+use coracle_types::UserId;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use tokio_util::sync::CancellationToken;
+
+/// Of a text in a list, so many characters.
+const MAX_SHOWN: usize = 80;
+/// So many tasks are shown.
+const SHOWN_TASKS: usize = 50;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct SessionsArguments {
+    /// Whose sessions.
+    #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = |name: &str| UserId::new(name))]
+    user: UserId,
+
+    #[command(subcommand)]
+    command: SessionsCommand,
+}
+
+const AFTER_HELP: &str = "\
+A session is named by its name, its id or its number.
+
+Examples:
+  coracle exec --session analysis -c 'x = 1'   run something in a session
+  coracle sessions list                        which there are
+  coracle sessions resume analysis             what the next program should know
+  coracle sessions replay analysis             does the code still do what it did?";
+
+#[derive(Debug, Subcommand)]
+enum SessionsCommand {
+    /// Print all sessions, the newest first.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the tasks of a session.
+    Show(One),
+    /// Print what the next program should know: where the work stopped, and what is left of it.
+    Resume(One),
+    /// Print all that is kept of a session, as JSON.
+    Export {
+        /// Its name, id or number.
+        session: String,
+
+        /// A file to write instead.
+        #[arg(long, short = 'o', value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Run the code of a session again, in an empty workspace and with the answers that tools gave then, and print what
+    /// comes out otherwise.
+    Replay(One),
+    /// End a session: its name is free for another, and nothing more runs in it.
+    End(One),
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// Its name, id or number.
+    session: String,
+
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &SessionsArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let user = &arguments.user;
+    match &arguments.command {
+        SessionsCommand::Replay(one) => replay(user, one, config),
+        other => cancellable(read(user, other, config)),
+    }
+}
+
+async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    let history = History::new(store().await?, workspaces(&loaded.settings)?);
+    match command {
+        SessionsCommand::List { json } => list(&history, user, *json).await?,
+        SessionsCommand::Show(one) => {
+            let session = found(&history, user, &one.session).await?;
+            show(&history, user, &session, one.json).await?;
+        }
+        SessionsCommand::Resume(one) => {
+            let session = found(&history, user, &one.session).await?;
+            let text = history.resume(user, &session).await?;
+            if one.json {
+                print(&json(&json!({ "session_id": session.id, "label": session.label, "text": text }))?)?;
+            } else {
+                print(&plain_lines(&text))?;
+            }
+        }
+        SessionsCommand::Export { session, output } => {
+            let session = found(&history, user, session).await?;
+            let text = json(&history.export(user, &session).await?)?;
+            match output {
+                None => print(&text)?,
+                Some(path) => std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?,
+            }
+        }
+        SessionsCommand::End(one) => {
+            let session = found(&history, user, &one.session).await?;
+            let ended = history.end(user, &session).await?;
+            if one.json {
+                print(&json(&json!({ "session_id": session.id, "ended": ended }))?)?;
+            } else if ended {
+                eprintln!("session {} has ended; its log stays", plain(&one.session, MAX_SHOWN));
+            } else {
+                eprintln!("session {} had ended before", plain(&one.session, MAX_SHOWN));
+            }
+        }
+        SessionsCommand::Replay(_) => {}
+    }
+    Ok(Status::Success)
+}
+
+async fn found(history: &History, user: &UserId, handle: &str) -> anyhow::Result<SessionRecord> {
+    let found = history.session(user, handle).await?;
+    found.ok_or_else(|| {
+        let message = format!("there is no session {:?} of {user}", plain(handle, MAX_SHOWN));
+        Mistake::new(message, Some("coracle sessions list shows which there are")).into()
+    })
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+fn stamp(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+fn summary(session: &SessionRecord) -> Value {
+    json!({
+        "session_id": session.id,
+        "label": session.label,
+        "number": session.number,
+        "started_at": stamp(session.started_at),
+        "last_used": stamp(session.last_used),
+        "ended_at": session.ended_at.map(stamp),
+        "tasks": session.tasks,
+    })
+}
+
+async fn list(history: &History, user: &UserId, as_json: bool) -> anyhow::Result<()> {
+    let mut sessions: Vec<SessionRecord> = Vec::new();
+    loop {
+        let page = history.sessions(user, usize::MAX, sessions.last().map(|session| session.number)).await?;
+        if page.is_empty() {
+            break;
+        }
+        sessions.extend(page);
+    }
+    if as_json {
+        return print(&json(&sessions.iter().map(summary).collect::<Vec<_>>())?);
+    }
+    if sessions.is_empty() {
+        eprintln!("{user} has no sessions: coracle exec --session NAME begins one");
+    }
+    let rows = sessions.iter().map(|session| {
+        [
+            format!("{:03}", session.number),
+            session.label.as_deref().map_or_else(|| "-".to_owned(), |label| plain(label, MAX_SHOWN)),
+            session.id.to_string(),
+            counted(usize::try_from(session.tasks).unwrap_or(usize::MAX), "task"),
+            stamp(session.last_used),
+            session.ended_at.map_or_else(String::new, |_| "ended".to_owned()),
+        ]
+    });
+    print(&columns(rows))
+}
+
+async fn show(history: &History, user: &UserId, session: &SessionRecord, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let mut whole = history.export(user, session).await?;
+        // What tools answered is for the export.
+        for task in whole.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten() {
+            task.as_object_mut().map(|task| task.remove("recorded"));
+        }
+        return print(&json(&whole)?);
+    }
+    let tasks = history.tasks(user, session, SHOWN_TASKS).await?;
+    let name = session.label.as_deref().map(|label| format!("{} ", plain(label, MAX_SHOWN))).unwrap_or_default();
+    let ended = session.ended_at.map(|at| format!(", ended {}", stamp(at))).unwrap_or_default();
+    let mut text = format!("{name}{} started {}{ended}\n", session.id, stamp(session.started_at));
+    if let Some(point) = history.checkpoint(user, session).await? {
+        let context = plain(&point.context.to_string(), 4 * MAX_SHOWN);
+        let step = plain(&point.step, MAX_SHOWN);
+        text.push_str(&format!(
+            "checkpoint {step} by task {:03}, {}: {context}\n",
+            point.last_task,
+            stamp(point.made_at)
+        ));
+    }
+    let more = session.tasks.saturating_sub(tasks.len() as u64);
+    if more > 0 {
+        text.push_str(&format!("… {} before these\n", counted(usize::try_from(more).unwrap_or(usize::MAX), "task")));
+    }
+    text.push_str(&columns(tasks.iter().map(row)));
+    print(&text)
+}
+
+fn row(task: &TaskRecord) -> [String; 5] {
+    let field = |name: &str| task.outcome.as_ref().and_then(|outcome| outcome.get(name));
+    let came = match task.state {
+        TaskState::Running | TaskState::Interrupted => task.state.as_str().to_owned(),
+        TaskState::Done => match field("error_code").and_then(Value::as_str) {
+            Some(code) => code.to_owned(),
+            None => "ok".to_owned(),
+        },
+    };
+    let result = match field("result") {
+        None | Some(Value::Null) => field("error").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    let about = task.begun.description.as_deref().unwrap_or(&task.begun.code);
+    [
+        format!("{:03}", task.number),
+        stamp(task.begun.started_at),
+        plain(&came, MAX_SHOWN),
+        plain(about, MAX_SHOWN),
+        plain(&result, MAX_SHOWN),
+    ]
+}
+
+fn replay(user: &UserId, one: &One, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    check(&loaded.settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    runtime.block_on(async {
+        let cancel = CancellationToken::new();
+        tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
+        let settings = &loaded.settings;
+        let store = store().await?;
+        let history = History::new(std::sync::Arc::clone(&store), workspaces(settings)?);
+        let session = found(&history, user, &one.session).await?;
+        let sandboxes = Sandboxes {
+            pool: POOL.min(1),
+            preload: false,
+            require_full_isolation: settings.execution.require_full_isolation,
+            limits: settings.limits(),
+            python: settings.execution.python.clone(),
+            folders: folders(settings)?,
+        };
+        let toolbox = toolbox_if_any(&loaded, &store, Map::new())?;
+        let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
+        let replayed = engine.replay(user, &session, &settings.limits(), &cancel).await;
+        engine.shutdown().await;
+        if let Some(toolbox) = toolbox {
+            toolbox.upstream().shutdown().await;
+        }
+        let replayed = replayed?;
+        print(&if one.json { json(&replayed)? } else { told(&replayed) })?;
+        if cancel.is_cancelled() {
+            return Ok(Status::Cancelled);
+        }
+        Ok(if replayed.is_same() { Status::Success } else { Status::Failed })
+    })
+}
+
+fn told(replay: &Replay) -> String {
+    let mut text = String::new();
+    for task in &replay.tasks {
+        let outcome = match (&task.skipped, task.differences.as_slice()) {
+            (Some(why), _) => format!("skipped: {why}"),
+            (None, []) => "same".to_owned(),
+            (None, _) => "differs".to_owned(),
+        };
+        text.push_str(&format!("task {:03}  {outcome}\n", task.number));
+        for difference in &task.differences {
+            let (then, now) = (plain(&difference.then, 400), plain(&difference.now, 400));
+            text.push_str(&format!("  {}\n    then  {then}\n    now   {now}\n", difference.what));
+        }
+    }
+    if replay.tasks.is_empty() {
+        text.push_str("nothing has run in this session\n");
+    }
+    text
+}
