@@ -3,6 +3,7 @@
 //! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
 //! backend. Standard output is data; everything else goes to standard error.
 
+mod backup;
 mod bench;
 mod config;
 mod doctor;
@@ -76,6 +77,10 @@ enum Command {
     Env(packages::EnvArguments),
     /// What ran in sessions: list, show, resume, export, replay.
     Sessions(sessions::SessionsArguments),
+    /// Write the data folder into one file, also while a server runs.
+    Backup(backup::BackupArguments),
+    /// Read the data folder from such a file.
+    Restore(backup::RestoreArguments),
     /// The settings, and where each of them came from.
     Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
@@ -114,6 +119,8 @@ fn main() -> ExitCode {
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Env(arguments) => packages::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
+        Command::Backup(arguments) => backup::run(&arguments, config),
+        Command::Restore(arguments) => backup::restore(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),

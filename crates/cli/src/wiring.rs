@@ -10,7 +10,7 @@ use coracle_config::{Loaded, SandboxType, Settings, is_foreign};
 use coracle_engine::{CallCaps, EmbedderConfig, Engine, EngineConfig, Toolbox, ToolboxConfig};
 use coracle_policy::{Rule, Rules};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
-use coracle_store::{Home, KeySource, SqliteStore, Store};
+use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
 use coracle_types::{Limits, ServerSpec};
 use coracle_upstream::{Options, Upstream};
 use serde_json::{Map, Value};
@@ -100,11 +100,15 @@ pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> a
 /// The store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
     let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await;
-    let store = store.map_err(|error| match error.hint() {
+    Ok(Arc::new(store.map_err(told)?))
+}
+
+/// What is wrong with the store, and what mends it.
+pub(crate) fn told(error: StoreError) -> anyhow::Error {
+    match error.hint() {
         Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
         None => error.into(),
-    })?;
-    Ok(Arc::new(store))
+    }
 }
 
 /// The connections to these servers, which may ask so much; starts none.

@@ -104,6 +104,9 @@ fn results_follow_the_rules() {
 /// What differs from run to run, and from machine to machine, made the same.
 fn redacted(mut execution: Value) -> Value {
     execution["execution_id"] = "[id]".into();
+    if execution.get("session_id").is_some() {
+        execution["session_id"] = "[id]".into();
+    }
     execution["execution_time_ms"] = "[ms]".into();
     execution["limits"]["enforced"] = "[enforced]".into();
     execution["limits"]["tier"] = "[tier]".into();

@@ -84,7 +84,7 @@ async fn users_with_the_same_session_name_never_meet() {
         let mut request =
             lab.in_session("same", Python, "import os\n[secret, os.path.exists(secret), len(os.listdir('.'))]");
         request.user = UserId::new(user).unwrap();
-        assert_eq!(lab.execute(request).await.result, Some(json!([user, true, 3])));
+        assert_eq!(lab.execute(request).await.result, Some(json!([user, true, 4])));
     }
     lab.close().await;
 }

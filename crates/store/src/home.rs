@@ -1,4 +1,5 @@
 use crate::StoreError;
+use crate::backup::IN_USE;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 ///
 /// ```text
 /// CORACLE_HOME/
+///   .in-use              0600  locked by every process that has the store open
 ///   master.key           0600  32 bytes in hexadecimal; made when the first secret is put, never replaced
 ///   store/               0700
 ///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// ```
 ///
 /// Beside them lie what other crates make: `workspaces/<user>/…` by the engine, and what the sandbox needs at run time.
-/// A backup is this folder; the key can be kept apart from it, and without it the secrets in it are lost.
+/// A backup is this folder (see [`crate::backup`]); the key can be kept apart from it, and without it the secrets in it are lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
@@ -53,6 +55,11 @@ impl Home {
     /// The folder of the blobs.
     pub fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
+    }
+
+    /// The folder of the database.
+    pub(crate) fn store_folder(&self) -> PathBuf {
+        self.store()
     }
 
     fn store(&self) -> PathBuf {
@@ -123,6 +130,14 @@ impl Home {
     pub(crate) fn make_for_key(&self) -> Result<PathBuf, StoreError> {
         self.make_root()?;
         Ok(self.master_key())
+    }
+
+    /// The file that everybody locks who has the store open: shared, or alone to put another in its place.
+    pub(crate) fn in_use(&self) -> Result<File, StoreError> {
+        self.make_root()?;
+        let path = self.root.join(IN_USE);
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(&path);
+        opened.map_err(|error| StoreError::home(&path, error))
     }
 
     /// Waits until no other process changes the schema. Ends with the file.

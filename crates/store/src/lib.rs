@@ -7,6 +7,7 @@
 //! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
 //! said aloud and never replaced while there is something that only it can open.
 
+mod backup;
 mod blobs;
 mod bounds;
 mod environments;
@@ -22,6 +23,7 @@ mod seal;
 mod sqlite;
 mod store;
 
+pub use backup::{BackedUp, BackupError, Restored, backup, restore};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CODE_BYTES, MAX_CONTEXT_BYTES,
@@ -39,5 +41,5 @@ pub use key::{KeyError, KeySource};
 pub use memory::MemoryStore;
 pub use owner::Owner;
 pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteStore, schema_version};
 pub use store::Store;

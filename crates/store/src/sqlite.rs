@@ -12,6 +12,8 @@ use durable::Durable;
 use life::Life;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use std::fs::File;
+use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use vault::Vault;
@@ -34,11 +36,17 @@ pub struct SqliteStore {
     recorded: AtomicUsize,
     durable: Durable,
     life: Life,
+    /// Nobody restores a backup in its place meanwhile.
+    _in_use: File,
 }
 
 impl SqliteStore {
     /// Opens the store in the data folder, and makes what is missing. The master key is not touched until a secret is.
     pub async fn open(home: &Home, key: KeySource) -> Result<Self, StoreError> {
+        let in_use = home.in_use()?;
+        if in_use.try_lock_shared().is_err() {
+            return Err(StoreError::home(home.root(), "it is being restored from a backup"));
+        }
         let path = home.make_database()?;
         let options = SqliteConnectOptions::new()
             .filename(&path)
@@ -61,13 +69,28 @@ impl SqliteStore {
             recorded: AtomicUsize::new(0),
             durable: Durable::new(home),
             life: Life::new(home.clone()),
+            _in_use: in_use,
         })
+    }
+
+    /// Writes the database as it is at this moment into a new file; returns the version of its schema. Others may go on
+    /// writing.
+    pub(crate) async fn snapshot(&self, to: &Path) -> Result<i64, StoreError> {
+        let path = to.to_str().ok_or_else(|| StoreError::home(to, "its path is not UTF-8"))?;
+        let written = sqlx::query("VACUUM INTO ?1").bind(path).execute(&self.pool).await;
+        written.map_err(failed("be copied"))?;
+        Ok(schema_version())
     }
 
     /// Waits for what is under way and tidies the file up. A store that is only dropped loses nothing.
     pub async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// The newest version of the schema that is known here.
+pub fn schema_version() -> i64 {
+    schema::known()
 }
 
 /// What the database said, with what it was to do.

@@ -2,7 +2,7 @@
 
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
-use coracle_store::MemoryStore;
+use coracle_store::{MemoryStore, Store};
 use coracle_types::{ErrorCode, Execution, Language, Limits, SessionId, UserId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,22 @@ impl Lab {
 
     /// The same with an interpreter of one's choice.
     pub(crate) fn with_python(python: Option<PathBuf>, limits: Limits, pool: usize, session_idle: Duration) -> Self {
-        let home = TempDir::new().unwrap();
+        Self::made(TempDir::new().unwrap(), Arc::new(MemoryStore::new()), python, limits, pool, session_idle)
+    }
+
+    /// On a data folder and a store that may have been used before.
+    pub(crate) fn on(home: TempDir, store: Arc<dyn Store>, limits: Limits) -> Self {
+        Self::made(home, store, None, limits, 0, Duration::from_mins(10))
+    }
+
+    fn made(
+        home: TempDir,
+        store: Arc<dyn Store>,
+        python: Option<PathBuf>,
+        limits: Limits,
+        pool: usize,
+        session_idle: Duration,
+    ) -> Self {
         let config = NativeConfig {
             home: home.path().to_owned(),
             launcher: crate::harness::built(),
@@ -41,7 +56,7 @@ impl Lab {
         };
         let backend = Arc::new(NativeBackend::new(config));
         let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle };
-        let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend), Arc::new(MemoryStore::new()), None);
+        let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend), store, None);
         Self { engine, backend, home, limits }
     }
 
@@ -68,6 +83,12 @@ impl Lab {
 
     pub(crate) async fn python(&self, code: &str) -> Execution {
         self.execute(self.request(Language::Python, code)).await
+    }
+
+    /// The same; what it kept is handed on.
+    pub(crate) async fn close_for_next(self) -> TempDir {
+        tokio::time::timeout(HARD, self.engine.shutdown()).await.expect("the engine shuts down");
+        self.home
     }
 
     /// Ends everything; nothing may be left.

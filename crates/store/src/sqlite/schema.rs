@@ -14,7 +14,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
 ];
 
 /// The version that the last migration leads to.
-pub(crate) fn known() -> i64 {
+pub(super) fn known() -> i64 {
     MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }
 

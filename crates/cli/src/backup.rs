@@ -1,0 +1,118 @@
+//! `coracle backup` and `coracle restore`: the data folder in one file, and back.
+
+use crate::environment;
+use crate::plain::{counted, json, plain};
+use crate::settings::load;
+use crate::status::{Mistake, Status};
+use crate::wiring::{cancellable, told, workspaces};
+use clap::Args;
+use coracle_store::{BackupError, Home, KeySource, SqliteStore};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// So many of the files that were passed over are named.
+const MAX_NAMED: usize = 10;
+/// A path is shown no longer than this.
+const MAX_PATH: usize = 300;
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// The file to write: a tar archive that only you may read.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// With the master key. Without it, whoever has the file cannot open the secrets in it, and neither can you unless
+    /// you have kept the key.
+    #[arg(long)]
+    with_key: bool,
+
+    /// Replace a file that is there.
+    #[arg(long)]
+    force: bool,
+
+    /// Say what came of it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The file that `coracle backup` wrote.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Also where there is data already: it is moved aside, never deleted.
+    #[arg(long)]
+    force: bool,
+
+    /// Say what came of it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
+    if !home.database().exists() {
+        let message = format!("there is no data in {}", home.root().display());
+        return Err(Mistake::new(message, Some("name the data folder with CORACLE_HOME")).into());
+    }
+    let done = cancellable(async {
+        let store = SqliteStore::open(&home, KeySource::File).await.map_err(told)?;
+        let file = &arguments.file;
+        let done = coracle_store::backup(&home, &store, &workspaces, file, arguments.with_key, arguments.force).await;
+        store.close().await;
+        done.map_err(explained)
+    })?;
+    if arguments.json {
+        std::io::stdout().write_all(json(&done)?.as_bytes())?;
+        return Ok(Status::Success);
+    }
+    let files = counted(usize::try_from(done.files).unwrap_or(usize::MAX), "file");
+    eprintln!("{}: {files}, {} bytes", arguments.file.display(), done.bytes);
+    for skipped in done.skipped.iter().take(MAX_NAMED) {
+        eprintln!("warning: not in it: {}", plain(skipped, MAX_PATH));
+    }
+    if done.skipped.len() > MAX_NAMED {
+        eprintln!("warning: and {} more", done.skipped.len() - MAX_NAMED);
+    }
+    if done.with_key {
+        eprintln!("the master key is in it: whoever has the file can open the secrets");
+    } else if home.master_key().exists() {
+        let key = home.master_key();
+        eprintln!("the master key is not in it: keep {} elsewhere, or give --with-key", key.display());
+    }
+    Ok(Status::Success)
+}
+
+pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
+    // Not to be dropped in the middle: between two renames nothing is where it belongs.
+    let runtime = crate::wiring::runtime()?;
+    let restored = coracle_store::restore(&home, &workspaces, &arguments.file, arguments.force);
+    let restored = runtime.block_on(restored).map_err(explained)?;
+    if arguments.json {
+        std::io::stdout().write_all(json(&restored)?.as_bytes())?;
+        return Ok(Status::Success);
+    }
+    let files = counted(usize::try_from(restored.files).unwrap_or(usize::MAX), "file");
+    eprintln!("{}: {files} restored", home.root().display());
+    for moved in &restored.moved_aside {
+        eprintln!("what was there before is in {}", moved.display());
+    }
+    if !restored.with_key {
+        eprintln!("the master key was not in it: put it to {} to open the secrets", home.master_key().display());
+    }
+    Ok(Status::Success)
+}
+
+fn explained(error: BackupError) -> anyhow::Error {
+    let mistake =
+        matches!(error, BackupError::Exists { .. } | BackupError::NoBackup { .. } | BackupError::Newer { .. });
+    match (mistake, error.hint()) {
+        (true, hint) => Mistake::new(error, hint).into(),
+        (false, Some(hint)) => anyhow::anyhow!("{error}\nhint: {hint}"),
+        (false, None) => error.into(),
+    }
+}

@@ -1,0 +1,411 @@
+//! Reads an archive back. It may be anybody's: nothing in it leads out of the data folder, and nothing is changed before
+//! all of it was read and found whole.
+
+use super::{
+    BEFORE, BackupError, DATABASE, END, End, FORMAT, IN_USE, KEY, MANIFEST, Manifest, SPARSE, STAGING, WORKSPACES,
+};
+use crate::{Home, KeySource, SqliteStore, schema_version};
+use rustix::fs::{
+    AtFlags, FlockOperation, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, flock, fstat, openat2,
+};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufReader, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+use tar::{Entry, EntryType};
+use tempfile::TempDir;
+
+/// The manifest and the end are no longer.
+const MAX_JSON: u64 = 1 << 20;
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Restored {
+    /// Files, folders and links.
+    pub files: u64,
+    /// Whether the master key was in it.
+    pub with_key: bool,
+    /// Where that is which was there before.
+    pub moved_aside: Vec<PathBuf>,
+}
+
+/// Reads a data folder from a file; `workspaces` may lie elsewhere. Where there is data already, it is moved aside if
+/// `force` says so, and else nothing is done.
+pub async fn restore(home: &Home, workspaces: &Path, from: &Path, force: bool) -> Result<Restored, BackupError> {
+    let (place, elsewhere, archive) = (home.clone(), workspaces.to_owned(), from.to_owned());
+    let read = tokio::task::spawn_blocking(move || Restore::run(&place, &elsewhere, &archive, force)).await;
+    let restored = read.map_err(|error| BackupError::file(from, error))??;
+    // Brings the schema up to date.
+    SqliteStore::open(home, KeySource::File).await?.close().await;
+    Ok(restored)
+}
+
+struct Restore<'a> {
+    archive: &'a Path,
+    /// Where everything but workspaces is put for now, and where these are.
+    staging: OwnedFd,
+    workspaces: OwnedFd,
+    found: End,
+    manifest: Manifest,
+    database: bool,
+    /// Folders get their rights when all is in them.
+    folders: Vec<(bool, PathBuf, Given)>,
+}
+
+/// What a file was.
+#[derive(Clone, Copy)]
+struct Given {
+    mode: u32,
+    owner: (u32, u32),
+    mtime: u64,
+}
+
+impl<'a> Restore<'a> {
+    fn run(home: &Home, workspaces: &Path, archive: &'a Path, force: bool) -> Result<Restored, BackupError> {
+        let root = home.root();
+        let file = File::open(archive).map_err(|error| BackupError::file(archive, error))?;
+        let mut tar = tar::Archive::new(BufReader::with_capacity(1 << 20, file));
+        let mut entries = tar.entries().map_err(|error| BackupError::invalid(archive, error))?;
+        let manifest = manifest(archive, entries.next())?;
+
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(root);
+        made.map_err(|error| BackupError::file(root, error))?;
+        let _alone = alone(home)?;
+        let data = data(home, workspaces)?;
+        if let (Some(there), false) = (data.first(), force) {
+            return Err(BackupError::Exists { path: there.clone() });
+        }
+        let beside = workspaces.parent().unwrap_or(root);
+        let (staging, other) = (staging(root)?, staging(beside)?);
+        let opened = |folder: &TempDir| {
+            let opened = rustix::fs::open(folder.path(), FOLDER, Mode::empty());
+            opened.map_err(|errno| BackupError::file(folder.path(), errno))
+        };
+        let mut restore = Restore {
+            archive,
+            staging: opened(&staging)?,
+            workspaces: opened(&other)?,
+            found: End::default(),
+            manifest,
+            database: false,
+            folders: Vec::new(),
+        };
+        let end = restore.entries(entries)?;
+        restore.check(&end)?;
+        restore.settle()?;
+
+        let moved_aside = move_aside(root, &data)?;
+        put(staging.path(), root)?;
+        put(&other.path().join(WORKSPACES), workspaces)?;
+        for folder in [root, workspaces] {
+            if let Ok(folder) = File::open(folder) {
+                rustix::fs::syncfs(&folder).map_err(|errno| BackupError::file(root, errno))?;
+            }
+        }
+        Ok(Restored { files: restore.found.files, with_key: restore.manifest.with_key, moved_aside })
+    }
+
+    fn invalid(&self, reason: impl std::fmt::Display) -> BackupError {
+        BackupError::invalid(self.archive, reason)
+    }
+
+    /// Everything up to the last entry, which it gives.
+    fn entries(&mut self, entries: tar::Entries<'_, impl Read>) -> Result<End, BackupError> {
+        for entry in entries {
+            let mut entry = entry.map_err(|error| self.invalid(error))?;
+            let path = entry.path().map_err(|error| self.invalid(error))?.into_owned();
+            if path == Path::new(END) {
+                return json(self.archive, &mut entry);
+            }
+            self.check_place(&path, entry.header().entry_type())?;
+            let placed = self.place(&path, &mut entry);
+            placed.map_err(|error| self.invalid(format!("{}: {error}", path.display())))?;
+            self.found.files += 1;
+        }
+        Err(self.invalid("it is cut off"))
+    }
+
+    /// Only what a backup holds, and nothing that leads elsewhere.
+    fn check_place(&self, path: &Path, kind: EntryType) -> Result<(), BackupError> {
+        let refused = |why: &str| Err(self.invalid(format!("{}: {why}", path.display())));
+        if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+            return refused("it leads out of the data folder");
+        }
+        let first = path.components().next().map(|part| part.as_os_str().to_owned()).unwrap_or_default();
+        let is = |name: &str| first == OsStr::new(name);
+        let is_key = path == Path::new(KEY);
+        match kind {
+            _ if is("run") || is("cache") || is(IN_USE) => refused("no backup has this"),
+            _ if is("store") && path != Path::new(DATABASE) => refused("no backup has this"),
+            _ if is_key && !self.manifest.with_key => refused("the manifest does not tell of it"),
+            EntryType::Regular | EntryType::Directory => Ok(()),
+            EntryType::Symlink if is(WORKSPACES) => Ok(()),
+            _ => refused("it is neither a file nor a folder"),
+        }
+    }
+
+    fn place(&mut self, path: &Path, entry: &mut Entry<'_, impl Read>) -> io::Result<()> {
+        let header = entry.header();
+        let id = |id: io::Result<u64>| u32::try_from(id.unwrap_or_default()).unwrap_or_default();
+        let given = Given {
+            mode: header.mode().unwrap_or(0o600) & 0o777,
+            owner: (id(header.uid()), id(header.gid())),
+            mtime: header.mtime().unwrap_or_default(),
+        };
+        let kind = header.entry_type();
+        let in_workspaces = path.starts_with(WORKSPACES);
+        let root = if in_workspaces { &self.workspaces } else { &self.staging };
+        let folder = made(root, path.parent().unwrap_or(Path::new("")))?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        match kind {
+            EntryType::Directory => {
+                make(&folder, name)?;
+                self.folders.push((in_workspaces, path.to_owned(), given));
+            }
+            EntryType::Symlink => {
+                let target = entry.link_name()?.ok_or(io::ErrorKind::InvalidData)?;
+                rustix::fs::symlinkat(target.as_ref(), &folder, name)?;
+                if rustix::process::geteuid().is_root() {
+                    let (uid, gid) = ids(given.owner);
+                    rustix::fs::chownat(&folder, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+                }
+            }
+            _ => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                let mut file = File::from(openat2(&folder, name, flags, Mode::RUSR | Mode::WUSR, BENEATH)?);
+                let map = sparse(entry)?;
+                let database = path == Path::new(DATABASE);
+                let (bytes, digest) = fill(&mut file, entry, map)?;
+                if database {
+                    self.database = bytes == self.manifest.database_bytes && digest == self.manifest.database_sha256;
+                }
+                self.found.bytes += bytes;
+                give(&file, given)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, end: &End) -> Result<(), BackupError> {
+        if !self.database {
+            return Err(self.invalid("its database is not the one of the manifest"));
+        }
+        // The database and the key are counted where they are read.
+        if (end.files, end.bytes) != (self.found.files, self.found.bytes) {
+            return Err(self.invalid(format!(
+                "{} files of {} bytes are in it, and {} of {} should be",
+                self.found.files, self.found.bytes, end.files, end.bytes
+            )));
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), BackupError> {
+        for (in_workspaces, path, given) in std::mem::take(&mut self.folders).into_iter().rev() {
+            let root = if in_workspaces { &self.workspaces } else { &self.staging };
+            let opened = openat2(root, &path, FOLDER, Mode::empty(), BENEATH).map(File::from);
+            let settled = opened.map_err(io::Error::from).and_then(|folder| give(&folder, given));
+            settled.map_err(|error| BackupError::file(&path, error))?;
+        }
+        Ok(())
+    }
+}
+
+fn manifest(archive: &Path, entry: Option<io::Result<Entry<'_, impl Read>>>) -> Result<Manifest, BackupError> {
+    let invalid = |error: io::Error| BackupError::invalid(archive, error);
+    let Some(entry) = entry else { return Err(BackupError::invalid(archive, "it is empty")) };
+    let mut entry = entry.map_err(invalid)?;
+    if entry.path().map_err(invalid)?.as_ref() != Path::new(MANIFEST) {
+        return Err(BackupError::invalid(archive, "it does not begin with a manifest"));
+    }
+    let manifest: Manifest = json(archive, &mut entry)?;
+    let known = schema_version();
+    if manifest.format != FORMAT || manifest.schema > known {
+        return Err(BackupError::Newer {
+            path: archive.to_owned(),
+            by: manifest.coracle.chars().take(40).collect(),
+            found: manifest.schema,
+            known,
+        });
+    }
+    Ok(manifest)
+}
+
+fn json<T: DeserializeOwned>(archive: &Path, entry: &mut Entry<'_, impl Read>) -> Result<T, BackupError> {
+    let mut text = Vec::new();
+    let read = entry.take(MAX_JSON).read_to_end(&mut text);
+    read.map_err(|error| BackupError::invalid(archive, error))?;
+    serde_json::from_slice(&text).map_err(|error| BackupError::invalid(archive, error))
+}
+
+/// The data folder for ourselves alone.
+fn alone(home: &Home) -> Result<File, BackupError> {
+    let in_use = || BackupError::InUse { path: home.root().to_owned() };
+    let lock = home.in_use().map_err(BackupError::Store)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| in_use())?;
+    // Whoever runs sandboxes holds a lock as well, with or without a store.
+    for entry in fs::read_dir(home.root().join("run")).into_iter().flatten().flatten() {
+        if let Ok(held) = File::open(entry.path().join("lock"))
+            && flock(&held, FlockOperation::NonBlockingLockExclusive).is_err()
+        {
+            return Err(in_use());
+        }
+    }
+    Ok(lock)
+}
+
+/// What is there already that a restore would put something in the place of.
+fn data(home: &Home, workspaces: &Path) -> Result<Vec<PathBuf>, BackupError> {
+    let mut data = Vec::new();
+    let entries = fs::read_dir(home.root()).map_err(|error| BackupError::file(home.root(), error))?;
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let own = ["run", "cache", IN_USE].contains(&name.as_str());
+        let other = name.starts_with(BEFORE) || name.starts_with(STAGING);
+        if !own && !other && !is_empty(&entry.path()) {
+            data.push(entry.path());
+        }
+    }
+    if !workspaces.starts_with(home.root()) && workspaces.exists() && !is_empty(workspaces) {
+        data.push(workspaces.to_owned());
+    }
+    data.sort();
+    Ok(data)
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn staging(beside: &Path) -> Result<TempDir, BackupError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(beside);
+    let staged = made.and_then(|()| tempfile::Builder::new().prefix(STAGING).tempdir_in(beside));
+    staged.map_err(|error| BackupError::file(beside, error))
+}
+
+/// Moves what is there into a folder beside it. Nothing is deleted.
+fn move_aside(root: &Path, data: &[PathBuf]) -> Result<Vec<PathBuf>, BackupError> {
+    let mut moved = Vec::new();
+    for path in data {
+        let folder = path.parent().unwrap_or(root);
+        let stamp = crate::moment::to_millis(std::time::SystemTime::now());
+        let aside = folder.join(format!("{BEFORE}{stamp}"));
+        let to = aside.join(path.file_name().unwrap_or_default());
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&aside);
+        made.and_then(|()| fs::rename(path, &to)).map_err(|error| BackupError::file(path, error))?;
+        moved.push(to);
+    }
+    Ok(moved)
+}
+
+/// Moves everything in a folder into another one; an empty folder in its way is replaced.
+fn put(from: &Path, to: &Path) -> Result<(), BackupError> {
+    if !from.exists() {
+        return Ok(());
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(to);
+    made.map_err(|error| BackupError::file(to, error))?;
+    for entry in fs::read_dir(from).map_err(|error| BackupError::file(from, error))? {
+        let entry = entry.map_err(|error| BackupError::file(from, error))?;
+        let place = to.join(entry.file_name());
+        fs::rename(entry.path(), &place).map_err(|error| BackupError::file(&place, error))?;
+    }
+    Ok(())
+}
+
+fn make(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::mkdirat(folder, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The folder of this path, and all above it, made if they are missing.
+fn made(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
+    for part in path.components() {
+        make(&folder, part.as_os_str())?;
+        folder = openat2(&folder, part.as_os_str(), FOLDER, Mode::empty(), BENEATH)?;
+    }
+    Ok(folder)
+}
+
+fn ids((uid, gid): (u32, u32)) -> (Uid, Gid) {
+    (Uid::from_raw(uid), Gid::from_raw(gid))
+}
+
+fn give(file: &File, given: Given) -> io::Result<()> {
+    let found = fstat(file)?;
+    // Whoever is not root owns all that they restore.
+    if rustix::process::geteuid().is_root() && (found.st_uid, found.st_gid) != given.owner {
+        let (uid, gid) = ids(given.owner);
+        rustix::fs::fchown(file, Some(uid), Some(gid))?;
+    }
+    rustix::fs::fchmod(file, Mode::from_raw_mode(given.mode))?;
+    let time = Timespec { tv_sec: i64::try_from(given.mtime).unwrap_or_default(), tv_nsec: 0 };
+    Ok(rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })?)
+}
+
+/// How long the file is, and where its pieces are.
+type Map = (u64, Vec<(u64, u64)>);
+
+/// The holes of a file that has some.
+fn sparse(entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Map>> {
+    let Some(extensions) = entry.pax_extensions()? else { return Ok(None) };
+    for extension in extensions {
+        let extension = extension?;
+        if extension.key_bytes() != SPARSE.as_bytes() {
+            continue;
+        }
+        let parsed = || -> Option<Map> {
+            let (size, pieces) = extension.value().ok()?.split_once(':')?;
+            let piece = |text: &str| {
+                let (start, length) = text.split_once('+')?;
+                Some((start.parse::<u64>().ok()?, length.parse::<u64>().ok()?))
+            };
+            let pieces = pieces.split(',').filter(|text| !text.is_empty()).map(piece).collect::<Option<Vec<_>>>()?;
+            Some((size.parse().ok()?, pieces))
+        };
+        return parsed().map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into());
+    }
+    Ok(None)
+}
+
+/// Writes what is in the archive; how much that was, and its digest.
+fn fill(file: &mut File, entry: &mut impl Read, map: Option<Map>) -> io::Result<(u64, String)> {
+    let (mut hash, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; 1 << 18]);
+    let mut copy = |file: &mut File, most: u64| -> io::Result<()> {
+        let mut from = entry.take(most);
+        loop {
+            match from.read(&mut chunk)? {
+                0 => return Ok(()),
+                length => {
+                    let read = chunk.get(..length).unwrap_or_default();
+                    bytes += length as u64;
+                    hash.update(read);
+                    file.write_all(read)?;
+                }
+            }
+        }
+    };
+    match map {
+        None => copy(file, u64::MAX)?,
+        Some((size, pieces)) => {
+            for (start, length) in pieces {
+                file.seek(io::SeekFrom::Start(start))?;
+                copy(file, length)?;
+            }
+            file.set_len(size)?;
+        }
+    }
+    Ok((bytes, hex::encode(hash.finalize())))
+}
