@@ -1,6 +1,6 @@
 //! `coracle sessions`: what ran, what the next program should know, and whether it comes out the same again.
 
-use crate::face::POOL;
+use crate::environment;
 use crate::plain::{columns, counted, json, plain, plain_lines};
 use crate::settings::load;
 use crate::signals::Signals;
@@ -9,11 +9,12 @@ use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, stor
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_engine::{History, Replay};
-use coracle_store::{SessionRecord, TaskRecord, TaskState};
+use coracle_store::{Home, MemoryStore, SessionRecord, Store, TaskRecord, TaskState};
 use coracle_types::UserId;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 use tokio_util::sync::CancellationToken;
 
@@ -90,7 +91,12 @@ pub(crate) fn run(arguments: &SessionsArguments, config: Option<&Path>) -> anyho
 
 async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    let history = History::new(store().await?, workspaces(&loaded.settings)?);
+    // Nothing is made to say that there is nothing.
+    let store: Arc<dyn Store> = match Home::new(environment::home()?).database().exists() {
+        true => store().await?,
+        false => Arc::new(MemoryStore::new()),
+    };
+    let history = History::new(store, workspaces(&loaded.settings)?);
     match command {
         SessionsCommand::List { json } => list(&history, user, *json).await?,
         SessionsCommand::Show(one) => {
@@ -251,10 +257,10 @@ fn replay(user: &UserId, one: &One, config: Option<&Path>) -> anyhow::Result<Sta
         tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
         let settings = &loaded.settings;
         let store = store().await?;
-        let history = History::new(std::sync::Arc::clone(&store), workspaces(settings)?);
+        let history = History::new(Arc::clone(&store), workspaces(settings)?);
         let session = found(&history, user, &one.session).await?;
         let sandboxes = Sandboxes {
-            pool: POOL.min(1),
+            pool: 0,
             preload: false,
             require_full_isolation: settings.execution.require_full_isolation,
             limits: settings.limits(),

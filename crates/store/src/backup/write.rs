@@ -148,7 +148,7 @@ impl Archive {
             self.any(&opened, Path::new(&name), &name, 0)?;
         }
         match rustix::fs::openat(CWD, workspaces, FOLDER, Mode::empty()) {
-            Ok(folder) => self.folder(Path::new(WORKSPACES), folder, 1),
+            Ok(folder) => self.folder(Path::new(WORKSPACES), &folder, 1),
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -164,7 +164,7 @@ impl Archive {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory if depth >= MAX_DEPTH => self.skip(path, "it is nested too deeply"),
             FileType::Directory => match rustix::fs::openat(folder, name, FOLDER, Mode::empty()) {
-                Ok(opened) => self.folder(path, opened, depth + 1),
+                Ok(opened) => self.folder(path, &opened, depth + 1),
                 Err(Errno::NOENT) => Ok(()),
                 Err(errno) => self.skip(path, errno),
             },
@@ -185,17 +185,17 @@ impl Archive {
         }
     }
 
-    fn folder(&mut self, path: &Path, folder: OwnedFd, depth: usize) -> io::Result<()> {
-        let stat = rustix::fs::fstat(&folder)?;
+    fn folder(&mut self, path: &Path, folder: &OwnedFd, depth: usize) -> io::Result<()> {
+        let stat = rustix::fs::fstat(folder)?;
         let mut header = header(&stat, EntryType::Directory, 0);
         self.count();
         self.tar.append_data(&mut header, path, io::empty())?;
-        let names = match listed(&folder) {
+        let names = match listed(folder) {
             Ok(names) => names,
             Err(error) => return self.skip(path, error),
         };
         for name in names {
-            self.any(&folder, &path.join(&name), &name, depth)?;
+            self.any(folder, &path.join(&name), &name, depth)?;
         }
         Ok(())
     }

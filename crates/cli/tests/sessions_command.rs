@@ -1,0 +1,165 @@
+//! `coracle sessions`, `backup` and `restore` as a person uses them, with a real server.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/place.rs"]
+mod place;
+
+use place::{Place, installed, mode};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// Runs code in a session; what `--json` says.
+fn exec(place: &Place, session: &str, code: &str) -> Value {
+    parsed(&place.run(&["exec", "--json", "--session", session, "-c", code]).stdout)
+}
+
+#[test]
+fn the_help_is_what_it_was() {
+    let place = Place::new();
+    for command in [&["sessions"][..], &["sessions", "replay"], &["sessions", "export"], &["backup"], &["restore"]] {
+        let help = place.output(&[command, &["--help"]].concat());
+        insta::assert_snapshot!(format!("{}_help", command.join("_")), help);
+    }
+}
+
+#[test]
+fn without_sessions_there_is_a_way_to_one() {
+    let place = Place::new();
+    let said = place.run(&["sessions", "list"]);
+    assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
+    assert!(said.stderr.contains("coracle exec --session NAME"), "{said:?}");
+    assert_eq!(place.output(&["sessions", "list", "--json"]), "[]\n");
+    let said = place.run(&["sessions", "show", "none"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("there is no session \"none\" of local"), "{said:?}");
+    let said = place.run(&["backup", "x.tar"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "nothing is made to say that there is nothing");
+}
+
+#[test]
+fn a_session_is_listed_shown_resumed_exported_replayed_and_ended() {
+    let place = Place::new();
+    let time = installed("venv/bin/mcp-server-time");
+    place.put(
+        "coracle.yaml",
+        &json!({"mcpServers": {"time": {"command": time}}, "policy": {"tools": {"time.*": "allow"}}}).to_string(),
+    );
+    let code = "from servers.time import get_current_time\nnow = get_current_time(timezone='Europe/Oslo')\nprint('asked')\nnow['datetime']";
+    let first = exec(&place, "watch", code);
+    assert_eq!(first["success"], true, "{first:#}");
+    let id = first["session_id"].as_str().unwrap().to_owned();
+    assert_eq!((&first["session"], first.get("session_restarted")), (&json!("watch"), None));
+    let second = exec(&place, "watch", "checkpoint('asked \\x1b[2K', {'n': 1})\nopen('f', 'w').write('x')");
+    assert_eq!((&second["session_id"], &second["session_restarted"]), (&json!(id), &json!(true)));
+
+    let listed = parsed(&place.output(&["sessions", "list", "--json"]));
+    assert_eq!(
+        (&listed[0]["label"], &listed[0]["session_id"], &listed[0]["tasks"]),
+        (&json!("watch"), &json!(id), &json!(2))
+    );
+    assert!(place.output(&["sessions", "list"]).contains("watch"));
+    for handle in ["watch", &id, "1", "session_001"] {
+        let shown = place.output(&["sessions", "show", handle]);
+        assert!(shown.contains("001") && shown.contains("002") && shown.contains("checkpoint asked"), "{shown}");
+        assert!(!shown.contains('\u{1b}'), "what hostile code says does not reach a terminal as it is");
+    }
+    let resumed = place.output(&["sessions", "resume", "watch"]);
+    assert!(
+        resumed.contains("Checkpoint: asked \\u{1b}[2K (by task_002") && resumed.contains("{\"n\":1}"),
+        "{resumed}"
+    );
+    let said = place.run(&["sessions", "show", "watch", "--user", "bob"]);
+    assert_eq!(said.code, Some(2), "another user has no such session: {said:?}");
+
+    place.output(&["sessions", "export", "watch", "-o", "log.json"]);
+    let export = parsed(&fs::read_to_string(place.folder().join("log.json")).unwrap());
+    assert_eq!(export["tasks"][0]["calls"][0]["tool"], "get_current_time");
+    assert_eq!(export["tasks"][0]["recorded"]["calls"][0]["what"], "time.get_current_time");
+
+    // The time has gone on, and the answer is the one of then.
+    let replayed = place.run(&["sessions", "replay", "watch"]);
+    assert_eq!(
+        (replayed.code, replayed.stdout.as_str()),
+        (Some(0), "task 001  same\ntask 002  same\n"),
+        "{replayed:?}"
+    );
+    exec(&place, "watch", "import time\ntime.time_ns()");
+    let replayed = place.run(&["sessions", "replay", "watch", "--json"]);
+    let told = parsed(&replayed.stdout);
+    assert_eq!((replayed.code, &told["tasks"][2]["differences"][0]["what"]), (Some(1), &json!("result")), "{told:#}");
+    assert_eq!(parsed(&place.output(&["sessions", "show", "watch", "--json"]))["tasks"].as_array().unwrap().len(), 3);
+
+    place.output(&["sessions", "end", "watch"]);
+    let ended = exec(&place, &id, "1");
+    assert_eq!((&ended["error_code"], &ended["error"]), (&json!("invalid_request"), &json!("session watch has ended")));
+    assert_ne!(exec(&place, "watch", "1")["session_id"], json!(id), "the name is free");
+}
+
+#[test]
+fn a_backup_is_read_back_into_another_data_folder() {
+    let place = Place::new();
+    exec(&place, "work", "open('kept', 'w').write('here')\nn = 1\nn");
+    let said = place.run(&["backup", "all.tar"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(mode(&place.folder().join("all.tar")), 0o600);
+    let said = place.run(&["backup", "all.tar"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("is there already") && said.stderr.contains("--force"), "{said:?}");
+
+    let mut other = Place::new();
+    fs::copy(place.folder().join("all.tar"), other.put("all.tar", "")).unwrap();
+    let said = other.run(&["restore", "all.tar"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let next = exec(&other, "work", "[open('kept').read(), 'n' in globals()]");
+    assert_eq!((&next["result"], &next["session_restarted"]), (&json!(["here", false]), &json!(true)), "{next:#}");
+    let said = other.run(&["restore", "all.tar"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("is there already"), "{said:?}");
+    let said = other.run(&["restore", "all.tar", "--force"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("what was there before is in"), "{said:?}");
+    assert_eq!(parsed(&other.output(&["sessions", "show", "work", "--json"]))["tasks"].as_array().unwrap().len(), 1);
+
+    other.put("none.tar", "this is none");
+    other.set("CORACLE_HOME", other.folder().join("fresh").to_str().unwrap());
+    let said = other.run(&["restore", "none.tar"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("is no backup that can be restored"), "{said:?}");
+}
+
+/// The version of the schema is four bytes at 60 of the file.
+#[test]
+fn an_older_program_refuses_a_newer_data_folder() {
+    let place = Place::new();
+    exec(&place, "work", "1");
+    let database = place.home().join("store/coracle.db");
+    let mut file = fs::File::options().read(true).write(true).open(&database).unwrap();
+    let mut version = [0; 4];
+    file.seek(SeekFrom::Start(60)).unwrap();
+    file.read_exact(&mut version).unwrap();
+    let mut write = |bytes: &[u8]| {
+        file.seek(SeekFrom::Start(60)).unwrap();
+        file.write_all(bytes).unwrap();
+    };
+    write(&1_000_u32.to_be_bytes());
+    for arguments in [&["sessions", "list"][..], &["exec", "--session", "work", "-c", "1"], &["backup", "x.tar"]] {
+        let said = place.run(arguments);
+        assert_eq!(said.code, Some(125), "{said:?}");
+        let known = u32::from_be_bytes(version);
+        let expected = format!("has schema version 1000; this version of coracle knows {known}");
+        assert!(said.stderr.contains(&expected) && said.stderr.contains("nothing was changed"), "{said:?}");
+    }
+    write(&version);
+    assert!(place.output(&["sessions", "list"]).contains("work"));
+}
