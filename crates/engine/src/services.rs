@@ -3,29 +3,37 @@
 //! Trust boundary: what comes from the code is hostile.
 
 use crate::engine::Engine;
-use crate::request::{HostCallError, HostCalls};
+use crate::request::{HostCallError, HostCalls, Request};
+use crate::skills;
 use async_trait::async_trait;
+use coracle_types::UserId;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Answers one execution's calls that are no calls of tools.
 #[derive(Debug)]
 pub(crate) struct Services {
-    #[expect(dead_code, reason = "the first method of the engine's own uses it")]
     engine: Engine,
+    user: UserId,
+    /// A skill is tried out, which may not change skills.
+    in_trial: bool,
     /// What the embedding program offers.
     others: Arc<dyn HostCalls>,
 }
 
 impl Services {
-    pub(crate) fn new(engine: Engine, others: Arc<dyn HostCalls>) -> Self {
-        Self { engine, others }
+    pub(crate) fn new(engine: Engine, request: &Request) -> Self {
+        let (user, in_trial) = (request.user.clone(), request.trial.is_some());
+        Self { engine, user, in_trial, others: Arc::clone(&request.calls) }
     }
 }
 
 #[async_trait]
 impl HostCalls for Services {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        if let Some(act) = method.strip_prefix(skills::PREFIX) {
+            return self.engine.skill_call(&self.user, self.in_trial, act, params).await;
+        }
         self.others.call(method, params).await
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use calls::PREFIX;
 pub use error::SkillError;
 pub use finding::{FoundSkill, SkillKind};
 pub use folder::{MAX_BODY_BYTES, SkillFile, SkillFolder};
-pub use library::{Library, Origin, SkillSource};
+pub use library::{Library, Origin, Shelved, SkillSource};
 pub use modules::{HelperModule, helper_modules};
 pub use name::SkillName;
 
@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 use shelf::{Kept, Shelf};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
 /// No code of a skill is longer.
@@ -203,13 +203,20 @@ pub(crate) struct Skills {
     prepared: Mutex<HashSet<UserId>>,
     /// Trials of one user take turns.
     trials: Mutex<HashMap<UserId, Arc<tokio::sync::Mutex<()>>>>,
-    pub(crate) library: Arc<Library>,
+    /// What the Python of sandboxes has.
+    installed: tokio::sync::OnceCell<packages::Installed>,
+    library: OnceLock<Arc<Library>>,
 }
 
 impl Skills {
-    pub(crate) fn new(workspaces: &Path, library: Arc<Library>) -> Self {
-        let workspaces = workspaces.to_owned();
-        Self { workspaces, prepared: Mutex::default(), trials: Mutex::default(), library }
+    pub(crate) fn new(workspaces: &Path) -> Self {
+        Self {
+            workspaces: workspaces.to_owned(),
+            prepared: Mutex::default(),
+            trials: Mutex::default(),
+            installed: tokio::sync::OnceCell::new(),
+            library: OnceLock::new(),
+        }
     }
 
     fn shelf(&self, user: &UserId) -> Shelf {
@@ -306,9 +313,17 @@ impl Engine {
         self.run_example(user, &kept).await
     }
 
+    /// With these folders that have a `SKILL.md`; an engine that was given some keeps them.
+    #[must_use]
+    pub fn with_library(self, library: Arc<Library>) -> Self {
+        // Whoever comes second is too late.
+        let _ = self.skills().library.set(library);
+        self
+    }
+
     /// The folders with a `SKILL.md`.
     pub fn library(&self) -> &Arc<Library> {
-        &self.skills().library
+        self.skills().library.get_or_init(Arc::default)
     }
 
     async fn tools_of(&self, user: &UserId) -> Option<Arc<Inventory>> {

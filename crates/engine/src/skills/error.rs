@@ -45,6 +45,9 @@ pub enum SkillError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Something is wrong with what was asked.
+    #[error("wrong arguments: {0}")]
+    Arguments(String),
     /// There is nothing in it.
     #[error("the code of the skill is empty")]
     Empty,
@@ -99,6 +102,7 @@ impl SkillError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name(_) | Self::Taken { .. } | Self::Empty | Self::Nul => "invalid_skill",
+            Self::Arguments(_) => "invalid_request",
             Self::Missing { .. } | Self::NoVersion { .. } | Self::NoFile { .. } => "no_such_skill",
             Self::TooLong { .. } | Self::TooMany(_) | Self::Full(_) => "too_large",
             Self::Syntax(_) | Self::Example(_) => "skill_failed",
@@ -118,7 +122,8 @@ impl SkillError {
             Self::TooMany(_) | Self::Full(_) => Some("delete skills that are not used any more"),
             Self::Example(_) => Some("mend the code, or the example: it must run to its end in an empty workspace"),
             Self::Files { .. } => Some("the data folder must belong to the user who runs Coracle, and have room"),
-            Self::NoVersion { .. }
+            Self::Arguments(_)
+            | Self::NoVersion { .. }
             | Self::NoFile { .. }
             | Self::Empty
             | Self::Nul
