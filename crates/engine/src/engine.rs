@@ -69,7 +69,14 @@ impl Engine {
         store: Arc<dyn Store>,
         toolbox: Option<Arc<Toolbox>>,
     ) -> Self {
-        let inner = Arc::new(Inner { skills: Skills::new(&config.workspaces), config, backend, sessions: Sessions::default(), store, toolbox });
+        let inner = Arc::new(Inner {
+            skills: Skills::new(&config.workspaces),
+            config,
+            backend,
+            sessions: Sessions::default(),
+            store,
+            toolbox,
+        });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
         tokio::spawn(async move {

@@ -166,9 +166,11 @@ pub struct LoadedSkill {
 /// A skill in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedSkill {
-    /// What is known of it.
+    /// What is known of it, without its example.
     #[serde(flatten)]
     pub skill: CodeSkill,
+    /// It has an example, which passed when it was saved.
+    pub tested: bool,
     /// What has become of its tools; nothing if they are as they were.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
@@ -268,14 +270,10 @@ impl Engine {
     }
 
     /// A skill with its code: the newest version, or the one that is asked for.
-    pub async fn load_skill(
-        &self,
-        user: &UserId,
-        name: &str,
-        version: Option<u32>,
-    ) -> Result<LoadedSkill, SkillError> {
+    pub async fn load_skill(&self, user: &UserId, name: &str, version: Option<u32>) -> Result<LoadedSkill, SkillError> {
         let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
-        let (kept, versions) = blocking(move || Ok((shelf.version(&name, version)?, shelf.versions_of(&name)?))).await?;
+        let (kept, versions) =
+            blocking(move || Ok((shelf.version(&name, version)?, shelf.versions_of(&name)?))).await?;
         Ok(LoadedSkill { metadata: kept.skill, code: kept.code, versions })
     }
 
@@ -287,7 +285,8 @@ impl Engine {
         let inventory = if calls_tools { self.tools_of(user).await } else { None };
         let listed = all.into_iter().map(|kept| ListedSkill {
             drift: kept.skill.tools.iter().filter_map(|tool| drift(tool, inventory.as_deref())).collect(),
-            skill: kept.skill,
+            tested: kept.skill.example.is_some(),
+            skill: CodeSkill { example: None, ..kept.skill },
         });
         Ok(listed.collect())
     }

@@ -116,9 +116,7 @@ impl Engine {
                 let Nothing {} = read(params)?;
                 let skills = self.list_skills(user).await?;
                 let folders = self.library().read().await;
-                let told = |folder: &super::SkillFolder| {
-                    json!({ "name": folder.name, "description": folder.description, "location": folder.location() })
-                };
+                let told = |folder: &super::SkillFolder| json!({ "name": folder.name, "description": folder.description, "location": folder.location() });
                 let instructions: Vec<Value> = folders.skills.iter().map(told).collect();
                 Ok(json!({ "count": skills.len(), "skills": skills, "instructions": instructions }))
             }

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
     /// A name that cannot be imported.
-    #[error("{0} is no name for a skill: use 1 to 64 ASCII letters, digits and underscores, beginning with a letter, and no word of Python")]
+    #[error(
+        "{0} is no name for a skill: use 1 to 64 ASCII letters, digits and underscores, beginning with a letter, and no word of Python"
+    )]
     Name(String),
     /// A name that differs from another one only in its case.
     #[error("there is a skill {other} already, and names that differ only in case are not told apart everywhere")]

@@ -132,8 +132,14 @@ mod tests {
     fn modules_are_told_by_their_docstrings() {
         let folder = tempfile::tempdir().unwrap();
         let files = [
-            ("shout.py", "\"\"\"Makes texts loud.\n\nMore.\"\"\"\nimport os\ndef shout(text: str, times: int = 1) -> str:\n    \"\"\"In capitals.\"\"\"\n    return text.upper()\nasync def later(\n    a,\n    b,\n): pass\ndef _own(): pass\n"),
-            ("loud.ts", "/** Makes texts loud. */\nexport function shout(text: string): string {\n  return text;\n}\nfunction own() {}\n"),
+            (
+                "shout.py",
+                "\"\"\"Makes texts loud.\n\nMore.\"\"\"\nimport os\ndef shout(text: str, times: int = 1) -> str:\n    \"\"\"In capitals.\"\"\"\n    return text.upper()\nasync def later(\n    a,\n    b,\n): pass\ndef _own(): pass\n",
+            ),
+            (
+                "loud.ts",
+                "/** Makes texts loud. */\nexport function shout(text: string): string {\n  return text;\n}\nfunction own() {}\n",
+            ),
             ("broken.py", "def f(:\n"),
             ("_hidden.py", ""),
             ("notes.txt", "x"),

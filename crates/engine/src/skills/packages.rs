@@ -54,7 +54,8 @@ pub(super) fn complaint(wanted: &str, installed: &Installed) -> Option<String> {
     let rest = rest.trim();
     let rest = if rest.starts_with('[') { rest.split_once(']').map_or("", |(_, rest)| rest) } else { rest };
     let rest = rest.trim().trim_start_matches('(').trim_end_matches(')');
-    let unmet = rest.split(',').map(str::trim).filter(|clause| !clause.is_empty()).find(|clause| !holds(version, clause));
+    let unmet =
+        rest.split(',').map(str::trim).filter(|clause| !clause.is_empty()).find(|clause| !holds(version, clause));
     unmet.map(|clause| format!("the package {name} is installed as {version}, and {clause} is wanted"))
 }
 
@@ -101,7 +102,8 @@ fn numbers(version: &str) -> Vec<u64> {
 
 fn compare(one: &[u64], other: &[u64]) -> Ordering {
     let length = one.len().max(other.len());
-    let padded = |numbers: &[u64]| -> Vec<u64> { numbers.iter().copied().chain(std::iter::repeat(0)).take(length).collect() };
+    let padded =
+        |numbers: &[u64]| -> Vec<u64> { numbers.iter().copied().chain(std::iter::repeat(0)).take(length).collect() };
     padded(one).cmp(&padded(other))
 }
 
@@ -111,15 +113,27 @@ mod tests {
 
     #[test]
     fn requirements_are_compared_with_what_is_installed() {
-        let installed: Installed =
-            [("pandas", "2.1.4"), ("scikit-learn", "1.5.0rc1")].map(|(name, version)| (name.into(), version.into())).into();
+        let installed: Installed = [("pandas", "2.1.4"), ("scikit-learn", "1.5.0rc1")]
+            .map(|(name, version)| (name.into(), version.into()))
+            .into();
         for met in [
-            "pandas", "pandas>=2", "pandas >= 2.1.4", "pandas==2.1.*", "pandas~=2.1", "pandas>=1.0,<3", "Scikit_Learn>1.4",
-            "pandas[excel]>=2 ; python_version > '3'", "pandas (>=2.0)", "pandas!=2.1.3", "pandas==2.1.4.0",
+            "pandas",
+            "pandas>=2",
+            "pandas >= 2.1.4",
+            "pandas==2.1.*",
+            "pandas~=2.1",
+            "pandas>=1.0,<3",
+            "Scikit_Learn>1.4",
+            "pandas[excel]>=2 ; python_version > '3'",
+            "pandas (>=2.0)",
+            "pandas!=2.1.3",
+            "pandas==2.1.4.0",
         ] {
             assert_eq!(complaint(met, &installed), None, "{met}");
         }
-        for unmet in ["polars", "pandas>=3", "pandas<2", "pandas==2.0.*", "pandas~=2.2", "pandas>=1,<2.1", ">=1", "pandas>2.1.4"] {
+        for unmet in
+            ["polars", "pandas>=3", "pandas<2", "pandas==2.0.*", "pandas~=2.2", "pandas>=1,<2.1", ">=1", "pandas>2.1.4"]
+        {
             assert!(complaint(unmet, &installed).is_some(), "{unmet}");
         }
     }

@@ -175,7 +175,9 @@ impl Shelf {
         self.settle(&turn)?;
         let names = self.names()?;
         let name = kept.skill.name.clone();
-        if let Some(other) = names.iter().find(|other| **other != name && other.as_str().eq_ignore_ascii_case(name.as_str())) {
+        if let Some(other) =
+            names.iter().find(|other| **other != name && other.as_str().eq_ignore_ascii_case(name.as_str()))
+        {
             return Err(SkillError::Taken { name, other: other.clone() });
         }
         let is_new = !names.contains(&name);

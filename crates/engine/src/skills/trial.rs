@@ -46,8 +46,7 @@ impl Engine {
     async fn run_trial(&self, user: &UserId, kept: &Kept, mut request: Request) -> Result<Execution, SkillError> {
         let trials = self.skills().workspaces.join(user.as_str()).join("trials");
         let (shelf, kept) = (self.skills().shelf(user), kept.clone());
-        let (place, skills, files) =
-            blocking(move || furnish(&trials, shelf.importable(), &kept)).await?;
+        let (place, skills, files) = blocking(move || furnish(&trials, shelf.importable(), &kept)).await?;
         request.workspace = Some(files);
         request.trial = Some(skills);
         // Boxed: what is executed may save a skill, and that is tried out.

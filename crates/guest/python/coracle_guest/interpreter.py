@@ -36,6 +36,9 @@ HELPERS = frozenset(
 )
 """Functions of `helpers` that code may use without importing them."""
 
+SKILLS = frozenset({"save_skill", "load_skill", "list_skills", "search_skills", "delete_skill", "get_skill"})
+"""Functions of `saved` that code may use without importing them."""
+
 HELPER_MODULES = frozenset({"asyncio", "collections", "datetime", "json", "math", "re", "statistics"})
 """Modules that code may use without importing them."""
 
@@ -177,6 +180,11 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
             from coracle_guest import helpers
 
             namespace[name] = getattr(helpers, name)
+    for name in mentioned & SKILLS:
+        if name not in namespace:
+            from coracle_guest import saved
+
+            namespace[name] = getattr(saved, name)
     for name in mentioned & HELPER_MODULES:
         if name not in namespace:
             namespace[name] = __import__(name)

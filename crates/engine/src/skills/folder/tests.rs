@@ -52,7 +52,12 @@ fn heads_are_read_as_the_specification_has_them() {
         (head("name: [x\ndescription"), "no YAML"),
         (head("- a\n- b"), "not a map"),
         (head(&format!("name: x\ndescription: d\n{}", "# comment\n".repeat(2000))), "longer than 16384"),
-        (head("description: d\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d]"), "no YAML"),
+        (
+            head(
+                "description: d\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: [*d,*d,*d,*d,*d]",
+            ),
+            "no YAML",
+        ),
         (long(300 << 10), "longer than 262144"),
     ];
     for (text, reason) in refused {
@@ -69,7 +74,9 @@ fn what_others_write_beside_the_specification_is_understood() {
     assert_eq!((skill.version.as_deref(), skill.use_when.as_deref()), (Some("1.2"), Some("always")));
     assert_eq!(skill.dependencies, ["pandas>=1.0", "numpy"]);
     assert_eq!(skill.location(), "/skills/my/Skill.md");
-    let listed = read("my", "SKILL.md", "---\nname: my\ndescription: d\ndependencies:\n  - pandas>=1.0\n---\n").unwrap().unwrap();
+    let listed = read("my", "SKILL.md", "---\nname: my\ndescription: d\ndependencies:\n  - pandas>=1.0\n---\n")
+        .unwrap()
+        .unwrap();
     assert_eq!(listed.dependencies, ["pandas>=1.0"]);
 }
 
@@ -101,8 +108,20 @@ fn no_path_leads_out_of_the_folder() {
     assert_eq!(skill.get(Some("./references/../inside.md")).unwrap().content, "forms");
     let long = "x/".repeat(3000);
     for bad in [
-        "../secret", "/etc/passwd", "out", "absolute", "up/secret", "references/../../secret", "references", "missing",
-        "logo.png", "a\0b", "..", "/", "pdf/../../secret", &long,
+        "../secret",
+        "/etc/passwd",
+        "out",
+        "absolute",
+        "up/secret",
+        "references/../../secret",
+        "references",
+        "missing",
+        "logo.png",
+        "a\0b",
+        "..",
+        "/",
+        "pdf/../../secret",
+        &long,
     ] {
         let outcome = skill.get(Some(bad));
         assert!(matches!(outcome, Err(SkillError::NoFile { .. })), "{bad:?}: {outcome:?}");
