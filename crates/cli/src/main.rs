@@ -17,6 +17,7 @@ mod process_tree;
 mod servers;
 mod settings;
 mod signals;
+mod skills;
 mod status;
 mod terminal;
 mod timing;
@@ -71,6 +72,8 @@ enum Command {
     Servers(servers::ServersArguments),
     /// The tools of these servers, as code sees them.
     Tools(tools::ToolsArguments),
+    /// Code to import and instructions to read: list, show, add, test, remove.
+    Skills(skills::SkillsArguments),
     /// The Python packages that code can import: sync, list, add, remove.
     Env(packages::EnvArguments),
     /// The settings, and where each of them came from.
@@ -97,7 +100,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::start(match arguments.command {
         // They say themselves what is the matter with a server.
-        Command::Servers(_) | Command::Tools(_) => "warn,rmcp=off,coracle_upstream=error",
+        Command::Servers(_) | Command::Tools(_) | Command::Skills(_) => "warn,rmcp=off,coracle_upstream=error",
         // What the library complains about comes as an error of ours too.
         _ => "warn,rmcp=off",
     });
@@ -109,6 +112,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
+        Command::Skills(arguments) => skills::run(&arguments, config),
         Command::Env(arguments) => packages::run(arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),

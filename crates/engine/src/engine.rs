@@ -259,7 +259,10 @@ impl Engine {
     async fn open(&self, request: &Request, workspace: &Path, name: &str, facts: &mut Facts) -> Result<Live, Ran> {
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
-        let skills = None;
+        let skills = match &request.trial {
+            Some(folder) => Some(folder.clone()),
+            None => self.skills().seen(&request.user).await,
+        };
         let spec = Spec { workspace: workspace.to_owned(), servers, skills, limits: request.limits.clone() };
         let opened = tokio::select! {
             biased;

@@ -237,6 +237,12 @@ impl Skills {
         Ok(shelf.importable().to_owned())
     }
 
+    /// The same for a sandbox, which is better without skills than not there.
+    pub(crate) async fn seen(&self, user: &UserId) -> Option<PathBuf> {
+        let folder = self.folder(user).await;
+        folder.map_err(|error| tracing::error!(%error, %user, "code cannot import skills")).ok()
+    }
+
     fn turn(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
         Arc::clone(self.trials.lock().unwrap_or_else(PoisonError::into_inner).entry(user.clone()).or_default())
     }

@@ -113,6 +113,13 @@ impl SkillFolder {
         Some(parsed.map(|parsed| Self { origin, path: path.to_owned(), file, ..parsed }))
     }
 
+    /// Whether a folder can be used as a skill; if not, why.
+    pub fn check(path: &Path) -> Result<Self, String> {
+        let path = path.canonicalize().map_err(|error| error.to_string())?;
+        let folder = path.file_name().and_then(|name| name.to_str()).ok_or("its name is no text")?.to_owned();
+        Self::read(&path, &folder, Origin::User).unwrap_or_else(|| Err("there is no SKILL.md in it".to_owned()))
+    }
+
     fn parse(head: &str, folder: &str) -> Result<Self, String> {
         if head.len() > MAX_HEAD_BYTES {
             return Err(format!("its head is longer than {MAX_HEAD_BYTES} bytes"));

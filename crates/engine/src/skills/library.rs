@@ -152,9 +152,14 @@ impl Library {
 
     fn candidates(&self, warnings: &mut Vec<String>) -> Vec<Candidate> {
         let roots: Vec<PathBuf> = self.sources.iter().filter_map(|source| source.path.canonicalize().ok()).collect();
-        let mut found = Vec::new();
+        let (mut found, mut seen) = (Vec::new(), Vec::new());
         for source in &self.sources {
             let Ok(root) = source.path.canonicalize() else { continue };
+            // Whoever works in their home folder has both in one.
+            if seen.contains(&root) {
+                continue;
+            }
+            seen.push(root.clone());
             if source.origin == Origin::Project && (is_foreign(&root) || root.parent().is_some_and(is_foreign)) {
                 warnings.push(format!("{}: it belongs to another user and is not read", source.path.display()));
                 continue;
