@@ -19,6 +19,7 @@ mod servers;
 mod sessions;
 mod settings;
 mod signals;
+mod skills;
 mod status;
 mod terminal;
 mod timing;
@@ -73,6 +74,8 @@ enum Command {
     Servers(servers::ServersArguments),
     /// The tools of these servers, as code sees them.
     Tools(tools::ToolsArguments),
+    /// Code to import and instructions to read: list, show, add, test, remove.
+    Skills(skills::SkillsArguments),
     /// The Python packages that code can import: sync, list, add, remove.
     Env(packages::EnvArguments),
     /// What ran in sessions: list, show, resume, export, replay.
@@ -105,7 +108,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     log::start(match arguments.command {
         // They say themselves what is the matter with a server.
-        Command::Servers(_) | Command::Tools(_) => "warn,rmcp=off,coracle_upstream=error",
+        Command::Servers(_) | Command::Tools(_) | Command::Skills(_) => "warn,rmcp=off,coracle_upstream=error",
         // What the library complains about comes as an error of ours too.
         _ => "warn,rmcp=off",
     });
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         Command::Exec(arguments) => exec::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
+        Command::Skills(arguments) => skills::run(&arguments, config),
         Command::Env(arguments) => packages::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Backup(arguments) => backup::run(&arguments, config),

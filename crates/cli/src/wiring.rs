@@ -7,7 +7,9 @@ use crate::tokens::StoredTokens;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_config::{Loaded, SandboxType, Settings, is_foreign};
-use coracle_engine::{CallCaps, EmbedderConfig, Engine, EngineConfig, Toolbox, ToolboxConfig};
+use coracle_engine::{
+    CallCaps, EmbedderConfig, Engine, EngineConfig, Library, Origin, SkillSource, Toolbox, ToolboxConfig,
+};
 use coracle_policy::{Rule, Rules};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
 use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
@@ -58,9 +60,26 @@ pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathB
             let hint = format!("code sees this folder as {seen_at}: make it, or take the setting away");
             Mistake::new(format!("execution.{key}: {}: {error}", folder.display()), Some(hint))
         })?;
-        folders.push((found, seen_at.into()));
+        if seen_at == TOOLS {
+            folders.push((found, seen_at.into()));
+        }
     }
+    // What is in `skills_dir` is among them.
+    folders.extend(library(settings)?.mounts());
     Ok(folders)
+}
+
+/// Where folders with a `SKILL.md` are looked for; those that win come first.
+const PROJECT_SKILLS: [&str; 2] = [".agents/skills", ".claude/skills"];
+
+/// The skills of the operator, of this folder, of this person, and our own.
+pub(crate) fn library(settings: &Settings) -> anyhow::Result<Arc<Library>> {
+    let source = |origin: Origin| move |path: PathBuf| SkillSource { path, origin };
+    let configured = settings.execution.skills_dir.iter().cloned().map(source(Origin::Configured));
+    let here = std::env::current_dir().ok().into_iter().flat_map(|folder| PROJECT_SKILLS.map(|name| folder.join(name)));
+    let own = std::env::home_dir().into_iter().flat_map(|folder| PROJECT_SKILLS.map(|name| folder.join(name)));
+    let sources = configured.chain(here.map(source(Origin::Project))).chain(own.map(source(Origin::User)));
+    Ok(Library::new(sources.collect(), Some(&environment::home()?.join("cache").join("skills"))))
 }
 
 /// Settings that this version cannot follow are refused: running without them would not be what was asked for.
@@ -235,5 +254,5 @@ pub(crate) fn engine(
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
     let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: SESSION_IDLE };
-    Ok(Engine::new(config, backend, store, toolbox))
+    Ok(Engine::new(config, backend, store, toolbox).with_library(library(settings)?))
 }

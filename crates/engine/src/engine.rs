@@ -9,6 +9,7 @@ use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VAR
 use crate::run::{Context, Ran, run};
 use crate::services::Services;
 use crate::session::{Live, Sessions, Turn};
+use crate::skills::Skills;
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
@@ -43,6 +44,7 @@ struct Inner {
     config: EngineConfig,
     backend: Arc<dyn Backend>,
     sessions: Sessions,
+    skills: Skills,
     store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
 }
@@ -94,7 +96,14 @@ impl Engine {
         store: Arc<dyn Store>,
         toolbox: Option<Arc<Toolbox>>,
     ) -> Self {
-        let inner = Arc::new(Inner { config, backend, sessions: Sessions::default(), store, toolbox });
+        let inner = Arc::new(Inner {
+            skills: Skills::new(&config.workspaces),
+            config,
+            backend,
+            sessions: Sessions::default(),
+            store,
+            toolbox,
+        });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
         tokio::spawn(async move {
@@ -164,6 +173,10 @@ impl Engine {
     /// Its tools, if its code has any.
     pub fn toolbox(&self) -> Option<&Arc<Toolbox>> {
         self.inner.toolbox.as_ref()
+    }
+
+    pub(crate) fn skills(&self) -> &Skills {
+        &self.inner.skills
     }
 
     /// Calls one tool for somebody who does not write code, past the same broker as code does.
@@ -309,7 +322,10 @@ impl Engine {
     ) -> Result<Live, Ran> {
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
-        let skills = None;
+        let skills = match &request.trial {
+            Some(folder) => Some(folder.clone()),
+            None => self.skills().seen(&request.user).await,
+        };
         let spec = Spec { workspace: workspace.to_owned(), servers, skills, limits: request.limits.clone() };
         let opened = tokio::select! {
             biased;
@@ -336,6 +352,9 @@ impl Engine {
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let context = Context { calls: self.calls(request, facts), clock: facts.clock.clone() };
         let ran = run(&mut live.sandbox, live.runs, request, capture, context).await;
+        if request.trial.is_some() {
+            return ran;
+        }
         match live.artifacts.collect(since) {
             Ok(artifacts) => facts.artifacts = artifacts,
             Err(error) => tracing::warn!(%error, execution = %facts.id, "artifacts could not be kept"),
@@ -368,7 +387,7 @@ impl Engine {
 
     fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
         let task = facts.task.as_ref().map(|task| &task.place);
-        let services = Services::new(self.clone(), Arc::clone(&request.calls)).in_task(task);
+        let services = Services::new(self.clone(), request).in_task(task);
         let taped = |calls: Arc<dyn HostCalls>| match &facts.tape {
             Some(tape) => tape.around(calls),
             None => calls,

@@ -27,6 +27,7 @@ mod run;
 mod servers;
 mod services;
 mod session;
+mod skills;
 mod toolbox;
 mod verdict;
 mod workspace;
@@ -40,4 +41,9 @@ pub use in_process::{Handler, InProcess};
 pub use replay::{Difference, Replay, ReplayError, ReplayedTask};
 pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
 pub use servers::Servers;
+pub use skills::{
+    Change, CodeSkill, DeclaredTool, Drift, FoundSkill, HelperModule, Library, ListedSkill, LoadedSkill,
+    MAX_BODY_BYTES, MAX_SKILL_BYTES, Origin, Shelved, SkillDraft, SkillError, SkillFile, SkillFolder, SkillKind,
+    SkillLanguage, SkillName, SkillSource, helper_modules, split_tags,
+};
 pub use toolbox::{EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described};

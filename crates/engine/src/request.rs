@@ -44,6 +44,8 @@ pub struct Request {
     pub calls: Arc<dyn HostCalls>,
     /// Who is asked whether a tool may be called.
     pub approver: Arc<dyn Approver>,
+    /// A skill is tried out: this folder is what it sees of the user's skills, and nothing of it is kept.
+    pub(crate) trial: Option<PathBuf>,
 }
 
 impl Request {
@@ -62,6 +64,7 @@ impl Request {
             cancel: CancellationToken::new(),
             calls: Arc::new(NoCalls),
             approver: Arc::new(NobodyToAsk),
+            trial: None,
         }
     }
 }

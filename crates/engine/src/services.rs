@@ -4,8 +4,10 @@
 
 use crate::engine::Engine;
 use crate::journal::{CHECKPOINT, TaskPlace};
-use crate::request::{HostCallError, HostCalls};
+use crate::request::{HostCallError, HostCalls, Request};
+use crate::skills;
 use async_trait::async_trait;
+use coracle_types::UserId;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -15,13 +17,17 @@ pub(crate) struct Services {
     engine: Engine,
     /// Where the execution is in the log, if it runs in a session.
     task: Option<TaskPlace>,
+    user: UserId,
+    /// A skill is tried out, which may not change skills.
+    in_trial: bool,
     /// What the embedding program offers.
     others: Arc<dyn HostCalls>,
 }
 
 impl Services {
-    pub(crate) fn new(engine: Engine, others: Arc<dyn HostCalls>) -> Self {
-        Self { engine, task: None, others }
+    pub(crate) fn new(engine: Engine, request: &Request) -> Self {
+        let (user, in_trial) = (request.user.clone(), request.trial.is_some());
+        Self { engine, user, in_trial, task: None, others: Arc::clone(&request.calls) }
     }
 
     /// For an execution that is a task of a session.
@@ -33,6 +39,9 @@ impl Services {
 #[async_trait]
 impl HostCalls for Services {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        if let Some(act) = method.strip_prefix(skills::PREFIX) {
+            return self.engine.skill_call(&self.user, self.in_trial, act, params).await;
+        }
         match method.as_str() {
             CHECKPOINT => self.engine.checkpoint(self.task.as_ref(), params).await,
             _ => self.others.call(method, params).await,

@@ -27,6 +27,39 @@ declare module "coracle" {
    */
   export function checkpoint(step: string, context?: any): Promise<void>;
 
+  /**
+   * Saves code under a name, so that later programs say `import { … } from "skills/NAME"`; a further version if it is
+   * there. `example` is a program that uses it: it is run in a sandbox first, and if it fails nothing is saved.
+   */
+  export function save_skill(
+    name: string,
+    code: string,
+    options?: {
+      description?: string;
+      tags?: string | string[];
+      example?: string;
+      /** As `server.tool`; those that the imports name, if nothing is said. */
+      tools?: string[];
+      language?: "typescript" | "python";
+      author?: string;
+    },
+  ): Promise<{ name: string; version: number; [key: string]: any }>;
+
+  /** The source of a saved skill; of its newest version, if none is named. */
+  export function load_skill(name: string, version?: number | null): Promise<string>;
+
+  /** All saved skills. */
+  export function list_skills(): Promise<{ name: string; [key: string]: any }[]>;
+
+  /** Finds skills by what they do, best first: saved code, and instructions. */
+  export function search_skills(query?: string, limit?: number): Promise<{ name: string; [key: string]: any }[]>;
+
+  /** Deletes a saved skill with all its versions. */
+  export function delete_skill(name: string): Promise<string>;
+
+  /** The text of the instructions of this name (`SKILL.md`), or of a file beside them. */
+  export function get_skill(name: string, path?: string | null): Promise<string>;
+
   /** A call of a tool failed. */
   export class ToolError extends Error {
     readonly server: string;

@@ -69,5 +69,44 @@
     await ask("coracle", "checkpoint", "checkpoint", { __proto__: null, step, context }, stack);
   };
 
-  shared.exports = { call, search_tools, checkpoint, ToolError, MediaFile };
+  // Code that was saved to be imported again (`skills/NAME`), and instructions to be read.
+  const about = (act, tool) => async (params, stack) => await ask("coracle", tool, `skill.${act}`, params, stack);
+  const asks = {
+    save: about("save", "save_skill"),
+    load: about("load", "load_skill"),
+    list: about("list", "list_skills"),
+    search: about("search", "search_skills"),
+    delete: about("delete", "delete_skill"),
+    get: about("get", "get_skill"),
+  };
+  const save_skill = async (name, code, options = {}) => {
+    const { stack } = new p.Error();
+    return await asks.save({ __proto__: null, language: "typescript", ...options, name, code }, stack);
+  };
+  const load_skill = async (name, version = null) => {
+    const { stack } = new p.Error();
+    return (await asks.load({ __proto__: null, name, version }, stack)).code;
+  };
+  const list_skills = async () => {
+    const { stack } = new p.Error();
+    return (await asks.list({ __proto__: null }, stack)).skills;
+  };
+  const search_skills = async (query = "", limit = 10) => {
+    const { stack } = new p.Error();
+    return (await asks.search({ __proto__: null, query, limit }, stack)).skills;
+  };
+  const delete_skill = async (name) => {
+    const { stack } = new p.Error();
+    await asks.delete({ __proto__: null, name }, stack);
+    return `Deleted ${name}`;
+  };
+  const get_skill = async (name, path = null) => {
+    const { stack } = new p.Error();
+    return (await asks.get({ __proto__: null, name, path }, stack)).content;
+  };
+
+  shared.exports = {
+    call, search_tools, checkpoint, ToolError, MediaFile,
+    save_skill, load_skill, list_skills, search_skills, delete_skill, get_skill,
+  };
 })

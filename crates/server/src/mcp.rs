@@ -12,6 +12,7 @@ mod prompt;
 mod run;
 mod shape;
 mod shown;
+mod skills;
 mod tokens;
 
 pub(crate) use code::milliseconds;
@@ -70,6 +71,9 @@ impl Face {
             "list_servers" => discovery::list_servers(self).await,
             "get_server_tools" => discovery::get_server_tools(self, &request).await,
             "read_file" | "write_file" | "read_docstring" => self.call_program(&request, &context).await,
+            "save_skill" | "load_skill" | "list_skills" | "search_skills" | "delete_skill" | "get_skill" => {
+                skills::answer(self, &request).await
+            }
             "get_version" => Ok(version()),
             "get_execution_stats" => Ok(self.stats().await),
             _ => return Err(unknown_tool(&request.name)),
@@ -117,9 +121,11 @@ impl Face {
         let inventory = self.inventory().await;
         let (servers, tools) =
             inventory.map_or((0, 0), |inventory| (inventory.catalog.servers().len(), inventory.catalog.len()));
+        let skills = self.engine.count_skills(&self.user()).await;
+        let instructions = self.engine.library().read().await.skills.len();
         let all = json!({
             "workspace": { "path": "/workspace", "user": self.user().as_str() },
-            "skills": { "count": 0 },
+            "skills": { "count": skills, "instructions": instructions },
             "tool_registry": { "servers": servers, "tools": tools },
             "capabilities": self.tools(),
             "limits": self.options.settings.limits(),
@@ -253,7 +259,9 @@ impl ServerHandler for Face {
             return face.passed_on_resources().await;
         }
         let artifacts = face.engine.artifacts(&face.user());
-        Ok(ListResourcesResult::with_all_items(artifacts.iter().map(shown::resource).collect()))
+        let mut resources = skills::resources(&face).await;
+        resources.extend(artifacts.iter().map(shown::resource));
+        Ok(ListResourcesResult::with_all_items(resources))
     }
 
     async fn list_resource_templates(
@@ -276,6 +284,9 @@ impl ServerHandler for Face {
         let face = self.of(&context.extensions);
         if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
             return face.pass_on_resource(request, context).await;
+        }
+        if request.uri.starts_with(skills::SCHEME) {
+            return skills::read(&face, &request.uri).await.map(Into::into);
         }
         face.artifact(&request.uri).map(Into::into)
     }

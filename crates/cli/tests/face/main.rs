@@ -25,4 +25,5 @@ mod leaving;
 mod pays;
 mod profiles;
 mod returned;
+mod skills;
 mod wire;

@@ -332,7 +332,11 @@ async fn an_answer_before_the_question_ends_a_session() {
             0
         });
         let stage = stage(vec![early]);
-        let session = || Request { session: Some(SessionId::new("s").unwrap()), ..request() };
+        let session = || {
+            let mut request = request();
+            request.session = Some(SessionId::new("s").unwrap());
+            request
+        };
         assert!(execute(&stage, session()).await.success);
         tokio::time::sleep(Duration::from_millis(50)).await;
         let second = execute(&stage, session()).await;

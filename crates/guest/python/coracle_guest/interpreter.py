@@ -38,6 +38,8 @@ HELPERS = frozenset(
 
 HOST_HELPERS = frozenset({"checkpoint"})
 """The same of the package `coracle`: they call the host."""
+SKILLS = frozenset({"save_skill", "load_skill", "list_skills", "search_skills", "delete_skill", "get_skill"})
+"""Functions of `saved` that code may use without importing them."""
 
 HELPER_MODULES = frozenset({"asyncio", "collections", "datetime", "json", "math", "re", "statistics"})
 """Modules that code may use without importing them."""
@@ -185,6 +187,11 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
             import coracle
 
             namespace[name] = getattr(coracle, name)
+    for name in mentioned & SKILLS:
+        if name not in namespace:
+            from coracle_guest import saved
+
+            namespace[name] = getattr(saved, name)
     for name in mentioned & HELPER_MODULES:
         if name not in namespace:
             namespace[name] = __import__(name)

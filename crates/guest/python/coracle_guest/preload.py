@@ -66,6 +66,7 @@ MODULES: tuple[str, ...] = (
     "coracle_guest.loops",
     "coracle_guest.outbox",
     "coracle_guest.outline",
+    "coracle_guest.saved",
     "coracle_guest.shell",
     "coracle_guest.special",
     "coracle_guest.threads",

@@ -118,8 +118,7 @@ impl<'js> Session<'js> {
             let script: Function<'js> = ctx.eval_with_options(source, options)?;
             script.call::<_, ()>((natives.clone(), hooks.clone()))?;
         }
-        let module =
-            format!("export const {{ call, search_tools, checkpoint, ToolError, MediaFile }} = globalThis.{HANDOVER};");
+        let module = format!("export const {{ {EXPORTS} }} = globalThis.{HANDOVER};");
         ctx.globals().set(HANDOVER, hooks.get::<_, Object<'js>>("exports")?)?;
         let evaluated = Module::evaluate(ctx.clone(), CORACLE, module)?;
         evaluated.finish::<()>()?;
@@ -366,3 +365,7 @@ impl<'js> Session<'js> {
 
 /// A global for the moment in which the module `coracle` takes what it exports.
 const HANDOVER: &str = "__coracle_exports";
+
+/// What the module `coracle` exports.
+const EXPORTS: &str = "call, search_tools, checkpoint, ToolError, MediaFile, save_skill, load_skill, list_skills, search_skills, \
+    delete_skill, get_skill";

@@ -166,6 +166,7 @@ fn all(profile: Profile) -> Vec<Definition> {
     all.extend(finding());
     all.extend(servers());
     all.extend(files());
+    all.extend(skills());
     all.push(Definition {
         name: "execute_bash",
         description: "Run a bash command in the sandbox, in /workspace. `tool SERVER TOOL --argument value` calls a tool.",
@@ -272,6 +273,63 @@ fn files() -> [Definition; 3] {
     ]
 }
 
+fn skills() -> [Definition; 6] {
+    let name = json!({ "name": typed("string") });
+    [
+        Definition {
+            name: "save_skill",
+            description: "Save code that works, so that later programs import it: `from skills.NAME import f`. \
+                `example` is a program that uses it and is run first: if it fails, nothing is saved.",
+            input: object(
+                &json!({
+                    "name": typed("string"),
+                    "code": typed("string"),
+                    "description": { "type": "string", "default": "" },
+                    "tags": { "type": "string", "default": "", "description": "with commas between them" },
+                    "language": { "enum": ["python", "typescript"], "default": "python" },
+                    "example": typed("string"),
+                    "tools": { "type": "array", "items": typed("string"), "description": "`server.tool`, if imports do not say" },
+                    "author": typed("string"),
+                }),
+                &["name", "code"],
+            ),
+            output: None,
+            effect: Effect::Writes,
+        },
+        reads(
+            "load_skill",
+            "The code of a saved skill, and what is known of it.",
+            &json!({ "name": typed("string"), "version": { "type": "integer" } }),
+            &["name"],
+        ),
+        reads(
+            "list_skills",
+            "Saved skills, whether their tools have changed, and skills with instructions.",
+            &json!({}),
+            &[],
+        ),
+        reads(
+            "search_skills",
+            "Find skills by what they do.",
+            &json!({ "query": typed("string"), "limit": { "type": "integer", "default": 10 } }),
+            &["query"],
+        ),
+        Definition {
+            name: "delete_skill",
+            description: "Delete a saved skill with all its versions.",
+            input: object(&name, &["name"]),
+            output: None,
+            effect: Effect::Writes,
+        },
+        reads(
+            "get_skill",
+            "The instructions of a skill (SKILL.md), or a file beside them.",
+            &json!({ "name": typed("string"), "path": typed("string") }),
+            &["name"],
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::{chosen, names};
@@ -307,6 +365,6 @@ mod tests {
         assert_eq!(names_of(Profile::Code), ["execute_code", "search_tools", "get_tool_definition"]);
         assert!(names_of(Profile::Direct).is_empty());
         assert_eq!(names_of(Profile::Full), names());
-        assert_eq!(names().len(), 13);
+        assert_eq!(names().len(), 19);
     }
 }

@@ -1,5 +1,6 @@
 //! The prompt `agent_system_prompt`, and what clients are told when they connect.
 
+use super::skills;
 use crate::face::Face;
 use coracle_types::Language;
 use std::fmt::Write as _;
@@ -29,6 +30,7 @@ pub(crate) async fn text(face: &Face) -> String {
     );
     let languages = [Language::Python, Language::TypeScript, Language::Bash].map(Language::as_str).join(", ");
     let _ = writeln!(text, "\nLanguages: {languages}. There is no network but the tools.");
+    text.push_str(&skills::prompt(face).await);
     let Some(inventory) = face.inventory().await else { return text };
     text.push_str("\nServers:\n");
     for server in inventory.catalog.servers().iter().take(MAX_SERVERS) {

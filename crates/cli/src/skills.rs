@@ -1,0 +1,109 @@
+//! `coracle skills`: code that agents import, and folders with instructions that they read.
+
+mod add;
+mod list;
+mod remove;
+mod show;
+mod test;
+
+use crate::packages::packages;
+use crate::settings::{announce, load};
+use crate::status::{Mistake, Status};
+use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any};
+use clap::{Args, Subcommand};
+use coracle_config::Loaded;
+use coracle_engine::{Engine, SkillError};
+use coracle_types::UserId;
+use serde_json::Map;
+use std::path::Path;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct SkillsArguments {
+    /// Whose code skills.
+    #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = user)]
+    user: UserId,
+
+    #[command(subcommand)]
+    command: SkillsCommand,
+}
+
+const AFTER_HELP: &str = "\
+A skill is code that was saved (`from skills.NAME import f`, `import { f } from \"skills/NAME\"`), or a folder with a
+SKILL.md, which says how something is done. Such folders are looked for in execution.skills_dir, .agents/skills and
+.claude/skills here, and .agents/skills and .claude/skills in the home folder; the first of a name wins.
+
+Examples:
+  coracle skills list                          all of them, with what is wrong
+  coracle skills add clean_csv.py --example try.py   code, if the example runs
+  coracle skills add ./pdf                     a folder with a SKILL.md
+  coracle skills test clean_csv                does its example still run?";
+
+#[derive(Debug, Subcommand)]
+enum SkillsCommand {
+    /// Print all skills, what is wrong with them, and which of their tools have changed.
+    List(list::ListArguments),
+    /// Print one skill.
+    Show(show::ShowArguments),
+    /// Add a file of Python or TypeScript, or a folder with a SKILL.md.
+    Add(add::AddArguments),
+    /// Run the example of a code skill; of a folder, check its head and its packages.
+    Test(test::TestArguments),
+    /// Remove a skill with all its versions.
+    Remove(remove::RemoveArguments),
+}
+
+fn user(text: &str) -> Result<UserId, String> {
+    UserId::new(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn run(arguments: &SkillsArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    let user = &arguments.user;
+    cancellable(async {
+        let (engine, toolbox) = opened(&loaded).await?;
+        let outcome = match &arguments.command {
+            SkillsCommand::List(arguments) => list::run(arguments, &engine, user).await,
+            SkillsCommand::Show(arguments) => show::run(arguments, &engine, user).await,
+            SkillsCommand::Add(arguments) => add::run(arguments, &engine, user, &loaded).await,
+            SkillsCommand::Test(arguments) => test::run(arguments, &engine, user).await,
+            SkillsCommand::Remove(arguments) => remove::run(arguments, &engine, user).await,
+        };
+        engine.shutdown().await;
+        if let Some(toolbox) = toolbox {
+            toolbox.upstream().shutdown().await;
+        }
+        outcome
+    })
+}
+
+/// An engine that starts a sandbox only if one is needed.
+async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Arc<coracle_engine::Toolbox>>)> {
+    let settings = &loaded.settings;
+    check(settings)?;
+    announce(loaded);
+    let sandboxes = Sandboxes {
+        pool: 0,
+        preload: false,
+        require_full_isolation: settings.execution.require_full_isolation,
+        limits: settings.limits(),
+        python: settings.execution.python.clone(),
+        folders: folders(settings)?,
+        packages: packages(settings)?,
+    };
+    let store = store().await?;
+    let toolbox = toolbox_if_any(loaded, &store, Map::new())?;
+    Ok((engine(settings, native(&sandboxes)?, store, toolbox.clone())?, toolbox))
+}
+
+/// What went wrong, as a mistake if it is one.
+fn said(error: SkillError) -> anyhow::Error {
+    match &error {
+        SkillError::Files { .. } | SkillError::Internal(_) | SkillError::NotTried(_) => match error.hint() {
+            Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
+            None => error.into(),
+        },
+        SkillError::Missing { .. } => Mistake::new(&error, Some("`coracle skills list` tells which there are")).into(),
+        _ => Mistake::new(&error, error.hint()).into(),
+    }
+}

@@ -1,0 +1,153 @@
+use super::said;
+use crate::plain::plain;
+use crate::status::{Mistake, Status};
+use anyhow::Context;
+use clap::Args;
+use coracle_config::Loaded;
+use coracle_engine::{Engine, MAX_SKILL_BYTES, SkillDraft, SkillFolder, SkillLanguage, split_tags};
+use coracle_types::UserId;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A folder with more, or larger, is not a skill but something else.
+const MAX_FILES: usize = 2_000;
+const MAX_BYTES: u64 = 100 << 20;
+const MAX_DEPTH: usize = 10;
+
+const MAX_WARNING: usize = 500;
+
+#[derive(Debug, Args)]
+pub(super) struct AddArguments {
+    /// A .py or .ts file, or a folder with a SKILL.md.
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+
+    /// What it is imported by, instead of the name of the file.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// What it does.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    description: String,
+
+    /// Words to find it by, separated by commas.
+    #[arg(long, value_name = "TAG,…", default_value = "")]
+    tags: String,
+
+    /// A program that uses it; if that fails in a sandbox, nothing is saved.
+    #[arg(long, value_name = "FILE")]
+    example: Option<PathBuf>,
+
+    /// The tools that it calls, as server.tool, if its imports do not say so.
+    #[arg(long, value_name = "TOOL,…", value_delimiter = ',')]
+    tools: Option<Vec<String>>,
+}
+
+pub(super) async fn run(
+    arguments: &AddArguments,
+    engine: &Engine,
+    user: &UserId,
+    loaded: &Loaded,
+) -> anyhow::Result<Status> {
+    if arguments.path.is_dir() {
+        return add_folder(&arguments.path, loaded);
+    }
+    let (stem, language) = kind(&arguments.path)?;
+    let draft = SkillDraft {
+        name: arguments.name.clone().unwrap_or(stem),
+        code: text(&arguments.path)?,
+        language,
+        description: arguments.description.clone(),
+        tags: split_tags(&arguments.tags),
+        author: None,
+        tools: arguments.tools.clone(),
+        example: arguments.example.as_deref().map(text).transpose()?,
+    };
+    let saved = engine.save_skill(user, draft).await.map_err(said)?;
+    let tested = if saved.example.is_some() { ", and its example runs" } else { "" };
+    eprintln!("saved {} (version {}){tested}", saved.name, saved.version);
+    Ok(Status::Success)
+}
+
+fn kind(path: &Path) -> anyhow::Result<(String, SkillLanguage)> {
+    let language = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("py") => SkillLanguage::Python,
+        Some("ts") => SkillLanguage::Typescript,
+        _ => {
+            let hint = "give a .py or a .ts file, or a folder with a SKILL.md";
+            return Err(Mistake::new(format!("{} is neither code nor a folder", path.display()), Some(hint)).into());
+        }
+    };
+    Ok((path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned(), language))
+}
+
+fn text(path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    // One byte more tells that there is more.
+    file.take(MAX_SKILL_BYTES as u64 + 1)
+        .read_to_string(&mut text)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text)
+}
+
+fn add_folder(path: &Path, loaded: &Loaded) -> anyhow::Result<Status> {
+    let skill = SkillFolder::check(path).map_err(|reason| {
+        let hint = "agentskills.io says how a SKILL.md begins: a name and a description between two lines of ---";
+        Mistake::new(format!("{}: it is no skill: {reason}", path.display()), Some(hint))
+    })?;
+    for warning in &skill.warnings {
+        eprintln!("warning: {}", plain(warning, MAX_WARNING));
+    }
+    let place = match &loaded.settings.execution.skills_dir {
+        Some(folder) => folder.clone(),
+        None => std::env::home_dir().context("no home folder is known")?.join(".agents").join("skills"),
+    };
+    let target = place.join(&skill.folder);
+    if target.exists() {
+        let hint = format!("`coracle skills remove {}` takes it away", skill.name);
+        return Err(Mistake::new(format!("{} is there already", target.display()), Some(hint)).into());
+    }
+    fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
+    // Made aside and renamed, so that nobody ever reads half of it.
+    let aside = tempfile::Builder::new().prefix(".adding-").tempdir_in(&place).context("make a folder")?;
+    let whole = aside.path().join(&skill.folder);
+    let mut room = Room { files: MAX_FILES, bytes: MAX_BYTES };
+    copy(&skill.path, &whole, 0, &mut room)?;
+    fs::rename(&whole, &target).with_context(|| format!("write {}", target.display()))?;
+    File::open(&place).and_then(|folder| folder.sync_all()).with_context(|| format!("write {}", place.display()))?;
+    eprintln!("added {} as {}", skill.name, target.display());
+    Ok(Status::Success)
+}
+
+struct Room {
+    files: usize,
+    bytes: u64,
+}
+
+/// Copies files and folders; links are left out, aloud.
+fn copy(from: &Path, to: &Path, depth: usize, room: &mut Room) -> anyhow::Result<()> {
+    if depth > MAX_DEPTH {
+        anyhow::bail!("{} is nested too deeply for a skill", from.display());
+    }
+    fs::create_dir(to).with_context(|| format!("make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("list {}", from.display()))? {
+        let entry = entry.with_context(|| format!("list {}", from.display()))?;
+        let (kind, source, target) = (entry.file_type()?, entry.path(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy(&source, &target, depth + 1, room)?;
+        } else if kind.is_file() {
+            let bytes = fs::copy(&source, &target).with_context(|| format!("copy {}", source.display()))?;
+            File::open(&target)?.sync_all().with_context(|| format!("write {}", target.display()))?;
+            room.files = room.files.checked_sub(1).context("a skill with so many files is none")?;
+            room.bytes = room.bytes.checked_sub(bytes).context("a skill that is so large is none")?;
+        } else {
+            eprintln!(
+                "warning: {}: links and the like are not copied",
+                plain(&source.display().to_string(), MAX_WARNING)
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+use super::said;
+use crate::plain::{json, plain};
+use crate::status::Status;
+use clap::Args;
+use coracle_engine::{Engine, SkillError};
+use coracle_types::UserId;
+use std::io::Write;
+
+const MAX_WARNING: usize = 500;
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArguments {
+    /// Which skill.
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// Of a code skill, this version instead of the newest.
+    #[arg(long, value_name = "N")]
+    version: Option<u32>,
+
+    /// Of a folder, this file instead of its SKILL.md.
+    #[arg(long, value_name = "PATH", conflicts_with = "version")]
+    file: Option<String>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn run(arguments: &ShowArguments, engine: &Engine, user: &UserId) -> anyhow::Result<Status> {
+    let ShowArguments { name, version, file, json: as_json } = arguments;
+    if file.is_none() {
+        match engine.load_skill(user, name, *version).await {
+            Ok(loaded) => {
+                let text = if *as_json { json(&loaded)? } else { with_end(&loaded.code) };
+                std::io::stdout().write_all(text.as_bytes())?;
+                return Ok(Status::Success);
+            }
+            Err(SkillError::Missing { .. } | SkillError::Name(_)) if version.is_none() => {}
+            Err(error) => return Err(said(error)),
+        }
+    }
+    let found = engine.library().get(name, file.as_deref()).await.map_err(said)?;
+    for warning in &found.warnings {
+        eprintln!("warning: {}", plain(warning, MAX_WARNING));
+    }
+    let text = if *as_json { json(&found)? } else { with_end(&found.content) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}
+
+fn with_end(text: &str) -> String {
+    text.trim_end().to_owned() + "\n"
+}

@@ -1,0 +1,50 @@
+//! Skills that come with Coracle.
+
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+const BUILTIN: [(&str, &str); 3] = [
+    ("charts", include_str!("../../skills/charts/SKILL.md")),
+    ("data-analysis", include_str!("../../skills/data-analysis/SKILL.md")),
+    ("symbolic-math", include_str!("../../skills/symbolic-math/SKILL.md")),
+];
+
+/// Writes them below `cache`, where sandboxes can be shown them; gives the folder. What is there already is left alone.
+pub(super) fn install(cache: &Path) -> io::Result<PathBuf> {
+    let mut digest = Sha256::new();
+    for (name, text) in BUILTIN {
+        digest.update(name);
+        digest.update([0]);
+        digest.update(text);
+        digest.update([0]);
+    }
+    let digest = hex::encode(digest.finalize());
+    let folder = cache.join(format!("builtin-{}", digest.get(..16).unwrap_or(&digest)));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    fs::create_dir_all(cache)?;
+    // Made aside and renamed, so that nobody ever sees half of it.
+    let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(cache)?;
+    for (name, text) in BUILTIN {
+        let skill = aside.path().join(name);
+        fs::create_dir(&skill)?;
+        fs::write(skill.join("SKILL.md"), text)?;
+        // Sandboxes of a root's Coracle read these as another user, whatever the umask.
+        fs::set_permissions(skill.join("SKILL.md"), fs::Permissions::from_mode(0o644))?;
+        fs::set_permissions(&skill, fs::Permissions::from_mode(0o755))?;
+    }
+    fs::set_permissions(aside.path(), fs::Permissions::from_mode(0o755))?;
+    match fs::rename(aside.path(), &folder) {
+        Ok(()) => {
+            let _ = aside.keep();
+            Ok(folder)
+        }
+        // Somebody else was faster.
+        Err(_) if folder.is_dir() => Ok(folder),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,172 @@
+//! What can be asked about skills, from code and over MCP: JSON in, JSON out.
+//!
+//! Trust boundary: what is asked is hostile.
+
+use super::{Engine, SkillDraft, SkillError, SkillLanguage, split_tags};
+use crate::request::HostCallError;
+use coracle_types::UserId;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+/// How the methods begin by which code asks for something about skills.
+pub(crate) const PREFIX: &str = "skill.";
+
+/// No search gives more.
+const MAX_LIMIT: usize = 100;
+const DEFAULT_LIMIT: usize = 10;
+
+/// No query is longer.
+const MAX_QUERY_BYTES: usize = 8 << 10;
+
+/// Of what is wrong with a request so much is told.
+const MAX_TOLD_CHARS: usize = 300;
+
+/// Tags as people write them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Tags {
+    Text(String),
+    List(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Save {
+    name: String,
+    code: String,
+    #[serde(default)]
+    description: String,
+    tags: Option<Tags>,
+    language: Option<SkillLanguage>,
+    tools: Option<Vec<String>>,
+    example: Option<String>,
+    author: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Load {
+    name: String,
+    version: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    #[serde(default)]
+    query: String,
+    limit: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Delete {
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Get {
+    name: String,
+    path: Option<String>,
+}
+
+impl Engine {
+    /// Does what is asked about skills: `save`, `load`, `list`, `search`, `delete` and `get`.
+    pub async fn skill_request(
+        &self,
+        user: &UserId,
+        act: &str,
+        params: Map<String, Value>,
+    ) -> Result<Value, SkillError> {
+        match act {
+            "save" => {
+                let Save { name, code, description, tags, language, tools, example, author } = read(params)?;
+                let tags = match tags {
+                    None => Vec::new(),
+                    Some(Tags::Text(text)) => split_tags(&text),
+                    Some(Tags::List(tags)) => tags,
+                };
+                let language = language.unwrap_or_default();
+                let draft = SkillDraft { name, code, language, description, tags, author, tools, example };
+                let saved = self.save_skill(user, draft).await?;
+                let import = match saved.language {
+                    SkillLanguage::Python => format!("from skills.{} import …", saved.name),
+                    SkillLanguage::Typescript => format!("import {{ … }} from \"skills/{}\"", saved.name),
+                };
+                Ok(json!({
+                    "success": true, "name": saved.name, "version": saved.version, "import": import,
+                    "tested": saved.example.is_some(), "metadata": saved,
+                }))
+            }
+            "load" => {
+                let Load { name, version } = read(params)?;
+                let loaded = self.load_skill(user, &name, version).await?;
+                Ok(json!({
+                    "name": loaded.metadata.name, "code": loaded.code,
+                    "metadata": loaded.metadata, "versions": loaded.versions,
+                }))
+            }
+            "list" => {
+                let Nothing {} = read(params)?;
+                let skills = self.list_skills(user).await?;
+                let folders = self.library().read().await;
+                let told = |folder: &super::SkillFolder| json!({ "name": folder.name, "description": folder.description, "location": folder.location() });
+                let instructions: Vec<Value> = folders.skills.iter().map(told).collect();
+                Ok(json!({ "count": skills.len(), "skills": skills, "instructions": instructions }))
+            }
+            "search" => {
+                let Search { query, limit } = read(params)?;
+                if query.len() > MAX_QUERY_BYTES {
+                    return Err(SkillError::TooLong { what: "query", length: query.len(), most: MAX_QUERY_BYTES });
+                }
+                let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+                let found = self.search_skills(user, &query, limit).await?;
+                Ok(json!({ "query": query, "count": found.len(), "skills": found }))
+            }
+            "delete" => {
+                let Delete { name } = read(params)?;
+                self.delete_skill(user, &name).await?;
+                Ok(json!({ "success": true, "name": name }))
+            }
+            "get" => {
+                let Get { name, path } = read(params)?;
+                let found = self.library().get(&name, path.as_deref()).await?;
+                Ok(serde_json::to_value(found).unwrap_or_default())
+            }
+            _ => Err(SkillError::Arguments(format!("nothing called {:?} can be asked about skills", shortened(act)))),
+        }
+    }
+
+    /// The same for code in a sandbox.
+    pub(crate) async fn skill_call(
+        &self,
+        user: &UserId,
+        in_trial: bool,
+        act: &str,
+        params: Map<String, Value>,
+    ) -> Result<Value, HostCallError> {
+        if in_trial && matches!(act, "save" | "delete") {
+            return Err(told(&SkillError::InExample));
+        }
+        self.skill_request(user, act, params).await.map_err(|error| told(&error))
+    }
+}
+
+fn told(error: &SkillError) -> HostCallError {
+    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    HostCallError { code: error.code().to_owned(), message: format!("{error}{hint}"), retryable: false }
+}
+
+fn read<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, SkillError> {
+    serde_json::from_value(Value::Object(params)).map_err(|error| SkillError::Arguments(shortened(&error.to_string())))
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_TOLD_CHARS).collect()
+}

@@ -1,0 +1,97 @@
+//! Names of code skills: they become modules, and files on the host.
+
+use super::SkillError;
+use crate::broker::shown;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// No name is longer.
+const MAX_NAME: usize = 64;
+
+/// Words that cannot be imported by name.
+const KEYWORDS: [&str; 35] = [
+    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
+    "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
+    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
+];
+
+/// The name of a code skill: what `from skills.NAME import …` says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SkillName(String);
+
+impl SkillName {
+    /// Takes a text that can be imported, and that cannot leave a folder.
+    pub fn new(text: &str) -> Result<Self, SkillError> {
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        let valid = begins_well && text.len() <= MAX_NAME && text.chars().all(letters) && !KEYWORDS.contains(&text);
+        if valid { Ok(Self(text.to_owned())) } else { Err(SkillError::Name(told(text))) }
+    }
+
+    /// The text of the name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What is wrong with a name, and one that would do.
+fn told(text: &str) -> String {
+    let mend: String = text.chars().take(MAX_NAME).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let near = match SkillName::new_unsaid(&mend) {
+        true if mend != text => format!("; {mend:?} would do"),
+        _ => String::new(),
+    };
+    format!("{}{near}", shown(text))
+}
+
+impl SkillName {
+    fn new_unsaid(text: &str) -> bool {
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && !KEYWORDS.contains(&text)
+    }
+}
+
+impl fmt::Display for SkillName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for SkillName {
+    type Error = SkillError;
+
+    fn try_from(text: String) -> Result<Self, SkillError> {
+        Self::new(&text)
+    }
+}
+
+impl From<SkillName> for String {
+    fn from(name: SkillName) -> Self {
+        name.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SkillName;
+
+    #[test]
+    fn names_that_cannot_be_imported_or_would_leave_the_folder_are_refused() {
+        let long = "x".repeat(65);
+        for bad in [
+            "", ".", "..", "../x", "/x", "a/b", "a\\b", "a.b", "a b", "a\0b", "-x", "_x", "__init__", "1a", "é",
+            "аdmin", "class", "None", "a\n", "x.py", "ｘ", &long,
+        ] {
+            assert!(SkillName::new(bad).is_err(), "{bad:?} was taken");
+        }
+        for good in ["a", "clean_csv", "Report2", &"x".repeat(64)] {
+            assert_eq!(SkillName::new(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn a_name_that_would_do_is_told() {
+        let error = SkillName::new("clean-csv").unwrap_err().to_string();
+        assert!(error.contains("\"clean_csv\" would do"), "{error}");
+    }
+}

@@ -1,0 +1,351 @@
+//! One user's code skills on disk.
+//!
+//! `skill-versions/NAME/000001.json` is one version, metadata and code in one file: the truth. `skills/NAME.py` or `.ts` is
+//! the newest version as sandboxes import it, made from that; whoever comes first after a crash puts it right. Nothing is
+//! ever changed in place: files are written aside, brought to the disk, and renamed. Writers take turns by a lock, across
+//! processes too; readers need none.
+//!
+//! Trust boundary: sandboxes see `skills` read-only and nothing else of this; the code in it is hostile and never run here.
+
+use super::name::SkillName;
+use super::{CodeSkill, SkillError, SkillLanguage};
+use rustix::fs::{FlockOperation, Mode};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A user has no more of them.
+pub(super) const MAX_SKILLS: usize = 200;
+
+/// Of one skill so many versions are kept; older ones go.
+const MAX_VERSIONS: usize = 50;
+
+/// All versions of all skills of a user are no larger.
+const MAX_TOTAL_BYTES: u64 = 64 << 20;
+
+/// No file of a version is larger: code, example and words, with room for their escapes.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// Makes `skills` a package that nothing in the workspace can stand before.
+const PACKAGE: &str = "\"\"\"Code that was saved with `save_skill`: `from skills.NAME import function`.\"\"\"\n";
+
+const NEW: &str = ".new-";
+const GONE: &str = ".gone-";
+const LOCK: &str = ".lock";
+
+/// A version as it is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    #[serde(flatten)]
+    pub(super) skill: CodeSkill,
+    pub(super) code: String,
+}
+
+/// Where one user's skills are.
+#[derive(Clone, Debug)]
+pub(super) struct Shelf {
+    importable: PathBuf,
+    versions: PathBuf,
+}
+
+/// Held while something is changed.
+struct Turn {
+    _lock: File,
+}
+
+impl Shelf {
+    /// In the user's folder.
+    pub(super) fn new(base: &Path) -> Self {
+        Self { importable: base.join("skills"), versions: base.join("skill-versions") }
+    }
+
+    /// What sandboxes see at `/coracle/skills`.
+    pub(super) fn importable(&self) -> &Path {
+        &self.importable
+    }
+
+    /// Makes the folders if they are missing, and puts right what a crash left behind.
+    pub(super) fn prepare(&self) -> Result<(), SkillError> {
+        for (folder, mode) in [(&self.importable, 0o755), (&self.versions, 0o700)] {
+            if !folder.is_dir() {
+                let parent = folder.parent().unwrap_or(folder);
+                DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed("make", parent))?;
+                match DirBuilder::new().mode(mode).create(folder) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(failed("make", folder)(error));
+                    }
+                    // Sandboxes of a root's Coracle read these as another user, whatever the umask.
+                    _ => rustix::fs::chmod(folder, Mode::from_raw_mode(mode))
+                        .map_err(|errno| failed("make", folder)(errno.into()))?,
+                }
+            }
+        }
+        if !self.is_settled()? {
+            let turn = self.turn()?;
+            self.settle(&turn)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&self) -> Result<Turn, SkillError> {
+        let path = self.versions.join(LOCK);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let lock = lock.map_err(failed("open", &path))?;
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|errno| failed("lock", &path)(errno.into()))?;
+        Ok(Turn { _lock: lock })
+    }
+
+    fn is_settled(&self) -> Result<bool, SkillError> {
+        if !self.importable.join("__init__.py").is_file() {
+            return Ok(false);
+        }
+        for entry in entries(&self.versions)? {
+            if entry.starts_with(NEW) || entry.starts_with(GONE) {
+                return Ok(false);
+            }
+        }
+        Ok(self.all()?.iter().all(|kept| self.is_importable(kept)))
+    }
+
+    fn settle(&self, _turn: &Turn) -> Result<(), SkillError> {
+        let package = self.importable.join("__init__.py");
+        if !package.is_file() {
+            self.put(&self.importable, "__init__.py", PACKAGE.as_bytes(), 0o644)?;
+        }
+        for entry in entries(&self.versions)? {
+            let path = self.versions.join(&entry);
+            if let Some(name) = entry.strip_prefix(GONE) {
+                self.finish_removing(name.split('.').next().unwrap_or_default(), &path)?;
+            } else if entry.starts_with(NEW) {
+                fs::remove_file(&path).map_err(failed("remove", &path))?;
+            }
+        }
+        for kept in self.all()? {
+            if !self.is_importable(&kept) {
+                self.publish(&kept)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_importable(&self, kept: &Kept) -> bool {
+        let file = self.file(&kept.skill.name, kept.skill.language);
+        let other = self.file(&kept.skill.name, kept.skill.language.other());
+        read(&file).is_ok_and(|code| code == kept.code.as_bytes()) && !other.exists()
+    }
+
+    fn file(&self, name: &SkillName, language: SkillLanguage) -> PathBuf {
+        self.importable.join(format!("{name}.{}", language.ending()))
+    }
+
+    /// Makes a version the one that is imported.
+    fn publish(&self, kept: &Kept) -> Result<(), SkillError> {
+        let CodeSkill { name, language, .. } = &kept.skill;
+        self.put(&self.importable, &format!("{name}.{}", language.ending()), kept.code.as_bytes(), 0o644)?;
+        let other = self.file(name, language.other());
+        match fs::remove_file(&other) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &other)(error)),
+            Ok(()) => sync_folder(&self.importable),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Writes a file beside the versions, brings it to the disk, and renames it into its folder.
+    fn put(&self, folder: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), SkillError> {
+        let target = folder.join(name);
+        let aside = tempfile::Builder::new().prefix(NEW).tempfile_in(&self.versions);
+        let mut aside = aside.map_err(failed("write in", &self.versions))?;
+        let written = (|| {
+            aside.write_all(bytes)?;
+            rustix::fs::fchmod(aside.as_file(), Mode::from_raw_mode(mode))?;
+            aside.as_file().sync_all()
+        })();
+        written.map_err(failed("write", &target))?;
+        aside.persist(&target).map_err(|error| failed("write", &target)(error.error))?;
+        sync_folder(folder)
+    }
+
+    /// Adds a version and makes it the one that is imported. When this returns, it is on the disk.
+    pub(super) fn save(&self, mut kept: Kept) -> Result<CodeSkill, SkillError> {
+        self.prepare()?;
+        let turn = self.turn()?;
+        self.settle(&turn)?;
+        let names = self.names()?;
+        let name = kept.skill.name.clone();
+        if let Some(other) =
+            names.iter().find(|other| **other != name && other.as_str().eq_ignore_ascii_case(name.as_str()))
+        {
+            return Err(SkillError::Taken { name, other: other.clone() });
+        }
+        let is_new = !names.contains(&name);
+        if is_new && names.len() >= MAX_SKILLS {
+            return Err(SkillError::TooMany(MAX_SKILLS));
+        }
+        let folder = self.versions.join(name.as_str());
+        if is_new {
+            DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed("make", &folder))?;
+            sync_folder(&self.versions)?;
+        }
+        let earlier = numbers(&folder)?;
+        if let Some(last) = earlier.keys().next_back() {
+            kept.skill.version = last + 1;
+            kept.skill.created_at = self.version(&name, Some(*last))?.skill.created_at;
+        } else {
+            kept.skill.version = 1;
+        }
+        let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| failed("write", &folder)(error.into()))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES || self.total_bytes()? + bytes.len() as u64 > MAX_TOTAL_BYTES {
+            return Err(SkillError::Full(MAX_TOTAL_BYTES));
+        }
+        self.put(&folder, &format!("{:06}.json", kept.skill.version), &bytes, 0o600)?;
+        self.publish(&kept)?;
+        let surplus = (earlier.len() + 1).saturating_sub(MAX_VERSIONS);
+        for file in earlier.values().take(surplus) {
+            // What is old and could not be removed is removed the next time.
+            let _ = fs::remove_file(file);
+        }
+        Ok(kept.skill)
+    }
+
+    /// Removes a skill with all its versions.
+    pub(super) fn remove(&self, name: &SkillName) -> Result<(), SkillError> {
+        self.prepare()?;
+        let turn = self.turn()?;
+        self.settle(&turn)?;
+        let folder = self.versions.join(name.as_str());
+        if !folder.is_dir() || numbers(&folder)?.is_empty() {
+            return Err(self.missing(name));
+        }
+        let gone = self.versions.join(format!("{GONE}{name}"));
+        fs::rename(&folder, &gone).map_err(failed("remove", &folder))?;
+        sync_folder(&self.versions)?;
+        self.finish_removing(name.as_str(), &gone)
+    }
+
+    /// What is left of a removal: the file to import, and then the versions.
+    fn finish_removing(&self, name: &str, gone: &Path) -> Result<(), SkillError> {
+        if let Ok(name) = SkillName::new(name)
+            && !self.versions.join(name.as_str()).is_dir()
+        {
+            for language in [SkillLanguage::Python, SkillLanguage::Typescript] {
+                let file = self.file(&name, language);
+                match fs::remove_file(&file) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(failed("remove", &file)(error));
+                    }
+                    _ => {}
+                }
+            }
+            sync_folder(&self.importable)?;
+        }
+        fs::remove_dir_all(gone).map_err(failed("remove", gone))
+    }
+
+    /// The newest version, or the one that is asked for.
+    pub(super) fn version(&self, name: &SkillName, version: Option<u32>) -> Result<Kept, SkillError> {
+        let numbers = numbers(&self.versions.join(name.as_str()))?;
+        let found = match version {
+            Some(version) => numbers.get_key_value(&version),
+            None => numbers.last_key_value(),
+        };
+        let Some((number, path)) = found else {
+            return Err(match (version, numbers.keys().next(), numbers.keys().next_back()) {
+                (Some(version), Some(first), Some(last)) => {
+                    SkillError::NoVersion { name: name.clone(), version, first: *first, last: *last }
+                }
+                _ => self.missing(name),
+            });
+        };
+        let bytes = read(path).map_err(failed("read", path))?;
+        let kept: Kept = serde_json::from_slice(&bytes).map_err(|error| failed("read", path)(error.into()))?;
+        if kept.skill.name != *name || kept.skill.version != *number {
+            return Err(failed("read", path)(io::Error::other("it is not what its name says")));
+        }
+        Ok(kept)
+    }
+
+    /// The numbers of the versions that are kept.
+    pub(super) fn versions_of(&self, name: &SkillName) -> Result<Vec<u32>, SkillError> {
+        Ok(numbers(&self.versions.join(name.as_str()))?.into_keys().collect())
+    }
+
+    /// The newest version of every skill, by name. One that cannot be read is left out, aloud.
+    pub(super) fn all(&self) -> Result<Vec<Kept>, SkillError> {
+        let mut all = Vec::new();
+        for name in self.names()? {
+            match self.version(&name, None) {
+                Ok(kept) => all.push(kept),
+                Err(SkillError::Missing { .. }) => {}
+                Err(error) => tracing::warn!(%error, skill = %name, "a skill is left out"),
+            }
+        }
+        Ok(all)
+    }
+
+    fn names(&self) -> Result<Vec<SkillName>, SkillError> {
+        let mut names: Vec<SkillName> =
+            entries(&self.versions)?.iter().filter_map(|entry| SkillName::new(entry).ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn total_bytes(&self) -> Result<u64, SkillError> {
+        let mut total = 0;
+        for name in self.names()? {
+            for path in numbers(&self.versions.join(name.as_str()))?.values() {
+                total += fs::symlink_metadata(path).map_or(0, |metadata| metadata.len());
+            }
+        }
+        Ok(total)
+    }
+
+    fn missing(&self, name: &SkillName) -> SkillError {
+        let names = self.names().unwrap_or_default();
+        let near = names.iter().map(|other| (strsim::jaro_winkler(name.as_str(), other.as_str()), other));
+        let best = near.filter(|(alike, _)| *alike > 0.7).max_by(|one, other| one.0.total_cmp(&other.0));
+        SkillError::Missing { name: name.as_str().to_owned(), near: best.map(|(_, other)| other.as_str().to_owned()) }
+    }
+}
+
+/// The versions in a folder, by number; none if there is no folder.
+fn numbers(folder: &Path) -> Result<BTreeMap<u32, PathBuf>, SkillError> {
+    let files = entries(folder)?.into_iter().filter_map(|entry| {
+        let number: u32 = entry.strip_suffix(".json")?.parse().ok()?;
+        Some((number, folder.join(entry)))
+    });
+    Ok(files.collect())
+}
+
+/// Names of what is in a folder; nothing if it is not there.
+fn entries(folder: &Path) -> Result<Vec<String>, SkillError> {
+    let listed = match fs::read_dir(folder) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed("list", folder)(error)),
+    };
+    Ok(listed.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+}
+
+/// A file of bounded size; a link is not followed.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+}
+
+fn sync_folder(folder: &Path) -> Result<(), SkillError> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))
+}
+
+fn failed(action: &'static str, path: &Path) -> impl Fn(io::Error) -> SkillError {
+    let path = path.to_owned();
+    move |source| SkillError::Files { action, path: path.clone(), reason: source.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! A skill is tried out in a sandbox before it is saved.
+
+use super::shelf::Kept;
+use super::{SkillError, SkillLanguage, blocking};
+use crate::engine::Engine;
+use crate::request::Request;
+use coracle_types::{ErrorCode, Execution, UserId};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Says whether Python code compiles, without running it.
+const COMPILES: &str = "with open('/coracle/skills/' + name, 'rb') as file:\n    source = file.read()\ncompile(source, 'skills/' + name, 'exec', dont_inherit=True)\nNone\n";
+
+/// What a trial left behind that was killed is removed after this time.
+const FORGOTTEN: Duration = Duration::from_hours(24);
+
+/// Of a traceback so much is told.
+const MAX_TOLD_CHARS: usize = 4_000;
+
+impl Engine {
+    /// Whether the code compiles and the example runs to its end.
+    pub(super) async fn try_out(&self, user: &UserId, kept: &Kept) -> Result<(), SkillError> {
+        if let Some(execution) = self.run_example(user, kept).await? {
+            return judged(&execution, SkillError::Example);
+        }
+        if kept.skill.language == SkillLanguage::Python {
+            let mut request = Request::new(user.clone(), kept.skill.language.language(), COMPILES);
+            request.vars.insert("name".to_owned(), Value::from(format!("{}.py", kept.skill.name)));
+            let execution = self.run_trial(user, kept, request).await?;
+            return judged(&execution, SkillError::Syntax);
+        }
+        Ok(())
+    }
+
+    /// Runs the example in an empty workspace where this version is the one that is imported; `None` without an example.
+    pub(super) async fn run_example(&self, user: &UserId, kept: &Kept) -> Result<Option<Execution>, SkillError> {
+        let Some(example) = &kept.skill.example else { return Ok(None) };
+        let request = Request::new(user.clone(), kept.skill.language.language(), example.clone());
+        self.run_trial(user, kept, request).await.map(Some)
+    }
+
+    async fn run_trial(&self, user: &UserId, kept: &Kept, mut request: Request) -> Result<Execution, SkillError> {
+        let trials = self.skills().workspaces.join(user.as_str()).join("trials");
+        let (shelf, kept) = (self.skills().shelf(user), kept.clone());
+        let (place, skills, files) = blocking(move || furnish(&trials, shelf.importable(), &kept)).await?;
+        request.workspace = Some(files);
+        request.trial = Some(skills);
+        // Boxed: what is executed may save a skill, and that is tried out.
+        let execution = Box::pin(self.execute(request)).await;
+        // The rest is removed when somebody tries out the next one.
+        let _ = tokio::task::spawn_blocking(move || place.close()).await;
+        Ok(execution)
+    }
+}
+
+/// A folder of its own, with all skills as they would be.
+fn furnish(trials: &Path, importable: &Path, kept: &Kept) -> Result<(TempDir, PathBuf, PathBuf), SkillError> {
+    let make = || -> std::io::Result<(TempDir, PathBuf, PathBuf)> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(trials)?;
+        remove_forgotten(trials);
+        let place = TempDir::new_in(trials)?;
+        let (skills, files) = (place.path().join("skills"), place.path().join("files"));
+        fs::DirBuilder::new().mode(0o755).create(&skills)?;
+        fs::DirBuilder::new().mode(0o700).create(&files)?;
+        for entry in fs::read_dir(importable)?.flatten() {
+            if entry.file_type()?.is_file() {
+                fs::copy(entry.path(), skills.join(entry.file_name()))?;
+            }
+        }
+        let name = &kept.skill.name;
+        let other = skills.join(format!("{name}.{}", kept.skill.language.other().ending()));
+        if other.exists() {
+            fs::remove_file(other)?;
+        }
+        let own = skills.join(format!("{name}.{}", kept.skill.language.ending()));
+        fs::write(&own, &kept.code)?;
+        for (path, mode) in [(&skills, 0o755), (&own, 0o644)] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+        }
+        Ok((place, skills, files))
+    };
+    make().map_err(|error| SkillError::NotTried(format!("{}: {error}", trials.display())))
+}
+
+fn remove_forgotten(trials: &Path) {
+    let old = |entry: &fs::DirEntry| {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > FORGOTTEN))
+    };
+    for entry in fs::read_dir(trials).into_iter().flatten().flatten().filter(old) {
+        if let Err(error) = fs::remove_dir_all(entry.path()) {
+            tracing::warn!(%error, "what a trial of a skill left behind is not removed");
+        }
+    }
+}
+
+fn judged(execution: &Execution, failed: impl FnOnce(String) -> SkillError) -> Result<(), SkillError> {
+    let Some(failure) = &execution.failure else { return Ok(()) };
+    let said = failure.traceback.as_deref().filter(|traceback| !traceback.trim().is_empty());
+    // The end of a traceback says what happened.
+    let said = said.map_or_else(|| failure.error.clone(), |traceback| traceback.trim_end().to_owned());
+    let surplus = said.chars().count().saturating_sub(MAX_TOLD_CHARS);
+    let said: String = said.chars().skip(surplus).collect();
+    Err(match failure.error_code {
+        ErrorCode::SandboxUnavailable | ErrorCode::Internal | ErrorCode::Cancelled | ErrorCode::GuestProtocol => {
+            SkillError::NotTried(said)
+        }
+        _ => failed(said),
+    })
+}
