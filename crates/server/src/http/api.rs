@@ -3,6 +3,8 @@
 mod executions;
 mod extract;
 mod problem;
+mod sessions;
+mod skills;
 
 use super::App;
 use axum::Router;
@@ -25,7 +27,10 @@ use utoipa_axum::router::OpenApiRouter;
 struct Document;
 
 fn documented() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi()).merge(executions::routes())
+    OpenApiRouter::with_openapi(Document::openapi())
+        .merge(executions::routes())
+        .merge(sessions::routes())
+        .merge(skills::routes())
 }
 
 /// The OpenAPI document, as it is checked in.

@@ -10,7 +10,6 @@ use coracle_store::ExecutionRecord;
 use coracle_types::{Execution, ExecutionId, Language, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::time::SystemTime;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -116,11 +115,10 @@ struct Past {
 
 impl From<ExecutionRecord> for Past {
     fn from(record: ExecutionRecord) -> Self {
-        let since = record.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self {
             execution_id: record.execution_id.as_str().to_owned(),
             session: record.session.map(|session| session.as_str().to_owned()),
-            started_at_ms: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            started_at_ms: super::sessions::milliseconds(record.started_at),
             language: record.language.as_str().to_owned(),
             code: record.code,
             outcome: record.outcome,
