@@ -53,7 +53,9 @@ impl Accounts for SqliteStore {
         .bind(user.foreign.as_ref().map(|foreign| foreign.subject.clone()))
         .execute(&self.pool)
         .await;
-        Ok(written.map_err(failed("add a user"))?.rows_affected() > 0)
+        let done = written.map_err(failed("add a user"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
     }
 
     async fn user(&self, id: &UserId) -> Result<Option<User>, StoreError> {
@@ -100,6 +102,7 @@ impl Accounts for SqliteStore {
             .map_err(&failed)?;
         sign_out(&mut transaction, id).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await?;
         Ok(changed.rows_affected() > 0)
     }
 
@@ -116,6 +119,7 @@ impl Accounts for SqliteStore {
             sign_out(&mut transaction, id).await.map_err(&failed)?;
         }
         transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await?;
         Ok(changed.rows_affected() > 0)
     }
 
@@ -126,6 +130,7 @@ impl Accounts for SqliteStore {
             .execute(&self.pool)
             .await
             .map_err(failed("change what a user may do"))?;
+        self.durable.wait().await?;
         Ok(changed.rows_affected() > 0)
     }
 
@@ -157,7 +162,9 @@ impl Accounts for SqliteStore {
         .bind(key.revoked_at.map(to_millis))
         .execute(&self.pool)
         .await;
-        Ok(written.map_err(failed("add an API key"))?.rows_affected() > 0)
+        let done = written.map_err(failed("add an API key"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
     }
 
     async fn key(&self, digest: &TokenDigest) -> Result<Option<ApiKey>, StoreError> {
@@ -188,7 +195,9 @@ impl Accounts for SqliteStore {
         .bind(to_millis(at))
         .execute(&self.pool)
         .await;
-        Ok(changed.map_err(failed("revoke an API key"))?.rows_affected() > 0)
+        let done = changed.map_err(failed("revoke an API key"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
     }
 
     async fn key_used(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
@@ -213,7 +222,9 @@ impl Accounts for SqliteStore {
         .bind(session.by_link)
         .execute(&self.pool)
         .await;
-        Ok(written.map_err(failed("begin a session"))?.rows_affected() > 0)
+        let done = written.map_err(failed("begin a session"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
     }
 
     async fn browser_session(&self, digest: &TokenDigest) -> Result<Option<BrowserSession>, StoreError> {
@@ -252,6 +263,7 @@ impl Accounts for SqliteStore {
             .execute(&self.pool)
             .await
             .map_err(failed("end a session"))?;
+        self.durable.wait().await?;
         Ok(deleted.rows_affected() > 0)
     }
 
@@ -276,6 +288,7 @@ impl Accounts for SqliteStore {
                 .fetch_optional(&self.pool)
                 .await
                 .map_err(failed("use a sign-in link"))?;
+        self.durable.wait().await?;
         let used = used.filter(|(_, expires_at)| *expires_at > to_millis(now));
         used.map(|(user, _)| user_id(user)).transpose()
     }
