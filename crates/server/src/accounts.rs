@@ -310,7 +310,7 @@ impl People {
             last_seen: now,
             by_link,
         };
-        if !self.store.add_session(&session).await? {
+        if !self.store.add_browser_session(&session).await? {
             return Err(AccountError::Disabled(user.clone()));
         }
         self.store.user_seen(user, now).await?;
@@ -319,7 +319,7 @@ impl People {
 
     /// Ends a session.
     pub(crate) async fn end_session(&self, token: &str) -> Result<(), AccountError> {
-        self.store.end_session(&TokenDigest::of(token)).await?;
+        self.store.end_browser_session(&TokenDigest::of(token)).await?;
         Ok(())
     }
 
@@ -332,7 +332,7 @@ impl People {
         }
         let Some(user) = self.store.user(&session.user).await?.filter(|user| !user.disabled) else { return Ok(None) };
         if is_news(Some(session.last_seen), now) {
-            self.store.session_seen(&session.digest, now).await?;
+            self.store.browser_session_seen(&session.digest, now).await?;
         }
         self.note(&user, now).await?;
         Ok(Some((user, session)))

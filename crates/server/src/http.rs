@@ -14,6 +14,7 @@ mod sign_in;
 
 use crate::face::Face;
 use crate::identity::Identity;
+pub(crate) use api::ApiError;
 pub use api::openapi_document;
 use axum::Router;
 use axum::body::Body;
@@ -30,7 +31,6 @@ pub use desk::AuthOptions;
 use desk::Desk;
 use door::Door;
 use guard::Guard;
-pub(crate) use api::ApiError;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;

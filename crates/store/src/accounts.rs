@@ -247,16 +247,16 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     async fn key_used(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError>;
 
     /// Adds a session. Returns whether that was possible: its owner must be there and not be disabled.
-    async fn add_session(&self, session: &BrowserSession) -> Result<bool, StoreError>;
+    async fn add_browser_session(&self, session: &BrowserSession) -> Result<bool, StoreError>;
 
     /// The session with this digest, whether it has expired or not.
     async fn browser_session(&self, digest: &TokenDigest) -> Result<Option<BrowserSession>, StoreError>;
 
     /// A session was used.
-    async fn session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError>;
+    async fn browser_session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError>;
 
     /// Ends a session. Returns whether there was one.
-    async fn end_session(&self, digest: &TokenDigest) -> Result<bool, StoreError>;
+    async fn end_browser_session(&self, digest: &TokenDigest) -> Result<bool, StoreError>;
 
     /// Adds a link. Returns whether that was possible: its owner must be there and not be disabled.
     async fn add_link(&self, link: &SignInLink) -> Result<bool, StoreError>;

@@ -7,12 +7,12 @@ mod problem;
 
 use super::App;
 use super::door::{Door, require};
+pub(crate) use accounts::Me;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-pub(crate) use accounts::Me;
 pub(crate) use extract::Body;
 pub(crate) use problem::{ApiError, Problem, Refusals};
 use utoipa::OpenApi;

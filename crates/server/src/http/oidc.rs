@@ -38,9 +38,7 @@ const MAX_PENDING: usize = 1_000;
 const BROWSER: &str = "coracle_oidc";
 
 pub(super) fn router() -> Router<App> {
-    Router::new()
-        .route("/auth/oidc/login", get(login))
-        .route("/auth/oidc/callback", get(callback))
+    Router::new().route("/auth/oidc/login", get(login)).route("/auth/oidc/callback", get(callback))
 }
 
 /// Those who are at the provider, by state.

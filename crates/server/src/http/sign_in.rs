@@ -1,7 +1,7 @@
 //! Signing in and out: `/sign-in` for people, `/api/auth/login` for pages.
 
-use super::desk::{Desk, form_token, local_path, session_of};
 use super::api::Body;
+use super::desk::{Desk, form_token, local_path, session_of};
 use super::{ApiError, App, door, pages};
 use crate::accounts::SignInError;
 use crate::identity::{How, Identity};

@@ -6,5 +6,6 @@ mod browsers;
 mod keys;
 mod lab;
 mod modes;
+mod oidc;
 mod passwords;
 mod people;

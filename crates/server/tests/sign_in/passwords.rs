@@ -71,10 +71,7 @@ async fn a_name_after_the_other_is_slowed_down_by_where_it_comes_from() {
 #[tokio::test]
 async fn a_body_that_is_none_is_an_error_of_ours() {
     let lab = Lab::with_people().await;
-    for (kind, body, status) in [
-        ("application/json", "{", 400),
-        ("application/json", "{}", 400),
-    ] {
+    for (kind, body, status) in [("application/json", "{", 400), ("application/json", "{}", 400)] {
         let response = lab.post("/api/auth/login").header("content-type", kind).body(body).send().await.unwrap();
         assert_eq!(crate::lab::code(response).await, (status, "invalid_request".to_owned()), "{kind} {body}");
     }

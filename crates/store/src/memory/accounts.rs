@@ -137,7 +137,7 @@ impl Accounts for MemoryStore {
         Ok(())
     }
 
-    async fn add_session(&self, session: &BrowserSession) -> Result<bool, StoreError> {
+    async fn add_browser_session(&self, session: &BrowserSession) -> Result<bool, StoreError> {
         let mut state = self.accounts();
         if !state.may_sign_in(&session.user) {
             return Ok(false);
@@ -156,14 +156,14 @@ impl Accounts for MemoryStore {
         Ok(self.accounts().sessions.get(digest).cloned())
     }
 
-    async fn session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
+    async fn browser_session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
         if let Some(session) = self.accounts().sessions.get_mut(digest) {
             session.last_seen = kept(at);
         }
         Ok(())
     }
 
-    async fn end_session(&self, digest: &TokenDigest) -> Result<bool, StoreError> {
+    async fn end_browser_session(&self, digest: &TokenDigest) -> Result<bool, StoreError> {
         Ok(self.accounts().sessions.remove(digest).is_some())
     }
 

@@ -209,7 +209,7 @@ impl Accounts for SqliteStore {
         written.map(drop).map_err(failed("note that an API key was used"))
     }
 
-    async fn add_session(&self, session: &BrowserSession) -> Result<bool, StoreError> {
+    async fn add_browser_session(&self, session: &BrowserSession) -> Result<bool, StoreError> {
         let written = sqlx::query(
             "INSERT INTO browser_sessions (digest, user_id, created_at, expires_at, last_seen, by_link)
              SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM users WHERE id = ?2 AND NOT disabled)",
@@ -248,7 +248,7 @@ impl Accounts for SqliteStore {
         .transpose()
     }
 
-    async fn session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
+    async fn browser_session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
         let written = sqlx::query("UPDATE browser_sessions SET last_seen = ?2 WHERE digest = ?1")
             .bind(digest.as_str())
             .bind(to_millis(at))
@@ -257,7 +257,7 @@ impl Accounts for SqliteStore {
         written.map(drop).map_err(failed("note that a session was used"))
     }
 
-    async fn end_session(&self, digest: &TokenDigest) -> Result<bool, StoreError> {
+    async fn end_browser_session(&self, digest: &TokenDigest) -> Result<bool, StoreError> {
         let deleted = sqlx::query("DELETE FROM browser_sessions WHERE digest = ?1")
             .bind(digest.as_str())
             .execute(&self.pool)

@@ -101,20 +101,20 @@ pub(crate) async fn keys_are_their_owners_and_are_revoked_for_good(store: Arc<dy
 }
 
 pub(crate) async fn sessions_begin_and_end(store: Arc<dyn Store>) {
-    assert!(!store.add_session(&session("a", "ann")).await.unwrap());
+    assert!(!store.add_browser_session(&session("a", "ann")).await.unwrap());
     store.add_user(&somebody("ann")).await.unwrap();
-    assert!(store.add_session(&session("a", "ann")).await.unwrap());
+    assert!(store.add_browser_session(&session("a", "ann")).await.unwrap());
     let digest = TokenDigest::of("a");
     assert_eq!(store.browser_session(&digest).await.unwrap(), Some(session("a", "ann")));
-    store.session_seen(&digest, at(2000)).await.unwrap();
+    store.browser_session_seen(&digest, at(2000)).await.unwrap();
     assert_eq!(store.browser_session(&digest).await.unwrap().unwrap().last_seen, at(2000));
     store.forget_expired(at(4999)).await.unwrap();
     assert!(store.browser_session(&digest).await.unwrap().is_some());
     store.forget_expired(at(5000)).await.unwrap();
     assert!(store.browser_session(&digest).await.unwrap().is_none());
-    assert!(store.add_session(&session("b", "ann")).await.unwrap());
-    assert!(store.end_session(&TokenDigest::of("b")).await.unwrap());
-    assert!(!store.end_session(&TokenDigest::of("b")).await.unwrap());
+    assert!(store.add_browser_session(&session("b", "ann")).await.unwrap());
+    assert!(store.end_browser_session(&TokenDigest::of("b")).await.unwrap());
+    assert!(!store.end_browser_session(&TokenDigest::of("b")).await.unwrap());
 }
 
 pub(crate) async fn a_link_signs_in_once_whoever_comes_at_the_same_time(store: Arc<dyn Store>) {
@@ -143,14 +143,14 @@ pub(crate) async fn whoever_is_shut_out_has_no_way_in(store: Arc<dyn Store>) {
     }
     let sign_in = async || {
         for name in ["ann", "bob"] {
-            assert!(store.add_session(&session(&format!("s-{name}"), name)).await.unwrap());
+            assert!(store.add_browser_session(&session(&format!("s-{name}"), name)).await.unwrap());
             assert!(store.add_link(&link(&format!("l-{name}"), name)).await.unwrap());
         }
     };
     let left = async |name: &str| {
         let session = store.browser_session(&TokenDigest::of(&format!("s-{name}"))).await.unwrap();
         let link = store.use_link(&TokenDigest::of(&format!("l-{name}")), at(2000)).await.unwrap();
-        store.end_session(&TokenDigest::of(&format!("s-{name}"))).await.unwrap();
+        store.end_browser_session(&TokenDigest::of(&format!("s-{name}"))).await.unwrap();
         (session.is_some(), link.is_some())
     };
     sign_in().await;
@@ -159,10 +159,10 @@ pub(crate) async fn whoever_is_shut_out_has_no_way_in(store: Arc<dyn Store>) {
     sign_in().await;
     assert!(store.set_disabled(&user("ann"), true).await.unwrap());
     assert_eq!((left("ann").await, left("bob").await), ((false, false), (true, true)));
-    assert!(!store.add_session(&session("again", "ann")).await.unwrap());
+    assert!(!store.add_browser_session(&session("again", "ann")).await.unwrap());
     assert!(!store.add_link(&link("again", "ann")).await.unwrap());
     assert!(store.set_disabled(&user("ann"), false).await.unwrap());
-    assert!(store.add_session(&session("again", "ann")).await.unwrap());
+    assert!(store.add_browser_session(&session("again", "ann")).await.unwrap());
     assert_eq!(store.user(&user("ann")).await.unwrap().unwrap().password, Some(Secret::new("hash")));
     assert!(!store.set_disabled(&user("carl"), true).await.unwrap());
     assert!(!store.set_password(&user("carl"), None).await.unwrap());

@@ -3,9 +3,9 @@
 use super::extract::{At, Body};
 use super::problem::{ApiError, Problem, Refusals};
 use crate::accounts::{is_good, user_name};
+use crate::http::App;
 use crate::http::desk::{Desk, session_of};
 use crate::http::sign_in::{self, Whence, changed_password, remember};
-use crate::http::App;
 use crate::identity::Identity;
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
@@ -325,11 +325,7 @@ async fn add_own_key(
         Refusals,
     )
 )]
-async fn revoke_own_key(
-    State(desk): Desks,
-    caller: Identity,
-    At(id): At<String>,
-) -> Result<StatusCode, ApiError> {
+async fn revoke_own_key(State(desk): Desks, caller: Identity, At(id): At<String>) -> Result<StatusCode, ApiError> {
     revoked(&desk, &caller.user, &id).await
 }
 
@@ -432,11 +428,7 @@ fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
         Refusals,
     )
 )]
-async fn user(
-    State(desk): Desks,
-    caller: Identity,
-    At(name): At<String>,
-) -> Result<Json<Account>, ApiError> {
+async fn user(State(desk): Desks, caller: Identity, At(name): At<String>) -> Result<Json<Account>, ApiError> {
     admin(&caller)?;
     Ok(Json(Account::of(&desk.people.find(&named(&name)?).await?)))
 }
@@ -515,11 +507,7 @@ async fn link(
         Refusals,
     )
 )]
-async fn keys(
-    State(desk): Desks,
-    caller: Identity,
-    At(name): At<String>,
-) -> Result<Json<Keys>, ApiError> {
+async fn keys(State(desk): Desks, caller: Identity, At(name): At<String>) -> Result<Json<Keys>, ApiError> {
     admin(&caller)?;
     let user = desk.people.find(&named(&name)?).await?;
     let keys = desk.people.keys(&user.id).await?;

@@ -20,7 +20,7 @@ pub(crate) struct Problem {
 #[derive(Debug)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
-    code: &'static str,
+    pub(crate) code: &'static str,
     pub(crate) error: String,
     /// So long to wait before another try.
     pub(crate) retry: Option<Duration>,
@@ -60,7 +60,8 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(Problem { error: self.error, code: self.code.to_owned() })).into_response();
+        let mut response =
+            (self.status, Json(Problem { error: self.error, code: self.code.to_owned() })).into_response();
         if let Some(wait) = self.retry {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
