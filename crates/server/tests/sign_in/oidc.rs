@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::SystemTime;
 use tokio::net::TcpListener;
 use url::Url;
@@ -18,6 +18,8 @@ use url::Url;
 /// The provider until it is dropped.
 struct Provider {
     child: Child,
+    /// It does not survive having nobody to talk to.
+    _said: BufReader<ChildStdout>,
     issuer: String,
 }
 
@@ -37,8 +39,9 @@ impl Provider {
             .spawn()
             .unwrap();
         let mut issuer = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut issuer).unwrap();
-        Self { child, issuer: issuer.trim().to_owned() }
+        let mut said = BufReader::new(child.stdout.take().unwrap());
+        said.read_line(&mut issuer).unwrap();
+        Self { child, _said: said, issuer: issuer.trim().to_owned() }
     }
 }
 
