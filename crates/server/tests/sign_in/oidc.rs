@@ -28,7 +28,7 @@ impl Provider {
         let folder = std::env::var_os("CORACLE_TEST_SERVERS").map(PathBuf::from);
         let target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../test-servers");
         let module = folder.unwrap_or_else(target).join("npm-oidc/node_modules/oidc-provider");
-        assert!(module.is_dir(), "{} is missing: `cargo xtask test-servers` installs it", module.display());
+        assert!(module.is_dir(), "{} is missing: run `cargo xtask needs`", module.display());
         let mut child = Command::new("node")
             .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sign_in/provider.mjs"))
             .arg(json!({ "redirect": redirect }).to_string())
