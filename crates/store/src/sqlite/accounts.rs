@@ -238,7 +238,7 @@ impl Accounts for SqliteStore {
         row.map(|(user, created_at, expires_at, last_seen, by_link)| {
             Ok(BrowserSession {
                 digest: digest.clone(),
-                user: user_id(user)?,
+                user: user_id(&user)?,
                 created_at: from_millis(created_at),
                 expires_at: from_millis(expires_at),
                 last_seen: from_millis(last_seen),
@@ -290,7 +290,7 @@ impl Accounts for SqliteStore {
                 .map_err(failed("use a sign-in link"))?;
         self.durable.wait().await?;
         let used = used.filter(|(_, expires_at)| *expires_at > to_millis(now));
-        used.map(|(user, _)| user_id(user)).transpose()
+        used.map(|(user, _)| user_id(&user)).transpose()
     }
 
     async fn forget_expired(&self, now: SystemTime) -> Result<(), StoreError> {
@@ -317,15 +317,15 @@ fn damaged(what: impl Into<String>, reason: impl Display) -> StoreError {
     StoreError::Damaged { what: what.into(), reason: reason.to_string() }
 }
 
-fn user_id(text: String) -> Result<UserId, StoreError> {
-    UserId::new(&text).map_err(|error| damaged("a user id", error))
+fn user_id(text: &str) -> Result<UserId, StoreError> {
+    UserId::new(text).map_err(|error| damaged("a user id", error))
 }
 
 fn user(row: UserRow) -> Result<User, StoreError> {
     let (id, display_name, role, password, disabled, created_at, last_seen, issuer, subject) = row;
     Ok(User {
         role: role.parse().map_err(|error| damaged(format!("role of user {id:?}"), error))?,
-        id: user_id(id)?,
+        id: user_id(&id)?,
         display_name,
         password: password.map(Secret::new),
         disabled,
@@ -343,7 +343,7 @@ fn key(
         scopes: scopes.map_err(|error| damaged(format!("scopes of key {id:?}"), error))?,
         id,
         digest: TokenDigest::from_row(digest),
-        user: user_id(user)?,
+        user: user_id(&user)?,
         name,
         created_at: from_millis(created_at),
         expires_at: expires_at.map(from_millis),
