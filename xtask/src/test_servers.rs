@@ -48,6 +48,12 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["conformance/package.json", "conformance/package-lock.json"],
         make: |pins, folder| make_npm(&pins.join("conformance"), folder),
     },
+    // An OpenID provider.
+    Environment {
+        name: "npm-oidc",
+        pins: &["oidc/package.json", "oidc/package-lock.json"],
+        make: |pins, folder| make_npm(&pins.join("oidc"), folder),
+    },
     Environment {
         name: "venv",
         pins: &["requirements.txt"],
@@ -181,7 +187,8 @@ mod tests {
 
     #[test]
     fn no_pin_names_a_registry() {
-        for name in ["package-lock.json", "clients/package-lock.json", "conformance/package-lock.json"] {
+        let folders = ["", "clients/", "conformance/", "oidc/"];
+        for name in folders.map(|folder| format!("{folder}package-lock.json")) {
             let lock = fs::read_to_string(repository().join("xtask/test-servers").join(name)).unwrap();
             assert!(!lock.contains("\"resolved\""), "write it with `npm install --omit-lockfile-registry-resolved`");
         }

@@ -8,6 +8,7 @@ use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
 use coracle_server::{Face, FaceOptions, Profile};
+use coracle_store::Store;
 use coracle_upstream::QuestionKind;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ pub(crate) struct Serving {
     pub(crate) face: Face,
     pub(crate) engine: Engine,
     pub(crate) toolbox: Option<Arc<Toolbox>>,
+    pub(crate) store: Arc<dyn Store>,
 }
 
 impl Serving {
@@ -90,7 +92,7 @@ impl Serving {
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
         let store = store().await?;
         let toolbox = toolbox_if_any(loaded, &store, may_ask)?;
-        let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
+        let engine = engine(settings, native(&sandboxes)?, Arc::clone(&store), toolbox.clone())?;
         let options = FaceOptions {
             profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),
@@ -102,7 +104,7 @@ impl Serving {
             let error = anyhow::anyhow!("--tools: there is no tool {}", missing.join(", "));
             Mistake::new(error, Some(format!("there are: {known}")))
         })?;
-        Ok(Self { face, engine, toolbox })
+        Ok(Self { face, engine, toolbox, store })
     }
 
     /// Ends sandboxes and servers; returns when nothing is left.

@@ -26,6 +26,7 @@ mod timing;
 mod tokens;
 mod tools;
 mod up;
+mod users;
 mod wiring;
 
 use clap::{Parser, Subcommand};
@@ -50,6 +51,7 @@ Examples:
   coracle exec --lang bash --workspace data x.sh  a script, on the files of one folder
   coracle mcp --install claude                    connect an MCP client: three tools instead of three hundred
   coracle up                                      serve MCP over HTTP
+  coracle users add ann --admin                   share it: from then on everyone signs in
   coracle servers import                          take over the servers that other clients have
   coracle servers test                            do they work?
   coracle tools list                              what code can call
@@ -70,6 +72,8 @@ enum Command {
     Mcp(mcp::McpArguments),
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
+    /// Who may sign in to `coracle up`, and the keys of their programs.
+    Users(users::UsersArguments),
     /// Other people's MCP servers: list, add, remove, test, import, sign in.
     Servers(servers::ServersArguments),
     /// The tools of these servers, as code sees them.
@@ -118,6 +122,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::run(&arguments, config),
         Command::Mcp(arguments) => mcp::run(&arguments, config),
         Command::Exec(arguments) => exec::run(arguments, config),
+        Command::Users(arguments) => users::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Skills(arguments) => skills::run(&arguments, config),

@@ -1,15 +1,18 @@
 //! `coracle up`: MCP over HTTP, on one port.
 
+mod sign_in;
+
 use crate::face::{FaceArguments, Serving};
 use crate::plain::{counted, plain};
 use crate::settings::{announce, flag, load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
+use crate::wiring::store;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
 use coracle_engine::{Listing, Request};
-use coracle_server::HttpOptions;
+use coracle_server::People;
 use coracle_types::{Language, UserId};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -43,7 +46,11 @@ const AFTER_HELP: &str = "\
 Examples:
   coracle up                               serve on http://127.0.0.1:8989/mcp
   coracle up --profile direct --port 0     a plain gateway, on any free port
-  coracle up --only mcp                    no other part than this";
+  coracle up --only mcp                    no other part than this
+
+Who may use it: without users, the one user of this machine, from this machine. As soon as there is a user (coracle
+users add), everyone signs in. With server.auth: required in the settings the first start adds a user `admin` and prints
+a link to sign in with; that, or a user, is needed to listen on an address that others can reach.";
 
 fn part(name: &str) -> Result<String, String> {
     match name {
@@ -67,18 +74,19 @@ pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Res
 async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Status> {
     let stop = CancellationToken::new();
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(stop.clone()));
-    let listener = listen(loaded).await?;
+    let host = sign_in::host(loaded)?;
+    let auth = sign_in::Auth::read(loaded, host)?;
+    auth.check(&People::new(store().await?), arguments.face.workspace.is_some()).await?;
+    let listener = listen(loaded, host).await?;
     let address = listener.local_addr().context("find the address")?;
     let serving = Serving::start(&arguments.face, loaded).await?;
-    let settings = &loaded.settings.server;
-    let options = HttpOptions {
-        allowed_hosts: settings.allowed_hosts.clone(),
-        allowed_origins: settings.allowed_origins.clone(),
-    };
+    let people = People::new(Arc::clone(&serving.store));
+    let welcome = auth.welcome(&people, address).await?;
+    let options = auth.options(loaded, people);
     // Clients are served at once: what is told about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));
     tokio::select! {
-        () = greet(&serving, loaded, address) => {}
+        () = greet(&serving, loaded, address, &welcome) => {}
         () = stop.cancelled() => {}
     }
     let served = served.await.context("serve HTTP")?;
@@ -88,20 +96,9 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     Ok(Status::Success)
 }
 
-/// Opens the port. Anything but this machine itself would need users, whom this version does not know.
-async fn listen(loaded: &Loaded) -> anyhow::Result<TcpListener> {
+/// Opens the port.
+async fn listen(loaded: &Loaded, host: IpAddr) -> anyhow::Result<TcpListener> {
     let settings = &loaded.settings.server;
-    let host: IpAddr = match settings.host.as_str() {
-        "localhost" => IpAddr::from([127, 0, 0, 1]),
-        text => text.trim_matches(['[', ']']).parse().map_err(|_| {
-            Mistake::new(format!("server.host: {text:?} is no address"), Some("give one such as 127.0.0.1 or ::1"))
-        })?,
-    };
-    if !host.is_loopback() {
-        let hint = "listen on 127.0.0.1, and let a proxy that asks who is there pass requests on";
-        let message = format!("server.host: {host} can be reached by others, and this version has no users to sign in");
-        return Err(Mistake::new(message, Some(hint)).into());
-    }
     let port = u16::try_from(settings.port).unwrap_or_default();
     let address = SocketAddr::new(host, port);
     TcpListener::bind(address).await.map_err(|error| {
@@ -114,9 +111,12 @@ async fn listen(loaded: &Loaded) -> anyhow::Result<TcpListener> {
 }
 
 /// What a person needs to know.
-async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr) {
+async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr, welcome: &[String]) {
     let profile = &loaded.settings.server.profile;
     eprintln!("coracle {} serves MCP at http://{address}/mcp (profile {profile})", env!("CARGO_PKG_VERSION"));
+    for line in welcome {
+        eprintln!("  {line}");
+    }
     // By trying: what a sandbox enforces is known when there is one.
     let tried = serving.engine.execute(Request::new(UserId::local(), Language::Python, "pass")).await;
     match &tried.failure {

@@ -71,6 +71,9 @@ const SANDBOX_TYPES: &[(&str, &str)] = &[
 /// Which tools clients see.
 const PROFILES: &[(&str, &str)] = &[("code", "code"), ("direct", "direct"), ("full", "full")];
 
+/// Who must sign in.
+const AUTH: &[(&str, &str)] = &[("auto", "auto"), ("required", "required"), ("on", "required")];
+
 /// A byte cap on one call that makes sense.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
 
@@ -124,6 +127,17 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.tools", Kind::Texts),
     key("server.allowed_hosts", Kind::Texts),
     key("server.allowed_origins", Kind::Texts),
+    key("server.auth", Kind::Choice(AUTH)),
+    key("server.public_url", Kind::Text),
+    key("server.trusted_proxies", Kind::Texts),
+    key("server.session_hours", Kind::Whole(1, 8_760)),
+    key("server.oidc.issuer", Kind::Text),
+    key("server.oidc.client_id", Kind::Text),
+    key("server.oidc.client_secret", Kind::Secret),
+    key("server.oidc.scopes", Kind::Texts),
+    key("server.oidc.auto_create", Kind::Truth),
+    key("server.oidc.allowed_domains", Kind::Texts),
+    key("server.oidc.audience", Kind::Text),
     also("log.level", Kind::Level, &["CORACLE_LOG", "LOG_LEVEL"]),
     also("log.file", Kind::Path, &["LOG_FILE"]),
     also("agent.default_model", Kind::Text, &["DEFAULT_MODEL"]),

@@ -43,6 +43,6 @@ pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, AzureOpenAi, Calls, ConnectionType, Embedder, Execution, ExecutionLimits, Guardrails, Log, McpServer,
-    Microsandbox, Policy, SandboxType, Search, Server, Settings,
+    Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings,
 };
 pub use show::Shown;

@@ -2,9 +2,11 @@
 
 mod execution;
 mod server;
+mod sign_in;
 
 pub use execution::{Execution, ExecutionLimits, Microsandbox, SandboxType};
 pub use server::{ConnectionType, McpServer};
+pub use sign_in::Oidc;
 
 use coracle_types::{Decision, Limits, MAX_CALL_BYTES, Secret};
 use schemars::JsonSchema;
@@ -166,6 +168,20 @@ pub struct Server {
     pub allowed_hosts: Vec<String>,
     /// Web pages of these origins may call it, besides its own: `https://chat.example`.
     pub allowed_origins: Vec<String>,
+    /// Who must sign in: `auto`, everyone as soon as there is a user; `required`, everyone from the start. Addresses
+    /// that others can reach are served to nobody who has not signed in.
+    #[schemars(with = "sign_in::AuthText")]
+    pub auth: String,
+    /// The address under which people know this server, if that is not where it listens: `https://coracle.example`.
+    pub public_url: Option<String>,
+    /// Proxies that may say in `x-user-id` who asks: addresses (`10.0.0.7`) or networks (`10.0.0.0/8`). They must remove
+    /// that header from what comes to them.
+    pub trusted_proxies: Vec<String>,
+    /// How long a browser stays signed in.
+    #[schemars(range(min = 1, max = 8760))]
+    pub session_hours: u64,
+    /// Sign-in by an OpenID provider.
+    pub oidc: Oidc,
 }
 
 impl Default for Server {
@@ -177,6 +193,11 @@ impl Default for Server {
             tools: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            auth: "auto".to_owned(),
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            session_hours: 168,
+            oidc: Oidc::default(),
         }
     }
 }

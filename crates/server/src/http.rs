@@ -2,20 +2,34 @@
 
 mod api;
 mod connections;
+mod desk;
+mod door;
 mod guard;
+mod oidc;
+mod pages;
+mod refusal;
+mod resource;
 mod sessions;
+mod sign_in;
 
 use crate::face::Face;
+use crate::identity::Identity;
+pub(crate) use api::ApiError;
 pub use api::openapi_document;
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 pub(crate) use connections::Gone;
+use coracle_store::KeyScope;
+use coracle_types::UserId;
+pub use desk::AuthOptions;
+use desk::Desk;
+use door::Door;
 use guard::Guard;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
@@ -43,10 +57,14 @@ pub struct HttpOptions {
     pub allowed_hosts: Vec<String>,
     /// Pages of these origins may call it, besides its own.
     pub allowed_origins: Vec<String>,
+    /// How people sign in; without it there is the one user of this machine.
+    pub auth: Option<AuthOptions>,
 }
 
 /// The header that names the session of a client that has begun with `initialize`.
 const SESSION: &str = "mcp-session-id";
+/// No session has this id.
+const NO_SESSION: &str = "none";
 /// A session that nobody has used for so long is forgotten.
 const SESSION_IDLE: Duration = Duration::from_hours(24);
 
@@ -58,7 +76,14 @@ struct App {
     mcp: McpService,
     manager: Arc<LocalSessionManager>,
     sessions: Sessions,
+    desk: Arc<Desk>,
     stop: CancellationToken,
+}
+
+impl FromRef<App> for Arc<Desk> {
+    fn from_ref(app: &App) -> Self {
+        Self::clone(&app.desk)
+    }
 }
 
 /// Serves until `stop` is cancelled; then lets running executions end, for a few seconds.
@@ -83,11 +108,16 @@ pub async fn serve_http(
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
-    let app = App { face: face.clone(), mcp, manager, sessions: Sessions::default(), stop: stop.clone() };
-    let guarded = Router::new()
-        .route("/mcp", axum::routing::any(mcp_request))
-        .route("/metrics", get(metrics))
-        .merge(api::router())
+    let desk = Arc::new(Desk::new(&options.auth.unwrap_or_else(AuthOptions::nobody)));
+    let app = App { face: face.clone(), mcp, manager, sessions: Sessions::default(), desk, stop: stop.clone() };
+    let door = |scope| middleware::from_fn_with_state(Door::new(&app.desk, scope), door::require);
+    let guarded: Router<App> = Router::new()
+        .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(door(KeyScope::Mcp)))
+        .merge(Router::new().route("/metrics", get(metrics)).layer(door(KeyScope::Metrics)))
+        .merge(api::router(Door::new(&app.desk, KeyScope::Api)))
+        .merge(sign_in::router())
+        .merge(oidc::router())
+        .merge(resource::router())
         .layer(middleware::from_fn_with_state(guard, guard::check));
     // Probes come from machines that know this one by its address only, and learn nothing.
     let open = Router::new()
@@ -112,7 +142,7 @@ pub async fn serve_http(
     served
 }
 
-async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
+async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let body = match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY)).await {
         Ok(Ok(body)) => body,
@@ -130,7 +160,12 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
         parts.headers.insert(header::ACCEPT, both);
     }
     let is_end = parts.method == Method::DELETE;
-    let session = parts.headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let mut session = parts.headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+    if session.as_deref().is_some_and(|id| app.sessions.is_anothers(id, &caller.user)) {
+        // Answered as one that there is not.
+        session = Some(NO_SESSION.to_owned());
+        parts.headers.insert(SESSION, axum::http::HeaderValue::from_static(NO_SESSION));
+    }
     let in_use = session.as_deref().and_then(|id| app.sessions.begin(id));
     let gone = Gone::default();
     parts.extensions.insert(gone.clone());
@@ -148,7 +183,7 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
     }
     match (&session, parts.headers.get(SESSION).and_then(|id| id.to_str().ok())) {
         (Some(id), _) if is_end => app.sessions.remove(id),
-        (None, Some(id)) => app.began(id),
+        (None, Some(id)) => app.began(id, &caller.user),
         _ => {}
     }
     // Clients take any other success for a session that could not be ended, and complain.
@@ -160,8 +195,8 @@ async fn mcp_request(State(mut app): State<App>, request: Request) -> Response {
 
 impl App {
     /// A client has begun with `initialize`.
-    fn began(&self, id: &str) {
-        let Some(surplus) = self.sessions.add(id) else { return };
+    fn began(&self, id: &str, user: &UserId) {
+        let Some(surplus) = self.sessions.add(id, user) else { return };
         tracing::warn!(session = %surplus, "too many clients: the one that was needed least is forgotten");
         let manager = Arc::clone(&self.manager);
         tokio::spawn(async move {

@@ -1,10 +1,76 @@
 //! Who asks.
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use coracle_store::{KeyScope, Role};
 use coracle_types::UserId;
+use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 /// Who has signed in, as a part of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// For whom everything is done.
     pub(crate) user: UserId,
+    /// What they may do.
+    pub(crate) role: Role,
+    /// What this way of signing in is good for.
+    pub(crate) scopes: BTreeSet<KeyScope>,
+    /// The way.
+    pub(crate) how: How,
+}
+
+/// How somebody has signed in.
+#[derive(Clone, Debug)]
+pub(crate) enum How {
+    /// Not at all: the one user of this machine.
+    Local,
+    /// In a browser.
+    Session {
+        /// What is in the cookie.
+        token: coracle_types::Secret,
+        /// Since when.
+        since: SystemTime,
+        /// By a link that works once.
+        by_link: bool,
+    },
+    /// By an API key.
+    Key,
+    /// By an access token of the OpenID provider.
+    Bearer,
+    /// A proxy says so.
+    Proxy,
+}
+
+impl How {
+    /// For people and programs.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Session { .. } => "session",
+            Self::Key => "key",
+            Self::Bearer => "token",
+            Self::Proxy => "proxy",
+        }
+    }
+}
+
+impl Identity {
+    /// The one user of a server that knows no others.
+    pub(crate) fn local() -> Self {
+        Self { user: UserId::local(), role: Role::Admin, scopes: KeyScope::ALL.into(), how: How::Local }
+    }
+
+    /// Whether it is good for this. What only admins may takes both: the person and the key.
+    pub(crate) fn may(&self, scope: KeyScope) -> bool {
+        self.scopes.contains(&scope) && (scope != KeyScope::Admin || self.role == Role::Admin)
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Identity {
+    type Rejection = crate::http::ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        parts.extensions.get().cloned().ok_or_else(crate::http::ApiError::not_signed_in)
+    }
 }

@@ -8,6 +8,7 @@
 //! cap, and it is served only if Host and Origin are those of this machine or of the configuration. What it gets has a
 //! budget in tokens. State between two calls is what the `session` argument names, never the connection.
 
+mod accounts;
 pub mod baseline;
 mod face;
 mod http;
@@ -17,8 +18,9 @@ mod metrics;
 mod profile;
 mod stdio;
 
+pub use accounts::{AccountError, LINK_LIFETIME, MIN_PASSWORD_CHARS, People, is_good, user_name};
 pub use face::{Face, FaceOptions};
-pub use http::{HttpOptions, openapi_document, serve_http};
+pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;

@@ -38,6 +38,12 @@ fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError
     if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }
 }
 
+/// The same with a cap of its own.
+pub(crate) fn text(what: &'static str, text: &str, max: usize) -> Result<(), StoreError> {
+    name(what, text)?;
+    within(what, text.len(), max)
+}
+
 /// Names are keys: not empty, not endless, and without the one character that not every database can keep.
 pub(crate) fn name(what: &'static str, text: &str) -> Result<(), StoreError> {
     if text.is_empty() || text.contains('\0') {

@@ -7,6 +7,7 @@
 //! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
 //! said aloud and never replaced while there is something that only it can open.
 
+mod accounts;
 mod backup;
 mod blobs;
 mod bounds;
@@ -23,6 +24,10 @@ mod seal;
 mod sqlite;
 mod store;
 
+pub use accounts::{
+    Accounts, ApiKey, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Role, SignInLink, TokenDigest,
+    UnknownWord, User,
+};
 pub use backup::{BackedUp, BackupError, Restored, backup, restore};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{

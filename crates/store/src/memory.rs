@@ -1,3 +1,4 @@
+mod accounts;
 mod journal;
 
 use crate::moment::kept;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 pub struct MemoryStore {
     state: Mutex<State>,
     log: Mutex<journal::Log>,
+    accounts: Mutex<accounts::State>,
 }
 
 #[derive(Debug, Default)]

@@ -23,6 +23,7 @@ mod hostile;
 mod install;
 mod leaving;
 mod pays;
+mod people;
 mod profiles;
 mod returned;
 mod skills;

@@ -1,5 +1,6 @@
 //! `/api`: what people and programs may do over plain HTTP, with its OpenAPI document.
 
+mod accounts;
 mod executions;
 mod extract;
 mod problem;
@@ -7,11 +8,15 @@ mod sessions;
 mod skills;
 
 use super::App;
+use super::door::{Door, require};
+pub(crate) use accounts::Me;
 use axum::Router;
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use problem::ApiError;
+pub(crate) use extract::Body;
+pub(crate) use problem::{ApiError, Problem, Refusals};
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -26,25 +31,31 @@ use utoipa_axum::router::OpenApiRouter;
 )]
 struct Document;
 
-fn documented() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi())
+/// For callers who may use `/api`.
+fn behind_the_door() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
         .merge(executions::routes())
         .merge(sessions::routes())
         .merge(skills::routes())
+        .merge(accounts::routes())
 }
 
 /// The OpenAPI document, as it is checked in.
 pub fn openapi_document() -> String {
-    let (_, document) = documented().split_for_parts();
+    let all = OpenApiRouter::with_openapi(Document::openapi()).merge(behind_the_door()).merge(accounts::open_routes());
+    let (_, document) = all.split_for_parts();
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
 }
 
-pub(super) fn router() -> Router<App> {
+pub(super) fn router(door: Door) -> Router<App> {
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], openapi_document()) };
-    let (router, _) = documented().split_for_parts();
-    router
+    let (behind, _) = behind_the_door().split_for_parts();
+    let (open, _) = accounts::open_routes().split_for_parts();
+    behind
+        .layer(middleware::from_fn_with_state(door, require))
+        .merge(open)
         .route("/api/openapi.json", get(document))
         .route("/api", axum::routing::any(nothing))
         .route("/api/{*rest}", axum::routing::any(nothing))

@@ -1,12 +1,13 @@
 //! Connections: how many, how slow they may be, and who notices when one is gone.
 
+use super::desk::Peer;
 use super::sessions::InUse;
 use axum::Router;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tower_service::Service as _;
 
 /// So many at once; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 4096;
@@ -42,8 +44,8 @@ pub(crate) async fn serve(
                 (permit, listener.accept().await)
             } => accepted,
         };
-        let (permit, stream) = match accepted {
-            (Ok(permit), Ok((stream, _))) => (permit, stream),
+        let (permit, (stream, peer)) = match accepted {
+            (Ok(permit), Ok(accepted)) => (permit, accepted),
             (_, Err(error)) => {
                 tracing::warn!(%error, "a connection cannot be accepted");
                 tokio::time::sleep(BREATH).await;
@@ -58,7 +60,11 @@ pub(crate) async fn serve(
             let _permit = permit;
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-            let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+            let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+                request.extensions_mut().insert(Peer(peer));
+                router.clone().call(request)
+            });
+            let connection = http.serve_connection(TokioIo::new(stream), service);
             tokio::pin!(connection);
             tokio::select! {
                 served = connection.as_mut() => return told(served),

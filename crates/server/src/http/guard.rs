@@ -58,6 +58,16 @@ impl Guard {
 
 /// The one host that a request is for; none if there are several or none.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    let authority = named(uri, headers)?;
+    Some(authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
+}
+
+/// The same with its port.
+pub(crate) fn authority(uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    named(uri, headers).map(|authority| authority.as_str().to_ascii_lowercase())
+}
+
+fn named(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     let mut named = headers.get_all(header::HOST).iter();
     let authority = match (named.next(), uri.authority()) {
         (Some(text), None) => text.to_str().ok()?.parse::<Authority>().ok()?,
@@ -71,10 +81,7 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     if named.next().is_some() {
         return None;
     }
-    if authority.as_str().contains('@') {
-        return None;
-    }
-    Some(authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
+    (!authority.as_str().contains('@')).then_some(authority)
 }
 
 pub(crate) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
@@ -97,6 +104,7 @@ mod tests {
         let options = HttpOptions {
             allowed_hosts: vec!["Tools.Example".to_owned()],
             allowed_origins: vec!["https://chat.example".to_owned()],
+            ..HttpOptions::default()
         };
         let mut map = HeaderMap::new();
         for (name, value) in headers {

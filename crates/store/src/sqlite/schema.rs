@@ -10,6 +10,7 @@ use std::path::Path;
 /// In order; each ends with its number as the version of the file, in the same transaction.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "first", include_str!("../../migrations/0001_first.sql")),
+    (2, "accounts", include_str!("../../migrations/0002_accounts.sql")),
     (3, "sessions", include_str!("../../migrations/0003_sessions.sql")),
 ];
 

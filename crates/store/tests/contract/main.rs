@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod accounts;
 mod decisions;
 mod executions;
 mod given;
@@ -73,4 +74,10 @@ contract!(
     journal::the_newest_checkpoint_counts,
     journal::a_task_that_is_too_large_changes_nothing,
     journal::only_the_newest_tasks_and_sessions_stay,
+    accounts::people_come_back_as_they_were_added,
+    accounts::nobody_takes_the_place_of_another,
+    accounts::keys_are_their_owners_and_are_revoked_for_good,
+    accounts::sessions_begin_and_end,
+    accounts::a_link_signs_in_once_whoever_comes_at_the_same_time,
+    accounts::whoever_is_shut_out_has_no_way_in,
 );

@@ -56,6 +56,19 @@ async fn the_schema_is_what_the_migrations_make_of_nothing() {
     .unwrap();
     assert_eq!(
         names,
-        ["checkpoints", "decisions", "executions", "secrets", "server_tools", "sessions", "shapes", "tasks"]
+        [
+            "api_keys",
+            "browser_sessions",
+            "checkpoints",
+            "decisions",
+            "executions",
+            "secrets",
+            "server_tools",
+            "sessions",
+            "shapes",
+            "sign_in_links",
+            "tasks",
+            "users",
+        ]
     );
 }

@@ -1,9 +1,10 @@
 //! Whatever goes wrong in `/api` has one shape.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use std::time::Duration;
 use utoipa::{IntoResponses, ToSchema};
 
 /// What went wrong.
@@ -18,14 +19,20 @@ pub(crate) struct Problem {
 /// A refusal.
 #[derive(Debug)]
 pub(crate) struct ApiError {
-    status: StatusCode,
-    code: &'static str,
-    error: String,
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) error: String,
+    /// So long to wait before another try.
+    pub(crate) retry: Option<Duration>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: &'static str, error: impl Into<String>) -> Self {
-        Self { status, code, error: error.into() }
+        Self { status, code, error: error.into(), retry: None }
+    }
+
+    pub(crate) fn forbidden(code: &'static str, error: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, code, error)
     }
 
     pub(crate) fn invalid(error: impl Into<String>) -> Self {
@@ -53,7 +60,13 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        (self.status, Json(Problem { error: self.error, code: self.code.to_owned() })).into_response()
+        let mut response =
+            (self.status, Json(Problem { error: self.error, code: self.code.to_owned() })).into_response();
+        if let Some(wait) = self.retry {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        response
     }
 }
 

@@ -1,0 +1,149 @@
+//! Who must sign in to `coracle up`, and what the first of them needs.
+
+use crate::status::Mistake;
+use crate::users::{link, told};
+use coracle_config::Loaded;
+use coracle_server::{AuthOptions, HttpOptions, People, user_name};
+use coracle_store::{Role, User};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, SystemTime};
+use url::Url;
+
+/// The first user.
+const ADMIN: &str = "admin";
+
+/// The address to listen on.
+pub(super) fn host(loaded: &Loaded) -> anyhow::Result<IpAddr> {
+    match loaded.settings.server.host.as_str() {
+        "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
+        text => text.trim_matches(['[', ']']).parse().map_err(|_| {
+            Mistake::new(format!("server.host: {text:?} is no address"), Some("give one such as 127.0.0.1 or ::1"))
+                .into()
+        }),
+    }
+}
+
+/// What the settings say about signing in.
+pub(super) struct Auth {
+    host: IpAddr,
+    /// `server.auth: required`.
+    is_asked_for: bool,
+    public_url: Option<Url>,
+    proxies: Vec<ipnet::IpNet>,
+    oidc: coracle_config::Oidc,
+    session: Duration,
+}
+
+impl Auth {
+    pub(super) fn read(loaded: &Loaded, host: IpAddr) -> anyhow::Result<Self> {
+        let server = &loaded.settings.server;
+        let public_url = server.public_url.as_deref().map(public_url).transpose()?;
+        let proxies = server.trusted_proxies.iter().map(|text| network(text)).collect::<anyhow::Result<_>>()?;
+        if let Some(issuer) = &server.oidc.issuer
+            && Url::parse(issuer).is_err()
+        {
+            let hint = Some("give one such as https://id.example.com");
+            return Err(Mistake::new(format!("server.oidc.issuer: {issuer:?} is no address"), hint).into());
+        }
+        Ok(Self {
+            host,
+            is_asked_for: server.auth == "required",
+            public_url,
+            proxies,
+            oidc: server.oidc.clone(),
+            session: Duration::from_hours(server.session_hours),
+        })
+    }
+
+    /// Refuses what would be open to others, before anything listens.
+    pub(super) async fn check(&self, people: &People, one_workspace: bool) -> anyhow::Result<()> {
+        let are_any = people.are_any().await.map_err(told)?;
+        if one_workspace && (are_any || self.is_required()) {
+            let hint = Some("leave it out: each user has a workspace of their own");
+            return Err(Mistake::new("--workspace would be one folder for all users", hint).into());
+        }
+        if !self.host.is_loopback() && !are_any && !self.is_asked_for {
+            let message =
+                format!("server.host: {} can be reached by others, and there are no users to sign in", self.host);
+            let hint = "add one with coracle users add NAME --admin, or set server.auth to required: the first start \
+                        then adds one and prints a link to sign in with";
+            return Err(Mistake::new(message, Some(hint)).into());
+        }
+        Ok(())
+    }
+
+    /// Adds the first user where everybody must sign in and nobody can. What a person is told about signing in.
+    pub(super) async fn welcome(&self, people: &People, address: SocketAddr) -> anyhow::Result<Vec<String>> {
+        let mut lines = Vec::new();
+        let users = people.all().await.map_err(told)?;
+        if users.is_empty() && self.is_asked_for {
+            let name = user_name(ADMIN).map_err(told)?;
+            let admin = people.add(User::new(name, Role::Admin, SystemTime::now()), None).await.map_err(told)?;
+            let token = people.link(&admin.id).await.map_err(told)?;
+            let base = match &self.public_url {
+                Some(url) => url.as_str().trim_end_matches('/').to_owned(),
+                None => format!("http://{address}"),
+            };
+            lines.push(format!("sign in   {} (once, as {ADMIN}, within a day)", link(&base, &token)));
+        }
+        let was_here = |user: &User| user.password.is_some() || user.foreign.is_some() || user.last_seen.is_some();
+        let mut admins = users.iter().filter(|user| user.role == Role::Admin && !user.disabled).peekable();
+        if let Some(first) = admins.peek().map(|admin| admin.id.clone())
+            && !admins.any(was_here)
+        {
+            lines.push(format!("sign in   no admin has signed in yet: coracle users link {first}"));
+        }
+        let is_plain = self.public_url.as_ref().is_none_or(|url| url.scheme() != "https");
+        if !self.host.is_loopback() && is_plain {
+            lines.push(
+                "warning   passwords and keys pass the network unencrypted: put a proxy with TLS in front, and its address \
+                 into server.public_url"
+                    .to_owned(),
+            );
+        }
+        Ok(lines)
+    }
+
+    /// Whether everybody must sign in from the start; else as soon as there is a user.
+    fn is_required(&self) -> bool {
+        self.is_asked_for || !self.host.is_loopback() || !self.proxies.is_empty() || self.oidc.issuer.is_some()
+    }
+
+    pub(super) fn options(&self, loaded: &Loaded, people: People) -> HttpOptions {
+        let server = &loaded.settings.server;
+        let (mut allowed_hosts, mut allowed_origins) = (server.allowed_hosts.clone(), server.allowed_origins.clone());
+        if let Some(url) = &self.public_url {
+            allowed_hosts.extend(url.host_str().map(|host| host.trim_matches(['[', ']']).to_owned()));
+            allowed_origins.push(url.origin().ascii_serialization());
+        }
+        let auth = AuthOptions {
+            people,
+            required: self.is_required(),
+            public_url: self.public_url.clone(),
+            trusted_proxies: self.proxies.clone(),
+            session: self.session,
+            oidc: self.oidc.clone(),
+        };
+        HttpOptions { allowed_hosts, allowed_origins, auth: Some(auth) }
+    }
+}
+
+fn public_url(text: &str) -> anyhow::Result<Url> {
+    let wrong = || {
+        let hint = Some("give one such as https://coracle.example, with nothing after the host");
+        Mistake::new(format!("server.public_url: {text:?} is no address of a server"), hint)
+    };
+    let url = Url::parse(text).map_err(|_| wrong())?;
+    let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    let is_http = matches!(url.scheme(), "http" | "https") && url.password().is_none() && url.has_host();
+    if is_plain && is_http { Ok(url) } else { Err(wrong().into()) }
+}
+
+/// An address, or a network.
+fn network(text: &str) -> anyhow::Result<ipnet::IpNet> {
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(ipnet::IpNet::from));
+    network.map_err(|_| {
+        let hint = Some("give addresses such as 10.0.0.7, or networks such as 10.0.0.0/8");
+        Mistake::new(format!("server.trusted_proxies: {text:?} is neither an address nor a network"), hint).into()
+    })
+}

@@ -1,0 +1,205 @@
+//! `coracle users`: who may sign in to `coracle up`, and with which keys.
+
+mod keys;
+mod list;
+mod password;
+
+use crate::settings::load;
+use crate::status::{Mistake, Status};
+use crate::wiring::{runtime, store};
+use clap::{Args, Subcommand};
+use coracle_config::Loaded;
+use coracle_server::{AccountError, LINK_LIFETIME, MIN_PASSWORD_CHARS, People, user_name};
+use coracle_store::{ForeignIdentity, Role, User};
+use coracle_types::{Secret, UserId};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::SystemTime;
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct UsersArguments {
+    #[command(subcommand)]
+    command: UsersCommand,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  coracle users add ann                        prints a link that signs ann in once
+  coracle users add bob --admin --password     asks for a password
+  coracle users keys add ann --name laptop     a key for ann's programs, shown once
+  coracle users disable ann                    ann, her browsers and her keys are shut out";
+
+#[derive(Debug, Subcommand)]
+enum UsersCommand {
+    /// Add somebody. Without a password it prints a link that signs in once.
+    Add(AddArguments),
+    /// Print everybody: role, last visit, and how much their workspaces hold.
+    List(list::ListArguments),
+    /// Shut somebody out: their browsers, links and keys no longer work. Their files stay.
+    Disable(NameArguments),
+    /// Let somebody in again.
+    Enable(NameArguments),
+    /// Set somebody's password; all their browsers are signed out.
+    Passwd(PasswdArguments),
+    /// Print a link that signs somebody in once, within a day.
+    Link(NameArguments),
+    /// Keys for programs.
+    Keys(keys::KeysArguments),
+}
+
+#[derive(Debug, Args)]
+struct AddArguments {
+    /// The name to sign in with: letters, digits, '-', '_' and '.'; letters become small ones.
+    name: String,
+
+    /// May look after other people's accounts.
+    #[arg(long)]
+    admin: bool,
+
+    /// What they are called.
+    #[arg(long, value_name = "NAME")]
+    display_name: Option<String>,
+
+    /// Ask for a password at the terminal.
+    #[arg(long, conflicts_with = "password_stdin")]
+    password: bool,
+
+    /// Read a password from the first line of standard input.
+    #[arg(long)]
+    password_stdin: bool,
+
+    /// How the OpenID provider of the settings knows them: its `sub`.
+    #[arg(long, value_name = "SUB")]
+    oidc_subject: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct NameArguments {
+    /// Who.
+    name: String,
+}
+
+#[derive(Debug, Args)]
+struct PasswdArguments {
+    /// Who.
+    name: String,
+
+    /// Read it from the first line of standard input instead of asking at the terminal.
+    #[arg(long)]
+    password_stdin: bool,
+}
+
+pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    runtime()?.block_on(async {
+        let people = People::new(store().await?);
+        match arguments.command {
+            UsersCommand::Add(arguments) => add(&arguments, &people, &loaded).await?,
+            UsersCommand::List(arguments) => list::run(&arguments, &people, &loaded).await?,
+            UsersCommand::Disable(arguments) => {
+                let name = existing(&people, &arguments.name).await?;
+                people.set_disabled(&name, true).await.map_err(told)?;
+                eprintln!("{name} is disabled");
+            }
+            UsersCommand::Enable(arguments) => {
+                let name = existing(&people, &arguments.name).await?;
+                people.set_disabled(&name, false).await.map_err(told)?;
+                eprintln!("{name} is enabled");
+            }
+            UsersCommand::Passwd(arguments) => {
+                let name = existing(&people, &arguments.name).await?;
+                let password = if arguments.password_stdin { password::from_stdin()? } else { password::asked()? };
+                people.set_password(&name, &password).await.map_err(told)?;
+                eprintln!("the password of {name} is set, and all their browsers are signed out");
+            }
+            UsersCommand::Link(arguments) => {
+                let name = existing(&people, &arguments.name).await?;
+                print_link(&people, &name, &loaded).await?;
+            }
+            UsersCommand::Keys(arguments) => keys::run(arguments, &people).await?,
+        }
+        Ok(Status::Success)
+    })
+}
+
+/// A name that was typed.
+fn named(text: &str) -> anyhow::Result<UserId> {
+    user_name(text).map_err(told)
+}
+
+/// The same if there is such a user.
+async fn existing(people: &People, text: &str) -> anyhow::Result<UserId> {
+    Ok(people.find(&named(text)?).await.map_err(told)?.id)
+}
+
+/// What is wrong, as a mistake of whoever typed it where it is one.
+pub(crate) fn told(error: AccountError) -> anyhow::Error {
+    let hint = match &error {
+        AccountError::Store(_) | AccountError::Machine(_) => return error.into(),
+        AccountError::Unknown(_) => Some("coracle users list says who there is"),
+        AccountError::Taken(_) => Some("coracle users passwd or link lets them in again"),
+        AccountError::Disabled(_) => Some("coracle users enable lets them in again"),
+        _ => None,
+    };
+    Mistake::new(error, hint).into()
+}
+
+async fn add(arguments: &AddArguments, people: &People, loaded: &Loaded) -> anyhow::Result<()> {
+    let name = named(&arguments.name)?;
+    let role = if arguments.admin { Role::Admin } else { Role::User };
+    let password = match (arguments.password, arguments.password_stdin) {
+        (_, true) => Some(password::from_stdin()?),
+        (true, _) => Some(password::asked()?),
+        _ => None,
+    };
+    let foreign = match (&arguments.oidc_subject, &loaded.settings.server.oidc.issuer) {
+        (None, _) => None,
+        (Some(subject), Some(issuer)) => Some(ForeignIdentity { issuer: issuer.clone(), subject: subject.clone() }),
+        (Some(_), None) => {
+            let hint = Some("set server.oidc.issuer to the provider's address");
+            return Err(Mistake::new("--oidc-subject: no OpenID provider is configured", hint).into());
+        }
+    };
+    let display_name = arguments.display_name.clone();
+    let user = User { display_name, foreign, ..User::new(name, role, SystemTime::now()) };
+    let user = people.add(user, password.as_ref()).await.map_err(told)?;
+    eprintln!("{} is added{}", user.id, if role == Role::Admin { ", as an admin" } else { "" });
+    if user.password.is_none() && user.foreign.is_none() {
+        print_link(people, &user.id, loaded).await?;
+    }
+    Ok(())
+}
+
+async fn print_link(people: &People, name: &UserId, loaded: &Loaded) -> anyhow::Result<()> {
+    let token = people.link(name).await.map_err(told)?;
+    let hours = LINK_LIFETIME.as_secs() / 3600;
+    eprintln!("this link signs {name} in once, within {hours} hours:");
+    println!("{}", link(&base(loaded), &token));
+    Ok(())
+}
+
+/// The address of a link.
+pub(crate) fn link(base: &str, token: &Secret) -> String {
+    format!("{base}/sign-in/{}", token.expose())
+}
+
+/// The address of the server, as the settings have it.
+fn base(loaded: &Loaded) -> String {
+    let server = &loaded.settings.server;
+    if let Some(url) = &server.public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let host = match server.host.trim_matches(['[', ']']).parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => "localhost".to_owned(),
+        Ok(IpAddr::V6(address)) => format!("[{address}]"),
+        Ok(IpAddr::V4(address)) => address.to_string(),
+        Err(_) => server.host.clone(),
+    };
+    format!("http://{host}:{}", server.port)
+}
+
+/// What a password must be like, for people.
+fn rule() -> String {
+    format!("at least {MIN_PASSWORD_CHARS} characters")
+}

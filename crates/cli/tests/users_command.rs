@@ -1,0 +1,157 @@
+//! `coracle users`: who may sign in, as an operator looks after them.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/place.rs"]
+mod place;
+
+use place::{Place, Said};
+use serde_json::Value;
+use std::io::Write;
+use std::process::Stdio;
+
+/// Runs it with this on standard input.
+fn run_with(place: &Place, arguments: &[&str], input: &str) -> Said {
+    let mut command = place.command();
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // One that does not want it may be gone already.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn the_help_is_what_it_was() {
+    let place = Place::new();
+    for (name, arguments) in [
+        ("users_help", &["users", "--help"][..]),
+        ("users_add_help", &["users", "add", "--help"]),
+        ("users_list_help", &["users", "list", "--help"]),
+        ("users_passwd_help", &["users", "passwd", "--help"]),
+        ("users_keys_help", &["users", "keys", "--help"]),
+        ("users_keys_add_help", &["users", "keys", "add", "--help"]),
+    ] {
+        insta::assert_snapshot!(name, place.output(arguments));
+    }
+}
+
+#[test]
+fn people_are_added_listed_shut_out_and_let_in_again() {
+    let place = Place::new();
+    let nobody = place.run(&["users", "list"]);
+    assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(0), ""));
+    assert!(nobody.stderr.contains("there are no users"), "{nobody:?}");
+
+    let added = place.run(&["users", "add", "Ann", "--admin", "--display-name", "Ann \u{1b}[2J Lee"]);
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert!(added.stderr.contains("ann is added, as an admin"), "{added:?}");
+    assert!(
+        added.stdout.starts_with("http://127.0.0.1:8989/sign-in/") && added.stdout.lines().count() == 1,
+        "{added:?}"
+    );
+    let bob = run_with(&place, &["users", "add", "bob", "--password-stdin"], "canary of a password\n");
+    assert_eq!((bob.code, bob.stdout.as_str()), (Some(0), ""), "{bob:?}");
+
+    for (arguments, complaint) in [
+        (&["users", "add", "ANN"][..], "there is a user ann already"),
+        (&["users", "add", "../ann"], "is not valid"),
+        (&["users", "disable", "nobody"], "there is no user nobody"),
+        (&["users", "link", "nobody"], "there is no user nobody"),
+        (&["users", "add", "carl", "--oidc-subject", "17"], "no OpenID provider is configured"),
+    ] {
+        let said = place.run(arguments);
+        assert_eq!(said.code, Some(2), "{arguments:?}: {said:?}");
+        assert!(said.stderr.contains(complaint) && said.stdout.is_empty(), "{arguments:?}: {said:?}");
+    }
+    let short = run_with(&place, &["users", "passwd", "bob", "--password-stdin"], "short\n");
+    assert!(short.code == Some(2) && short.stderr.contains("at least 10 characters"), "{short:?}");
+    assert_eq!(run_with(&place, &["users", "passwd", "bob", "--password-stdin"], "another good one\n").code, Some(0));
+
+    // What a workspace holds, and not what its links lead to.
+    let own = place.home().join("workspaces/bob");
+    place.put_below(&own, "data/numbers.csv", &"1".repeat(2048));
+    std::os::unix::fs::symlink(place.folder(), own.join("elsewhere")).unwrap();
+    assert_eq!(place.run(&["users", "disable", "ann"]).code, Some(0));
+    assert_eq!(place.run(&["users", "link", "ann"]).code, Some(2));
+    let listed = place.output(&["users", "list"]);
+    insta::assert_snapshot!("list", listed);
+    let rows: Value = serde_json::from_str(&place.output(&["users", "list", "--json"])).unwrap();
+    assert_eq!((&rows[0]["name"], &rows[0]["disabled"]), (&"ann".into(), &true.into()));
+    assert_eq!(rows[1]["workspace"], serde_json::json!({ "files": 1, "bytes": 2048 }));
+    assert!(!rows.to_string().contains("argon2"), "{rows}");
+    assert_eq!(place.run(&["users", "enable", "ann"]).code, Some(0));
+    assert_eq!(place.run(&["users", "link", "ann"]).code, Some(0));
+}
+
+#[test]
+fn keys_are_shown_once_and_revoked() {
+    let place = Place::new();
+    place.output(&["users", "add", "ann", "--admin"]);
+    place.output(&["users", "add", "bob"]);
+    let made =
+        place.run(&["users", "keys", "add", "bob", "--name", "laptop", "--scope", "mcp,api", "--expires", "90d"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let secret = made.stdout.trim();
+    assert!(secret.starts_with("crk_") && made.stdout.lines().count() == 1, "{made:?}");
+    let keys: Value = serde_json::from_str(&place.output(&["users", "keys", "list", "bob", "--json"])).unwrap();
+    assert_eq!((&keys[0]["name"], &keys[0]["state"]), (&"laptop".into(), &"active".into()));
+    let listed = place.output(&["users", "keys", "list", "bob"]);
+    assert!(listed.contains("mcp, api") && listed.contains("in 89 days") && !listed.contains(secret), "{listed}");
+    for (arguments, complaint) in [
+        (&["users", "keys", "add", "bob", "--name", "x", "--scope", "admin"][..], "bob is no admin"),
+        (&["users", "keys", "add", "bob", "--name", "x", "--scope", "all"], "there are mcp, api, admin and metrics"),
+        (&["users", "keys", "add", "bob", "--name", "x", "--expires", "soon"], "90d, 12h or 30m"),
+        (&["users", "keys", "revoke", "key-none"], "there is no key"),
+    ] {
+        let said = place.run(arguments);
+        assert!(said.code == Some(2) && said.stderr.contains(complaint), "{arguments:?}: {said:?}");
+    }
+    let id = keys[0]["id"].as_str().unwrap();
+    assert_eq!(place.run(&["users", "keys", "revoke", id]).code, Some(0));
+    assert_eq!(place.run(&["users", "keys", "revoke", id]).code, Some(2));
+    assert!(place.output(&["users", "keys", "list", "bob"]).contains("revoked"));
+    // Nothing of a secret is on disk.
+    let store = place.home();
+    let mut folders = vec![store];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                assert!(!bytes.windows(secret.len()).any(|part| part == secret.as_bytes()), "{:?}", entry.path());
+            }
+        }
+    }
+}
+
+#[test]
+fn addresses_that_others_can_reach_need_users() {
+    let place = Place::new();
+    for host in ["0.0.0.0", "::", "192.0.2.1"] {
+        let said = place.run(&["up", "--host", host, "--port", "0"]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains("can be reached by others, and there are no users to sign in"), "{said:?}");
+        assert!(said.stderr.contains("hint: add one with coracle users add NAME --admin"), "{said:?}");
+    }
+    place.output(&["users", "add", "ann"]);
+    // One workspace for all of them is none for each.
+    let shared = place.run(&["up", "--port", "0", "--workspace", "."]);
+    assert!(shared.code == Some(2) && shared.stderr.contains("one folder for all users"), "{shared:?}");
+    for (key, value, complaint) in [
+        ("CORACLE_SERVER_TRUSTED_PROXIES", "proxy.example", "neither an address nor a network"),
+        ("CORACLE_SERVER_PUBLIC_URL", "coracle.example", "is no address of a server"),
+        ("CORACLE_SERVER_AUTH", "maybe", "auto"),
+    ] {
+        let mut place = Place::new();
+        place.set(key, value);
+        let said = place.run(&["up", "--port", "0"]);
+        assert!(said.code == Some(2) && said.stderr.contains(complaint), "{key}: {said:?}");
+    }
+}

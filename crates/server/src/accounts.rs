@@ -1,0 +1,373 @@
+//! People and what they sign in with. `coracle users` and HTTP both go through here.
+
+mod attempts;
+mod passwords;
+mod tokens;
+
+pub(crate) use attempts::{Attempts, TooMany};
+pub(crate) use passwords::Passwords;
+pub(crate) use tokens::{KEY_PREFIX, is_key, random_token};
+
+use coracle_store::{
+    ApiKey, BrowserSession, ForeignIdentity, KeyScope, Role, SignInLink, Store, StoreError, TokenDigest, User,
+};
+use coracle_types::{Secret, UserId};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A link signs in for so long.
+pub const LINK_LIFETIME: Duration = Duration::from_hours(24);
+/// A shorter password is refused.
+pub const MIN_PASSWORD_CHARS: usize = 10;
+/// A longer one too.
+const MAX_PASSWORD_BYTES: usize = 1024;
+/// Whoever is seen more often is noted once in so long.
+const NOTED_EACH: Duration = Duration::from_mins(1);
+/// So many good keys one user may have.
+const MAX_KEYS: usize = 100;
+
+/// Why something could not be done to an account.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// The name is no name for a user.
+    #[error(transparent)]
+    Name(#[from] coracle_types::IdError),
+    /// Somebody has it already.
+    #[error("there is a user {0} already")]
+    Taken(UserId),
+    /// There is nobody of this name.
+    #[error("there is no user {0}")]
+    Unknown(UserId),
+    /// There is somebody, who may not sign in.
+    #[error("user {0} is disabled")]
+    Disabled(UserId),
+    /// It would be guessed.
+    #[error("the password is too short: at least {MIN_PASSWORD_CHARS} characters are needed")]
+    ShortPassword,
+    /// Nobody types that.
+    #[error("the password is longer than {MAX_PASSWORD_BYTES} bytes")]
+    LongPassword,
+    /// Something about a key.
+    #[error("{0}")]
+    Key(String),
+    /// The store did not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The machine did not.
+    #[error("{0}")]
+    Machine(String),
+}
+
+impl AccountError {
+    /// The stable name of the kind of error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "invalid_name",
+            Self::Taken(_) => "user_exists",
+            Self::Unknown(_) => "no_such_user",
+            Self::Disabled(_) => "user_disabled",
+            Self::ShortPassword | Self::LongPassword => "invalid_password",
+            Self::Key(_) => "invalid_key",
+            Self::Store(error) => error.code(),
+            Self::Machine(_) => "internal",
+        }
+    }
+}
+
+/// Why somebody is not signed in. It does not tell which half was wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SignInError {
+    #[error("the name or the password is wrong")]
+    Wrong,
+    #[error("too many attempts: try again in {} s", .0.as_secs().max(1))]
+    TooMany(Duration),
+    #[error("the server is busy with other sign-ins: try again in a moment")]
+    Busy,
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+/// Everybody who may sign in.
+#[derive(Clone)]
+pub struct People {
+    store: Arc<dyn Store>,
+    passwords: Arc<Passwords>,
+    attempts: Arc<Attempts>,
+}
+
+impl fmt::Debug for People {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("People").finish_non_exhaustive()
+    }
+}
+
+/// The name of a user, as it is kept: file systems and people do not always tell letters by their case.
+pub fn user_name(text: &str) -> Result<UserId, AccountError> {
+    Ok(UserId::new(text.trim().to_ascii_lowercase())?)
+}
+
+impl People {
+    /// Those in this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, passwords: Arc::default(), attempts: Arc::default() }
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Adds somebody, with a password if there is one.
+    pub async fn add(&self, mut user: User, password: Option<&Secret>) -> Result<User, AccountError> {
+        if let Some(password) = password {
+            user.password = Some(self.hash(password).await?);
+        }
+        if self.store.add_user(&user).await? { Ok(user) } else { Err(AccountError::Taken(user.id)) }
+    }
+
+    /// Adds whom an OpenID provider knows, under a name that is free.
+    pub(crate) async fn add_foreign(
+        &self,
+        wanted: &str,
+        display_name: Option<String>,
+        foreign: ForeignIdentity,
+    ) -> Result<User, AccountError> {
+        let digest = TokenDigest::of(&format!("{}\n{}", foreign.issuer, foreign.subject));
+        let short = tokens::plain_name(wanted);
+        // Never that of somebody else: a provider's word for a name is no proof of being that person here.
+        for name in [short.clone(), format!("{short}-{}", &digest.as_str()[..12])] {
+            let foreign = Some(foreign.clone());
+            let display_name = display_name.clone();
+            let user = User { display_name, foreign, ..User::new(user_name(&name)?, Role::User, SystemTime::now()) };
+            if self.store.add_user(&user).await? {
+                return Ok(user);
+            }
+        }
+        // Somebody was faster: the same person, in another window.
+        self.store.user_of(&foreign).await?.ok_or_else(|| AccountError::Machine("no name is free".to_owned()))
+    }
+
+    /// Everybody, by name.
+    pub async fn all(&self) -> Result<Vec<User>, AccountError> {
+        Ok(self.store.users().await?)
+    }
+
+    /// Whether there is anybody.
+    pub async fn are_any(&self) -> Result<bool, AccountError> {
+        Ok(self.store.has_users().await?)
+    }
+
+    /// Somebody.
+    pub async fn find(&self, name: &UserId) -> Result<User, AccountError> {
+        self.store.user(name).await?.ok_or_else(|| AccountError::Unknown(name.clone()))
+    }
+
+    /// Sets a password, and signs its owner out everywhere.
+    pub async fn set_password(&self, name: &UserId, password: &Secret) -> Result<(), AccountError> {
+        let hash = self.hash(password).await?;
+        self.changed(name, self.store.set_password(name, Some(&hash)).await?)
+    }
+
+    /// Shuts somebody out, or lets them in again.
+    pub async fn set_disabled(&self, name: &UserId, disabled: bool) -> Result<(), AccountError> {
+        self.changed(name, self.store.set_disabled(name, disabled).await?)
+    }
+
+    /// Changes what somebody may do.
+    pub async fn set_role(&self, name: &UserId, role: Role) -> Result<(), AccountError> {
+        self.changed(name, self.store.set_role(name, role).await?)
+    }
+
+    fn changed(&self, name: &UserId, changed: bool) -> Result<(), AccountError> {
+        if changed { Ok(()) } else { Err(AccountError::Unknown(name.clone())) }
+    }
+
+    async fn hash(&self, password: &Secret) -> Result<Secret, AccountError> {
+        if password.expose().chars().count() < MIN_PASSWORD_CHARS {
+            return Err(AccountError::ShortPassword);
+        }
+        if password.expose().len() > MAX_PASSWORD_BYTES {
+            return Err(AccountError::LongPassword);
+        }
+        self.passwords.hash(password.clone()).await.map_err(AccountError::Machine)
+    }
+
+    /// The token of a link that signs somebody in once.
+    pub async fn link(&self, name: &UserId) -> Result<Secret, AccountError> {
+        let user = self.find(name).await?;
+        let token = random_token()?;
+        let digest = TokenDigest::of(token.expose());
+        let link = SignInLink { digest, user: user.id.clone(), expires_at: SystemTime::now() + LINK_LIFETIME };
+        if self.store.add_link(&link).await? { Ok(token) } else { Err(AccountError::Disabled(user.id)) }
+    }
+
+    /// Makes a key. The second is the key itself, which nobody can tell afterwards.
+    pub async fn add_key(
+        &self,
+        owner: &UserId,
+        name: &str,
+        scopes: BTreeSet<KeyScope>,
+        lifetime: Option<Duration>,
+    ) -> Result<(ApiKey, Secret), AccountError> {
+        let owner = self.find(owner).await?;
+        if scopes.is_empty() {
+            return Err(AccountError::Key("a key without a scope would be good for nothing".to_owned()));
+        }
+        if scopes.contains(&KeyScope::Admin) && owner.role != Role::Admin {
+            return Err(AccountError::Key(format!("{} is no admin: their keys cannot have the scope admin", owner.id)));
+        }
+        let now = SystemTime::now();
+        let good = self.store.keys(&owner.id).await?.iter().filter(|key| is_good(key, now)).count();
+        if good >= MAX_KEYS {
+            return Err(AccountError::Key(format!("{} has {good} keys: revoke some first", owner.id)));
+        }
+        let expires_at = match lifetime {
+            None => None,
+            Some(lifetime) => {
+                let later = now.checked_add(lifetime);
+                Some(later.ok_or_else(|| AccountError::Key("a key cannot live that long".to_owned()))?)
+            }
+        };
+        let secret = Secret::new(format!("{KEY_PREFIX}{}", random_token()?.expose()));
+        let digest = TokenDigest::of(secret.expose());
+        let key = ApiKey {
+            id: format!("key-{}", &digest.as_str()[..12]),
+            digest,
+            user: owner.id,
+            name: name.trim().to_owned(),
+            scopes,
+            created_at: now,
+            expires_at,
+            last_used: None,
+            revoked_at: None,
+        };
+        if self.store.add_key(&key).await? { Ok((key, secret)) } else { Err(AccountError::Unknown(key.user)) }
+    }
+
+    /// Somebody's keys, also those that are no longer good.
+    pub async fn keys(&self, owner: &UserId) -> Result<Vec<ApiKey>, AccountError> {
+        Ok(self.store.keys(owner).await?)
+    }
+
+    /// Takes a key back; only if it is this user's, if one is named. Returns whether there was one.
+    pub async fn revoke_key(&self, owner: Option<&UserId>, id: &str) -> Result<bool, AccountError> {
+        Ok(self.store.revoke_key(owner, id, SystemTime::now()).await?)
+    }
+
+    /// Whoever knows the name and the password. Takes the same time whether there is such a user or not.
+    pub(crate) async fn by_password(&self, name: &str, password: &Secret, from: IpAddr) -> Result<User, SignInError> {
+        let attempt = self.attempts.begin(name, from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
+        let user = match user_name(name) {
+            Ok(name) => self.store.user(&name).await.map_err(AccountError::from)?,
+            Err(_) => None,
+        };
+        let hash = user.as_ref().and_then(|user| user.password.clone());
+        let is_right = if password.expose().len() <= MAX_PASSWORD_BYTES {
+            self.passwords.verify(password.clone(), hash).await.map_err(|_| SignInError::Busy)?
+        } else {
+            false
+        };
+        match user.filter(|user| is_right && !user.disabled) {
+            Some(user) => {
+                attempt.succeeded();
+                Ok(user)
+            }
+            None => Err(SignInError::Wrong),
+        }
+    }
+
+    /// Whom a link signs in. It is used up.
+    pub(crate) async fn by_link(&self, token: &str, from: IpAddr) -> Result<User, SignInError> {
+        let attempt = self.attempts.begin("", from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
+        let digest = TokenDigest::of(token);
+        let name = self.store.use_link(&digest, SystemTime::now()).await.map_err(AccountError::from)?;
+        let user = match name {
+            Some(name) => self.store.user(&name).await.map_err(AccountError::from)?,
+            None => None,
+        };
+        let user = user.filter(|user| !user.disabled).ok_or(SignInError::Wrong)?;
+        attempt.succeeded();
+        Ok(user)
+    }
+
+    /// Begins a session of a browser: what goes into its cookie. A new one each time, never one that a client brings.
+    pub(crate) async fn begin_session(
+        &self,
+        user: &UserId,
+        lifetime: Duration,
+        by_link: bool,
+    ) -> Result<Secret, AccountError> {
+        let now = SystemTime::now();
+        self.store.forget_expired(now).await?;
+        let token = random_token()?;
+        let session = BrowserSession {
+            digest: TokenDigest::of(token.expose()),
+            user: user.clone(),
+            created_at: now,
+            expires_at: now + lifetime,
+            last_seen: now,
+            by_link,
+        };
+        if !self.store.add_browser_session(&session).await? {
+            return Err(AccountError::Disabled(user.clone()));
+        }
+        self.store.user_seen(user, now).await?;
+        Ok(token)
+    }
+
+    /// Ends a session.
+    pub(crate) async fn end_session(&self, token: &str) -> Result<(), AccountError> {
+        self.store.end_browser_session(&TokenDigest::of(token)).await?;
+        Ok(())
+    }
+
+    /// Who is signed in with this cookie.
+    pub(crate) async fn by_session(&self, token: &str) -> Result<Option<(User, BrowserSession)>, AccountError> {
+        let Some(session) = self.store.browser_session(&TokenDigest::of(token)).await? else { return Ok(None) };
+        let now = SystemTime::now();
+        if session.expires_at <= now {
+            return Ok(None);
+        }
+        let Some(user) = self.store.user(&session.user).await?.filter(|user| !user.disabled) else { return Ok(None) };
+        if is_news(Some(session.last_seen), now) {
+            self.store.browser_session_seen(&session.digest, now).await?;
+        }
+        self.note(&user, now).await?;
+        Ok(Some((user, session)))
+    }
+
+    /// Whose key this is, if it is good.
+    pub(crate) async fn by_key(&self, token: &str) -> Result<Option<(User, ApiKey)>, AccountError> {
+        let Some(key) = self.store.key(&TokenDigest::of(token)).await? else { return Ok(None) };
+        let now = SystemTime::now();
+        if !is_good(&key, now) {
+            return Ok(None);
+        }
+        let Some(user) = self.store.user(&key.user).await?.filter(|user| !user.disabled) else { return Ok(None) };
+        if is_news(key.last_used, now) {
+            self.store.key_used(&key.digest, now).await?;
+        }
+        self.note(&user, now).await?;
+        Ok(Some((user, key)))
+    }
+
+    /// Somebody was here.
+    pub(crate) async fn note(&self, user: &User, now: SystemTime) -> Result<(), AccountError> {
+        if is_news(user.last_seen, now) {
+            self.store.user_seen(&user.id, now).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a key is taken at this time.
+pub fn is_good(key: &ApiKey, now: SystemTime) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+}
+
+fn is_news(last: Option<SystemTime>, now: SystemTime) -> bool {
+    // A clock that was set back must not hide anything for long.
+    last.is_none_or(|last| now.duration_since(last).map_or(true, |since| since >= NOTED_EACH))
+}

@@ -1,0 +1,192 @@
+//! Lets in whoever has signed in: by an API key, an access token, a cookie, or the word of a proxy that is trusted.
+
+use super::ApiError;
+use super::desk::{Desk, Peer};
+use crate::accounts::{AccountError, is_key};
+use crate::identity::{How, Identity};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use coracle_store::{KeyScope, Role, User};
+use coracle_types::UserId;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+/// A proxy that is trusted says in it who asks.
+const USER: HeaderName = HeaderName::from_static("x-user-id");
+/// A page sends this with what changes something. No page of another origin can, without being allowed to first.
+pub(crate) const SAME_PAGE: &str = "x-coracle-csrf";
+/// A longer token is none.
+const MAX_TOKEN: usize = 16 << 10;
+
+/// What a door asks for.
+#[derive(Clone)]
+pub(crate) struct Door {
+    desk: Arc<Desk>,
+    scope: KeyScope,
+}
+
+impl Door {
+    pub(crate) fn new(desk: &Arc<Desk>, scope: KeyScope) -> Self {
+        Self { desk: Arc::clone(desk), scope }
+    }
+}
+
+/// Whoever is not to be let in, and how they could be.
+struct Outside {
+    refusal: ApiError,
+    /// What is the matter with the token, as RFC 6750 calls it.
+    error: Option<&'static str>,
+}
+
+impl From<ApiError> for Outside {
+    fn from(refusal: ApiError) -> Self {
+        Self { refusal, error: None }
+    }
+}
+
+impl From<AccountError> for Outside {
+    fn from(error: AccountError) -> Self {
+        ApiError::from(error).into()
+    }
+}
+
+fn invalid_token(reason: impl Into<String>) -> Outside {
+    Outside { refusal: ApiError::new(StatusCode::UNAUTHORIZED, "invalid_token", reason), error: Some("invalid_token") }
+}
+
+/// The middleware: nobody gets past it without an [`Identity`] that is good for its scope.
+pub(crate) async fn require(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let desk = &*door.desk;
+    match admitted(desk, door.scope, &mut parts).await {
+        Ok(identity) => {
+            parts.extensions.insert(identity);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(outside) => {
+            let mut response = outside.refusal.into_response();
+            let status = response.status();
+            if status == StatusCode::UNAUTHORIZED || outside.error.is_some() {
+                let challenge = challenge(desk, &parts, outside.error);
+                response.headers_mut().extend(challenge.map(|value| (header::WWW_AUTHENTICATE, value)));
+            }
+            response
+        }
+    }
+}
+
+/// RFC 6750 and RFC 9728: where a client learns how to get a token.
+fn challenge(desk: &Desk, request: &Parts, error: Option<&'static str>) -> Option<HeaderValue> {
+    let base = desk.base(&request.uri, &request.headers);
+    let error = error.map(|error| format!("error=\"{error}\", ")).unwrap_or_default();
+    let text = format!("Bearer {error}resource_metadata=\"{base}/.well-known/oauth-protected-resource/mcp\"");
+    HeaderValue::from_str(&text).ok()
+}
+
+async fn admitted(desk: &Desk, scope: KeyScope, request: &mut Parts) -> Result<Identity, Outside> {
+    // The one user of this machine needs no credentials, and whatever clients bring changes nothing.
+    if !desk.is_required().await? {
+        return Ok(Identity::local());
+    }
+    let identity = identified(desk, request).await?.ok_or_else(ApiError::not_signed_in)?;
+    if !identity.may(scope) {
+        let refusal = ApiError::forbidden(
+            "insufficient_scope",
+            format!("this is not allowed to whoever has not the scope {}", scope.as_str()),
+        );
+        return Err(Outside { refusal, error: Some("insufficient_scope") });
+    }
+    let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if changes && matches!(identity.how, How::Session { .. }) {
+        let is_ours = desk.is_same_origin(&request.uri, &request.headers);
+        if !is_ours || !request.headers.contains_key(SAME_PAGE) {
+            let message = format!("a browser must send the header {SAME_PAGE} from a page of this server");
+            return Err(ApiError::forbidden("csrf", message).into());
+        }
+    }
+    Ok(identity)
+}
+
+/// Who asks, if they say so. A credential that is wrong is an error, but for an old cookie.
+async fn identified(desk: &Desk, request: &mut Parts) -> Result<Option<Identity>, Outside> {
+    let peer = peer(&request.extensions);
+    let named: Vec<HeaderValue> = request.headers.get_all(&USER).iter().cloned().collect();
+    // Whatever comes later must not believe it.
+    request.headers.remove(&USER);
+    if desk.is_proxy(peer)
+        && let [first, rest @ ..] = named.as_slice()
+    {
+        let user = first.to_str().ok().filter(|_| rest.is_empty()).and_then(|text| UserId::new(text).ok());
+        let Some(user) = user else {
+            return Err(ApiError::invalid("x-user-id must be there once, and be a user id").into());
+        };
+        return by_proxy(desk, user).await.map(Some);
+    }
+    if let Some(token) = bearer(&request.headers)? {
+        return by_token(desk, request, &token).await.map(Some);
+    }
+    by_cookie(desk, &request.headers).await
+}
+
+/// Who is signed in by the cookie of a request.
+pub(crate) async fn signed_in(desk: &Desk, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
+    by_cookie(desk, headers).await.map_err(|outside| outside.refusal)
+}
+
+/// The address of the other end of a request's connection.
+pub(crate) fn peer(extensions: &Extensions) -> IpAddr {
+    extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
+}
+
+/// The token of an `Authorization` header.
+fn bearer(headers: &HeaderMap) -> Result<Option<String>, Outside> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().ok().filter(|text| text.len() <= MAX_TOKEN && values.next().is_none());
+    let token = text.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    match token {
+        Some((_, token)) => Ok(Some(token.trim().to_owned())),
+        None => Err(invalid_token("the Authorization header holds no bearer token")),
+    }
+}
+
+async fn by_proxy(desk: &Desk, user: UserId) -> Result<Identity, Outside> {
+    // The proxy knows who is there; whom we have shut out stays out.
+    let known = desk.people.store().user(&user).await.map_err(AccountError::from)?;
+    if known.as_ref().is_some_and(|known| known.disabled) {
+        return Err(ApiError::forbidden("user_disabled", format!("user {user} is disabled")).into());
+    }
+    let role = known.map_or(Role::User, |known| known.role);
+    Ok(Identity { user, role, scopes: KeyScope::ALL.into(), how: How::Proxy })
+}
+
+async fn by_token(desk: &Desk, request: &Parts, token: &str) -> Result<Identity, Outside> {
+    if is_key(token) {
+        let Some((user, key)) = desk.people.by_key(token).await? else {
+            return Err(invalid_token("this API key is unknown, has expired or was revoked"));
+        };
+        return Ok(Identity { user: user.id, role: user.role, scopes: key.scopes, how: How::Key });
+    }
+    let Some(provider) = &desk.provider else {
+        return Err(invalid_token("this is no API key, and no other tokens are taken here"));
+    };
+    let resource = format!("{}/mcp", desk.base(&request.uri, &request.headers));
+    let claims = provider.access_token(token, &resource).await.map_err(|error| invalid_token(error.to_string()))?;
+    let user: User = provider.user(&desk.people, &claims).await.map_err(|error| {
+        tracing::warn!(%error, "an access token is good, and nobody here is meant by it");
+        Outside::from(ApiError::forbidden("no_account", error.to_string()))
+    })?;
+    // What only admins may is not for tokens that were made for an MCP client.
+    let scopes = [KeyScope::Mcp, KeyScope::Api].into();
+    Ok(Identity { user: user.id, role: user.role, scopes, how: How::Bearer })
+}
+
+async fn by_cookie(desk: &Desk, headers: &HeaderMap) -> Result<Option<Identity>, Outside> {
+    let Some(token) = desk.cookie(headers) else { return Ok(None) };
+    let Some((user, session)) = desk.people.by_session(token.expose()).await? else { return Ok(None) };
+    let how = How::Session { token, since: session.created_at, by_link: session.by_link };
+    Ok(Some(Identity { user: user.id, role: user.role, scopes: KeyScope::ALL.into(), how }))
+}

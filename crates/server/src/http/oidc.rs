@@ -1,0 +1,280 @@
+//! Sign-in by an OpenID provider: the authorization code flow with PKCE, state and nonce.
+
+mod provider;
+mod verifier;
+
+pub(crate) use provider::{OidcError, Provider};
+
+use super::desk::{Desk, local_path};
+use super::sign_in::{Way, begun};
+use super::{ApiError, App, pages};
+use crate::accounts::random_token;
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use coracle_store::TokenDigest;
+use coracle_types::Secret;
+use futures::future::BoxFuture;
+use oauth2::basic::{
+    BasicErrorResponse, BasicRevocationErrorResponse, BasicTokenIntrospectionResponse, BasicTokenType,
+};
+use oauth2::{
+    AuthUrl, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointNotSet, EndpointSet,
+    ExtraTokenFields, HttpRequest, HttpResponse, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope,
+    StandardRevocableToken, StandardTokenResponse, TokenUrl,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Whoever takes longer at the provider begins again.
+const PATIENCE: Duration = Duration::from_mins(10);
+/// So many may be there at once.
+const MAX_PENDING: usize = 1_000;
+/// Which browser has begun a sign-in: nobody can be signed in by a link that another has made.
+const BROWSER: &str = "coracle_oidc";
+
+pub(super) fn router() -> Router<App> {
+    Router::new().route("/auth/oidc/login", get(login)).route("/auth/oidc/callback", get(callback))
+}
+
+/// Those who are at the provider, by state.
+#[derive(Default)]
+pub(crate) struct Pending(Mutex<HashMap<String, Waiting>>);
+
+struct Waiting {
+    browser: TokenDigest,
+    nonce: String,
+    verifier: PkceCodeVerifier,
+    next: String,
+    since: Instant,
+}
+
+impl Pending {
+    fn add(&self, state: String, waiting: Waiting) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, waiting| waiting.since.elapsed() < PATIENCE);
+        if all.len() >= MAX_PENDING {
+            let oldest = all.iter().min_by_key(|(_, waiting)| waiting.since).map(|(state, _)| state.clone());
+            oldest.and_then(|state| all.remove(&state));
+        }
+        all.insert(state, waiting);
+    }
+
+    /// Once, and for the browser that has begun it.
+    fn take(&self, state: &str, browser: &TokenDigest) -> Option<Waiting> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.get(state)?.browser != *browser {
+            return None;
+        }
+        all.remove(state).filter(|waiting| waiting.since.elapsed() < PATIENCE)
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct IdToken {
+    id_token: Option<Secret>,
+}
+
+impl ExtraTokenFields for IdToken {}
+
+type OurClient = Client<
+    BasicErrorResponse,
+    StandardTokenResponse<IdToken, BasicTokenType>,
+    BasicTokenIntrospectionResponse,
+    StandardRevocableToken,
+    BasicRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointSet,
+>;
+
+impl Provider {
+    fn client_id(&self) -> Result<&str, OidcError> {
+        let id = self.settings().client_id.as_deref();
+        id.ok_or_else(|| OidcError::Useless("server.oidc.client_id is not set".to_owned()))
+    }
+
+    async fn client(&self, base: &str) -> Result<OurClient, OidcError> {
+        let description = self.description().await?;
+        let useless = |error: url::ParseError| OidcError::Useless(error.to_string());
+        let mut client = Client::new(ClientId::new(self.client_id()?.to_owned()));
+        if let Some(secret) = &self.settings().client_secret {
+            client = client.set_client_secret(ClientSecret::new(secret.expose().to_owned()));
+        }
+        Ok(client
+            .set_auth_uri(AuthUrl::from_url(description.authorization_endpoint))
+            .set_token_uri(TokenUrl::from_url(description.token_endpoint))
+            .set_redirect_uri(RedirectUrl::new(format!("{base}/auth/oidc/callback")).map_err(useless)?))
+    }
+
+    /// The token that says who has signed in.
+    async fn exchanged(&self, base: &str, code: String, verifier: PkceCodeVerifier) -> Result<Secret, OidcError> {
+        let client = self.client(base).await?;
+        let http = self.http.clone().map_err(OidcError::Silent)?;
+        exchange(client, http, code, verifier).await
+    }
+}
+
+/// In a box: the compiler cannot see that what the library makes of it can go to another thread.
+fn exchange(
+    client: OurClient,
+    http: reqwest::Client,
+    code: String,
+    verifier: PkceCodeVerifier,
+) -> BoxFuture<'static, Result<Secret, OidcError>> {
+    Box::pin(async move {
+        let send = move |request| send(http.clone(), request);
+        let answer = client.exchange_code(AuthorizationCode::new(code)).set_pkce_verifier(verifier);
+        let answer = answer.request_async(&send).await.map_err(|error| match error {
+            oauth2::RequestTokenError::Request(error) => error,
+            oauth2::RequestTokenError::ServerResponse(error) => {
+                OidcError::Token(format!("the provider refused: {}", error.error()))
+            }
+            oauth2::RequestTokenError::Parse(..) | oauth2::RequestTokenError::Other(_) => {
+                OidcError::Useless("its answer to the code".to_owned())
+            }
+        })?;
+        let token = answer.extra_fields().id_token.clone();
+        token.ok_or_else(|| OidcError::Useless("it gave no id_token: server.oidc.scopes must have openid".to_owned()))
+    })
+}
+
+async fn send(http: reqwest::Client, request: HttpRequest) -> Result<HttpResponse, OidcError> {
+    let silent = |error: reqwest::Error| OidcError::Silent(error.without_url().to_string());
+    let request = reqwest::Request::try_from(request).map_err(silent)?;
+    let response = http.execute(request).await.map_err(silent)?;
+    let (status, headers) = (response.status(), response.headers().clone());
+    let mut answer = HttpResponse::new(provider::body(response).await?);
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    Ok(answer)
+}
+
+fn failed(error: &OidcError) -> Response {
+    tracing::warn!(%error, "a sign-in by the OpenID provider has failed");
+    let status = match error {
+        OidcError::Silent(_) | OidcError::Useless(_) => StatusCode::BAD_GATEWAY,
+        OidcError::Token(_) => StatusCode::UNAUTHORIZED,
+        OidcError::NoAccount => StatusCode::FORBIDDEN,
+        OidcError::Account(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let text = match error {
+        OidcError::Account(_) => "The server could not do it: its log says why.".to_owned(),
+        error => error.to_string(),
+    };
+    pages::failed(status, &text)
+}
+
+fn nothing() -> Response {
+    pages::failed(StatusCode::NOT_FOUND, "No OpenID provider is configured here.")
+}
+
+#[derive(Deserialize)]
+struct Begin {
+    next: Option<String>,
+}
+
+async fn login(State(desk): State<Arc<Desk>>, Query(begin): Query<Begin>, uri: Uri, headers: HeaderMap) -> Response {
+    let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else { return nothing() };
+    match begin_at(&desk, provider, begin, &uri, &headers).await {
+        Ok(response) => response,
+        Err(error) => failed(&error),
+    }
+}
+
+async fn begin_at(
+    desk: &Desk,
+    provider: &Provider,
+    begin: Begin,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<Response, OidcError> {
+    let client = provider.client(&desk.base(uri, headers)).await?;
+    let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+    let (state, nonce) = (random_token()?.expose().to_owned(), random_token()?.expose().to_owned());
+    let chosen = state.clone();
+    let scopes = provider.scopes().iter().cloned().map(Scope::new);
+    let (address, _) = client
+        .authorize_url(move || CsrfToken::new(chosen))
+        .add_scopes(scopes)
+        .add_extra_param("nonce", nonce.clone())
+        .set_pkce_challenge(challenge)
+        .url();
+    let browser = match desk.named_cookie(headers, BROWSER) {
+        Some(browser) => browser,
+        None => random_token()?,
+    };
+    let next = begin.next.as_deref().and_then(local_path).unwrap_or("/sign-in").to_owned();
+    let browser_digest = TokenDigest::of(browser.expose());
+    let waiting = Waiting { browser: browser_digest, nonce, verifier, next, since: Instant::now() };
+    provider.pending.add(state, waiting);
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let useless = |_| OidcError::Useless("its address cannot be gone to".to_owned());
+    let address = HeaderValue::from_str(address.as_str()).map_err(useless)?;
+    response.headers_mut().insert(header::LOCATION, address);
+    let cookie = desk.other_cookie(BROWSER, "/auth/oidc", &browser, PATIENCE);
+    response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
+    pages::private(response.headers_mut());
+    Ok(response)
+}
+
+#[derive(Deserialize)]
+struct Back {
+    state: Option<String>,
+    code: Option<String>,
+    error: Option<String>,
+    iss: Option<String>,
+}
+
+async fn callback(
+    State(desk): State<Arc<Desk>>,
+    Query(back): Query<Back>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else {
+        return Ok(nothing());
+    };
+    let browser = desk.named_cookie(&headers, BROWSER);
+    let waiting = back
+        .state
+        .as_deref()
+        .zip(browser.as_ref())
+        .and_then(|(state, browser)| provider.pending.take(state, &TokenDigest::of(browser.expose())));
+    let Some(waiting) = waiting else {
+        let text = "This sign-in was not begun in this browser, took too long, or is done already.";
+        return Ok(pages::failed(StatusCode::BAD_REQUEST, text));
+    };
+    let next = waiting.next.clone();
+    match came_back(&desk, provider, back, waiting, &uri, &headers).await {
+        Ok(user) => begun(&desk, &user, &headers, Way::Provider, &next).await,
+        Err(error) => Ok(failed(&error)),
+    }
+}
+
+async fn came_back(
+    desk: &Desk,
+    provider: &Provider,
+    back: Back,
+    waiting: Waiting,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<coracle_store::User, OidcError> {
+    // RFC 9207: an answer of another provider is none.
+    if back.iss.is_some_and(|iss| iss != provider.issuer()) {
+        return Err(OidcError::Token("it comes from another provider".to_owned()));
+    }
+    let Some(code) = back.code else {
+        let error: String = back.error.unwrap_or_default().chars().filter(char::is_ascii_graphic).take(60).collect();
+        return Err(OidcError::Token(format!("the provider refused: {error}")));
+    };
+    let token = provider.exchanged(&desk.base(uri, headers), code, waiting.verifier).await?;
+    let claims = provider.id_token(token.expose(), provider.client_id()?, &waiting.nonce).await?;
+    provider.user(&desk.people, &claims).await
+}

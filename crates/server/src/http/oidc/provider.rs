@@ -1,0 +1,308 @@
+//! What an OpenID provider says about itself, its keys, and the tokens that it has signed.
+
+use super::verifier;
+use crate::accounts::{AccountError, People};
+use coracle_config::Oidc;
+use coracle_store::{ForeignIdentity, User};
+use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::{DecodingKey, Validation, decode, decode_header};
+use reqwest::redirect::Policy;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+use url::Url;
+
+/// Longest wait for the provider.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// No answer of it is longer.
+const MAX_ANSWER: usize = 1 << 20;
+/// What it says is asked for again after so long,
+const KEPT: Duration = Duration::from_hours(1);
+/// and for a key that is not known, or after a failure, not more often than this.
+const FLOOR: Duration = Duration::from_secs(10);
+/// Clocks may differ by so many seconds.
+const LEEWAY: u64 = 30;
+
+/// Why somebody is not signed in by the provider.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OidcError {
+    #[error("the OpenID provider cannot be asked: {0}")]
+    Silent(String),
+    #[error("the OpenID provider says what makes no sense: {0}")]
+    Useless(String),
+    #[error("this token is not taken: {0}")]
+    Token(String),
+    #[error("nobody here is who the OpenID provider means: ask an admin to add you")]
+    NoAccount,
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+/// What is used of the provider's description of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Description {
+    issuer: String,
+    pub(super) authorization_endpoint: Url,
+    pub(super) token_endpoint: Url,
+    jwks_uri: Url,
+}
+
+struct Known {
+    description: Description,
+    keys: JwkSet,
+    at: Instant,
+}
+
+/// What the provider says about somebody.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Claims {
+    iss: String,
+    sub: String,
+    #[serde(default)]
+    aud: serde_json::Value,
+    azp: Option<String>,
+    nonce: Option<String>,
+    name: Option<String>,
+    preferred_username: Option<String>,
+    email: Option<String>,
+    #[serde(default, deserialize_with = "truth")]
+    email_verified: bool,
+}
+
+/// Some providers write it as a text.
+fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(value == true || value == "true")
+}
+
+pub(crate) struct Provider {
+    settings: Oidc,
+    issuer: String,
+    pub(super) http: Result<reqwest::Client, String>,
+    known: Mutex<Option<Arc<Known>>>,
+    /// When it was last asked, whatever came of it. Whoever holds it asks.
+    turn: tokio::sync::Mutex<Option<Instant>>,
+    pub(super) pending: super::Pending,
+}
+
+impl Provider {
+    /// The configured one, if there is one.
+    pub(crate) fn new(settings: &Oidc) -> Option<Self> {
+        let issuer = settings.issuer.clone()?;
+        verifier::install();
+        // An error means that the program has installed one before us, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .connect_timeout(TIMEOUT)
+            .timeout(TIMEOUT)
+            .redirect(Policy::none())
+            .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| error.to_string());
+        Some(Self {
+            settings: settings.clone(),
+            issuer,
+            http,
+            known: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            pending: super::Pending::default(),
+        })
+    }
+
+    pub(crate) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    pub(crate) fn scopes(&self) -> &[String] {
+        &self.settings.scopes
+    }
+
+    pub(super) fn settings(&self) -> &Oidc {
+        &self.settings
+    }
+
+    /// Whether people can sign in with it in a browser.
+    pub(crate) fn signs_people_in(&self) -> bool {
+        self.settings.client_id.is_some()
+    }
+
+    pub(super) async fn description(&self) -> Result<Description, OidcError> {
+        let known = match self.fresh() {
+            Some(known) => known,
+            None => self.asked(None).await?,
+        };
+        Ok(known.description.clone())
+    }
+
+    fn fresh(&self) -> Option<Arc<Known>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().filter(|known| known.at.elapsed() < KEPT).cloned()
+    }
+
+    /// Asks the provider, unless somebody has just done that since `seen`.
+    async fn asked(&self, seen: Option<Instant>) -> Result<Arc<Known>, OidcError> {
+        let mut turn = self.turn.lock().await;
+        if let Some(known) = self.fresh().filter(|known| seen.is_none_or(|seen| known.at > seen)) {
+            return Ok(known);
+        }
+        if turn.is_some_and(|last| last.elapsed() < FLOOR) {
+            let known = self.fresh();
+            return known.ok_or_else(|| OidcError::Silent("it did not answer a moment ago".to_owned()));
+        }
+        *turn = Some(Instant::now());
+        let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
+        let address = Url::parse(&address).map_err(|error| OidcError::Useless(format!("its address: {error}")))?;
+        let description: Description = self.get(&address).await?;
+        if description.issuer != self.issuer {
+            let said: String = description.issuer.chars().take(200).collect();
+            return Err(OidcError::Useless(format!("it calls itself {said:?}, and server.oidc.issuer is another")));
+        }
+        for address in [&description.authorization_endpoint, &description.token_endpoint] {
+            safe(address)?;
+        }
+        // A key of a kind that is not known must not spoil the others.
+        let raw: RawKeys = self.get(&description.jwks_uri).await?;
+        let keys = raw.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
+        let known = Arc::new(Known { description, keys: JwkSet { keys }, at: Instant::now() });
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&known));
+        Ok(known)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, address: &Url) -> Result<T, OidcError> {
+        safe(address)?;
+        let http = self.http.as_ref().map_err(|error| OidcError::Silent(error.clone()))?;
+        let silent = |error: reqwest::Error| OidcError::Silent(error.to_string());
+        let response = http.get(address.clone()).send().await.map_err(silent)?;
+        let response = response.error_for_status().map_err(silent)?;
+        let body = body(response).await?;
+        serde_json::from_slice(&body).map_err(|error| OidcError::Useless(format!("at {address}: {error}")))
+    }
+
+    /// What an access token for this resource says.
+    pub(crate) async fn access_token(&self, token: &str, resource: &str) -> Result<Claims, OidcError> {
+        let audiences = std::iter::once(resource.to_owned()).chain(self.settings.audience.clone()).collect();
+        self.checked(token, audiences).await
+    }
+
+    /// What the token says that was got for somebody who is signing in.
+    pub(super) async fn id_token(&self, token: &str, client: &str, nonce: &str) -> Result<Claims, OidcError> {
+        let claims = self.checked(token, vec![client.to_owned()]).await?;
+        if claims.nonce.as_deref() != Some(nonce) {
+            return Err(OidcError::Token("it was not made for this sign-in".to_owned()));
+        }
+        let several = claims.aud.as_array().is_some_and(|all| all.len() > 1);
+        if claims.azp.as_deref().map_or(several, |azp| azp != client) {
+            return Err(OidcError::Token("it was made for another client".to_owned()));
+        }
+        Ok(claims)
+    }
+
+    async fn checked(&self, token: &str, audiences: Vec<String>) -> Result<Claims, OidcError> {
+        let refused = |error: jsonwebtoken::errors::Error| OidcError::Token(error.to_string());
+        let header = decode_header(token).map_err(refused)?;
+        if !verifier::is_taken(header.alg) {
+            return Err(OidcError::Token(format!("it is signed by {:?}", header.alg)));
+        }
+        let mut known = match self.fresh() {
+            Some(known) => known,
+            None => self.asked(None).await?,
+        };
+        let mut keys = fitting(&known.keys, &header);
+        if keys.is_empty() {
+            // The provider may have a new one.
+            known = self.asked(Some(known.at)).await?;
+            keys = fitting(&known.keys, &header);
+        }
+        let mut validation = Validation::new(header.alg);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_audience(&audiences);
+        validation.validate_nbf = true;
+        validation.leeway = LEEWAY;
+        let mut failure = OidcError::Token("the provider has no such key".to_owned());
+        for key in keys {
+            let checked = DecodingKey::from_jwk(key).and_then(|key| decode::<Claims>(token, &key, &validation));
+            match checked {
+                Ok(data) => return Ok(data.claims),
+                Err(error) => failure = refused(error),
+            }
+        }
+        Err(failure)
+    }
+
+    /// Who is meant; whom nobody has added yet is, if that is wanted.
+    pub(crate) async fn user(&self, people: &People, claims: &Claims) -> Result<User, OidcError> {
+        let foreign = ForeignIdentity { issuer: claims.iss.clone(), subject: claims.sub.clone() };
+        let known = people.store().user_of(&foreign).await.map_err(AccountError::from)?;
+        let user = match known {
+            Some(user) => user,
+            None if self.settings.auto_create && self.is_of_domain(claims) => {
+                let names = [&claims.preferred_username, &claims.email, &claims.name];
+                let wanted = names.into_iter().flatten().next().unwrap_or(&claims.sub);
+                let shown = claims.name.clone().or_else(|| claims.email.clone());
+                let shown = shown.map(|name| name.chars().filter(|c| !c.is_control()).take(60).collect::<String>());
+                let user = people.add_foreign(wanted, shown.filter(|name| !name.is_empty()), foreign).await?;
+                tracing::info!(user = %user.id, "a user was added whom the OpenID provider knows");
+                user
+            }
+            None => return Err(OidcError::NoAccount),
+        };
+        if user.disabled {
+            return Err(OidcError::NoAccount);
+        }
+        people.note(&user, SystemTime::now()).await?;
+        Ok(user)
+    }
+
+    fn is_of_domain(&self, claims: &Claims) -> bool {
+        let allowed = &self.settings.allowed_domains;
+        let domain = claims.email.as_ref().filter(|_| claims.email_verified).and_then(|email| email.rsplit_once('@'));
+        allowed.is_empty()
+            || domain.is_some_and(|(_, domain)| allowed.iter().any(|known| known.eq_ignore_ascii_case(domain)))
+    }
+}
+
+#[derive(Deserialize)]
+struct RawKeys {
+    keys: Vec<serde_json::Value>,
+}
+
+/// The keys that may have signed a token with this header.
+fn fitting<'a>(keys: &'a JwkSet, header: &jsonwebtoken::Header) -> Vec<&'a Jwk> {
+    let fits = |key: &&Jwk| {
+        let is_named = header.kid.is_none() || key.common.key_id == header.kid;
+        let signs = key.common.public_key_use.as_ref().is_none_or(|its| *its == PublicKeyUse::Signature);
+        let alg = key.common.key_algorithm.is_none_or(|alg| alg.to_string() == format!("{:?}", header.alg));
+        let family = DecodingKey::from_jwk(key).is_ok_and(|key| key.family() == header.alg.family());
+        is_named && signs && alg && family
+    };
+    keys.keys.iter().filter(fits).collect()
+}
+
+/// What decides who somebody is must not be read or changed on the way.
+fn safe(address: &Url) -> Result<(), OidcError> {
+    let is_here = match address.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match address.scheme() {
+        "https" => Ok(()),
+        "http" if is_here => Ok(()),
+        _ => Err(OidcError::Useless(format!("{address} is not reached by https"))),
+    }
+}
+
+/// The body of an answer, if it is not too long.
+pub(super) async fn body(mut response: reqwest::Response) -> Result<Vec<u8>, OidcError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| OidcError::Silent(error.to_string()))? {
+        if body.len() + chunk.len() > MAX_ANSWER {
+            return Err(OidcError::Useless(format!("more than {MAX_ANSWER} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}

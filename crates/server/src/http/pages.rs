@@ -1,0 +1,130 @@
+//! The few pages of signing in. They have no scripts, and nothing from elsewhere.
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
+body{margin:0;min-height:100vh;display:grid;place-items:center}\
+main{width:min(22rem,calc(100vw - 3rem));padding:1.5rem 0}\
+h1{font-size:1.35rem;margin:0 0 1rem;font-weight:600}\
+label{display:block;margin:.8rem 0;font-size:.9rem}\
+input,button,a.button{display:block;box-sizing:border-box;width:100%;padding:.6rem .7rem;font:inherit;border-radius:.5rem;\
+border:1px solid color-mix(in srgb,currentColor 35%,transparent);background:transparent;color:inherit}\
+label input{margin-top:.25rem}\
+button,a.button{margin-top:1rem;cursor:pointer;text-align:center;text-decoration:none;font-weight:600}\
+button.first{background:light-dark(#14536b,#7cc4de);color:light-dark(#fff,#06202b);border-color:transparent}\
+:focus-visible{outline:2px solid light-dark(#14536b,#7cc4de);outline-offset:2px}\
+p{margin:.8rem 0}.problem{color:light-dark(#a3201d,#ff9d96)}";
+
+/// Nothing is loaded from anywhere, nothing runs, nobody frames it, and forms go nowhere else.
+static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
+    let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::from_str(&policy).ok()
+});
+
+/// A text as a part of a page.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// What keeps an answer out of caches and its address out of other people's logs.
+pub(crate) fn private(headers: &mut HeaderMap) {
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+fn page(status: StatusCode, title: &str, problem: Option<&str>, body: &str) -> Response {
+    let title = escaped(title);
+    let problem = problem.map(|text| format!("<p class=problem role=alert>{}</p>", escaped(text))).unwrap_or_default();
+    let text = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
+         <title>{title} · Coracle</title><style>{STYLE}</style><main><h1>{title}</h1>{problem}{body}</main></html>"
+    );
+    let mut response = (status, Html(text)).into_response();
+    private(response.headers_mut());
+    response.headers_mut().extend(POLICY.clone().map(|policy| (header::CONTENT_SECURITY_POLICY, policy)));
+    response
+}
+
+/// Where people sign in; `provider` is the address of signing in elsewhere.
+pub(crate) fn sign_in(status: StatusCode, problem: Option<&str>, next: &str, provider: Option<&str>) -> Response {
+    let mut body = format!(
+        "<form method=post action=/sign-in><input type=hidden name=next value=\"{}\">\
+         <label>Name<input name=user autocomplete=username autocapitalize=none required autofocus></label>\
+         <label>Password<input name=password type=password autocomplete=current-password required></label>\
+         <button class=first>Sign in</button></form>",
+        escaped(next)
+    );
+    if let Some(address) = provider {
+        // Writing to a string cannot fail.
+        let _ = write!(body, "<a class=button href=\"{}\">Sign in with your organisation</a>", escaped(address));
+    }
+    page(status, "Sign in", problem, &body)
+}
+
+/// What a link shows. A program that looks at links before people do does not press buttons.
+pub(crate) fn link(status: StatusCode, problem: Option<&str>) -> Response {
+    let body = match problem {
+        None => "<p>This link works once.</p><form method=post><button class=first>Sign in</button></form>",
+        Some(_) => "<p><a href=/sign-in>Sign in with a password</a></p>",
+    };
+    page(status, "Sign in to Coracle", problem, body)
+}
+
+/// For whoever is signed in.
+pub(crate) fn account(user: &str, is_admin: bool, token: &str) -> Response {
+    let admin = if is_admin { " (admin)" } else { "" };
+    let body = format!(
+        "<p>You are signed in as <b>{}</b>{admin}.</p>\
+         <a class=button href=/sign-in/password>Set a password</a>\
+         <form method=post action=/sign-in/out><input type=hidden name=csrf value={token}>\
+         <button>Sign out</button></form>",
+        escaped(user)
+    );
+    page(StatusCode::OK, "Coracle", None, &body)
+}
+
+/// For whoever wants another password.
+pub(crate) fn password(status: StatusCode, problem: Option<&str>, user: &str, asks: bool, token: &str) -> Response {
+    let current = if asks {
+        "<label>Current password<input name=current type=password autocomplete=current-password required></label>"
+    } else {
+        ""
+    };
+    let least = crate::accounts::MIN_PASSWORD_CHARS;
+    let body = format!(
+        "<form method=post action=/sign-in/password><input type=hidden name=csrf value={token}>\
+         <input type=hidden name=user autocomplete=username value=\"{}\">{current}\
+         <label>New password, at least {least} characters<input name=password type=password \
+         autocomplete=new-password minlength={least} required autofocus></label>\
+         <button class=first>Set password</button></form><p><a href=/sign-in>Not now</a></p>",
+        escaped(user)
+    );
+    page(status, "Set a password", problem, &body)
+}
+
+/// Something went wrong on the way.
+pub(crate) fn failed(status: StatusCode, problem: &str) -> Response {
+    page(status, "Not signed in", Some(problem), "<p><a href=/sign-in>Try again</a></p>")
+}

@@ -1,0 +1,327 @@
+//! Signing in and out: `/sign-in` for people, `/api/auth/login` for pages.
+
+use super::api::Body;
+use super::desk::{Desk, form_token, local_path, session_of};
+use super::{ApiError, App, door, pages};
+use crate::accounts::SignInError;
+use crate::identity::{How, Identity};
+use axum::extract::rejection::FormRejection;
+use axum::extract::{DefaultBodyLimit, FromRef, FromRequestParts, Path, Query, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Form, Json, Router};
+use coracle_store::{Role, User};
+use coracle_types::Secret;
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where people go who wanted to go nowhere in particular.
+const HOME: &str = "/sign-in";
+/// No form here is longer.
+const MAX_FORM: usize = 16 << 10;
+/// Whoever came by a link may for so long set a password without the one before.
+const LINK_TRUST: Duration = Duration::from_mins(15);
+
+type Desks = State<Arc<Desk>>;
+
+/// Everything here is for people who have not signed in yet, or says by itself what it needs.
+pub(super) fn router() -> Router<App> {
+    Router::new()
+        .route("/sign-in", get(show).post(by_form))
+        .route("/sign-in/password", get(show_password).post(set_password))
+        .route("/sign-in/out", post(sign_out))
+        .route("/sign-in/{token}", get(show_link).post(by_link))
+        .layer(DefaultBodyLimit::max(MAX_FORM))
+}
+
+/// Where a request comes from.
+pub(crate) struct Whence(pub(crate) IpAddr);
+
+impl FromRequestParts<App> for Whence {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
+        let desk = Arc::<Desk>::from_ref(app);
+        Ok(Self(desk.client(door::peer(&parts.extensions), &parts.headers)))
+    }
+}
+
+#[derive(Deserialize)]
+struct Next {
+    next: Option<String>,
+}
+
+impl Next {
+    fn path(&self) -> &str {
+        self.next.as_deref().and_then(local_path).unwrap_or(HOME)
+    }
+}
+
+fn provider(desk: &Desk, next: &str) -> Option<String> {
+    desk.provider.as_ref().filter(|provider| provider.signs_people_in())?;
+    let query: String = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+    Some(format!("/auth/oidc/login?{query}"))
+}
+
+async fn show(State(desk): Desks, Query(next): Query<Next>, headers: HeaderMap) -> Result<Response, ApiError> {
+    if let Some(caller) = door::signed_in(&desk, &headers).await?
+        && let Some(session) = session_of(&caller)
+    {
+        return Ok(pages::account(caller.user.as_str(), caller.role == Role::Admin, &form_token(session)));
+    }
+    let provider = provider(&desk, next.path());
+    Ok(pages::sign_in(StatusCode::OK, None, next.path(), provider.as_deref()))
+}
+
+#[derive(Deserialize)]
+struct SignInForm {
+    user: String,
+    password: Secret,
+    next: Option<String>,
+}
+
+async fn by_form(
+    State(desk): Desks,
+    Whence(from): Whence,
+    uri: Uri,
+    headers: HeaderMap,
+    form: Result<Form<SignInForm>, FormRejection>,
+) -> Result<Response, ApiError> {
+    same_origin(&desk, &uri, &headers)?;
+    let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
+    let next = Next { next: form.next };
+    match desk.people.by_password(&form.user, &form.password, from).await {
+        Ok(user) => begun(&desk, &user, &headers, Way::Password, next.path()).await,
+        Err(SignInError::Account(error)) => Err(error.into()),
+        Err(error) => {
+            let text = error.to_string();
+            let refused = ApiError::from(error).into_response();
+            let provider = provider(&desk, next.path());
+            let mut page = pages::sign_in(refused.status(), Some(&text), next.path(), provider.as_deref());
+            let retry = refused.headers().get(header::RETRY_AFTER).cloned();
+            page.headers_mut().extend(retry.map(|value| (header::RETRY_AFTER, value)));
+            Ok(page)
+        }
+    }
+}
+
+/// Signs in with a name and a password: the answer sets the cookie.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Login {
+    /// The name.
+    user: String,
+    /// The password.
+    #[schema(value_type = String)]
+    password: Secret,
+}
+
+/// Sign in with a name and a password.
+#[utoipa::path(
+    post, path = "/api/auth/login", tag = "auth", request_body = Login,
+    responses(
+        (status = 200, description = "Signed in; the answer sets the cookie", body = super::api::Me),
+        (status = 429, description = "Too many attempts", body = super::api::Problem),
+        (status = 503, description = "Busy with other sign-ins", body = super::api::Problem),
+        super::api::Refusals,
+    )
+)]
+pub(crate) async fn login(
+    State(desk): Desks,
+    Whence(from): Whence,
+    uri: Uri,
+    headers: HeaderMap,
+    Body(body): Body<Login>,
+) -> Result<Response, ApiError> {
+    same_origin(&desk, &uri, &headers)?;
+    let user = desk.people.by_password(&body.user, &body.password, from).await?;
+    let token = session(&desk, &user, &headers, Way::Password).await?;
+    let mut response = Json(super::api::Me::of(&user, "session")).into_response();
+    remember(&desk, Some(&token), &mut response);
+    Ok(response)
+}
+
+async fn show_link() -> Response {
+    pages::link(StatusCode::OK, None)
+}
+
+async fn by_link(
+    State(desk): Desks,
+    Whence(from): Whence,
+    Path(token): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    same_origin(&desk, &uri, &headers)?;
+    match desk.people.by_link(&token, from).await {
+        Ok(user) => begun(&desk, &user, &headers, Way::Link, "/sign-in/password").await,
+        Err(SignInError::Account(error)) => Err(error.into()),
+        Err(SignInError::Wrong) => {
+            let text = "This link was used already, or has expired. Ask for a new one: coracle users link NAME";
+            Ok(pages::link(StatusCode::UNAUTHORIZED, Some(text)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How somebody has signed in to a browser.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    Password,
+    Link,
+    Provider,
+}
+
+/// Somebody has signed in: on to the page they wanted.
+pub(crate) async fn begun(
+    desk: &Desk,
+    user: &User,
+    headers: &HeaderMap,
+    way: Way,
+    next: &str,
+) -> Result<Response, ApiError> {
+    let token = session(desk, user, headers, way).await?;
+    let mut response = gone_to(next);
+    remember(desk, Some(&token), &mut response);
+    Ok(response)
+}
+
+/// A new session; the one that the browser had before, whosever it was, has ended.
+async fn session(desk: &Desk, user: &User, headers: &HeaderMap, way: Way) -> Result<Secret, ApiError> {
+    if let Some(before) = desk.cookie(headers) {
+        desk.people.end_session(before.expose()).await?;
+    }
+    tracing::info!(user = %user.id, "signed in");
+    Ok(desk.people.begin_session(&user.id, desk.session, way == Way::Link).await?)
+}
+
+pub(crate) fn remember(desk: &Desk, token: Option<&Secret>, response: &mut Response) {
+    response.headers_mut().extend(desk.set_cookie(token).map(|cookie| (header::SET_COOKIE, cookie)));
+    pages::private(response.headers_mut());
+}
+
+pub(crate) fn gone_to(path: &str) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
+    response.headers_mut().insert(header::LOCATION, path);
+    response
+}
+
+pub(crate) fn same_origin(desk: &Desk, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    if desk.is_same_origin(uri, headers) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden("csrf", "this can be done from a page of this server only"))
+}
+
+/// Who is signed in, and their session.
+async fn caller(desk: &Desk, headers: &HeaderMap) -> Result<Option<(Identity, Secret)>, ApiError> {
+    let caller = door::signed_in(desk, headers).await?;
+    Ok(caller.and_then(|caller| session_of(&caller).cloned().map(|session| (caller, session))))
+}
+
+/// Whether the password before must be known to set another.
+pub(crate) fn asks_for_current(caller: &Identity, user: &User) -> bool {
+    let by_link = match &caller.how {
+        How::Session { since, by_link: true, .. } => since.elapsed().is_ok_and(|since| since < LINK_TRUST),
+        _ => false,
+    };
+    user.password.is_some() && !by_link
+}
+
+async fn show_password(State(desk): Desks, headers: HeaderMap) -> Result<Response, ApiError> {
+    let Some((caller, session)) = caller(&desk, &headers).await? else { return Ok(gone_to(HOME)) };
+    let user = desk.people.find(&caller.user).await?;
+    let asks = asks_for_current(&caller, &user);
+    Ok(pages::password(StatusCode::OK, None, user.id.as_str(), asks, &form_token(&session)))
+}
+
+#[derive(Deserialize)]
+struct PasswordForm {
+    csrf: String,
+    current: Option<Secret>,
+    password: Secret,
+}
+
+async fn set_password(
+    State(desk): Desks,
+    Whence(from): Whence,
+    uri: Uri,
+    headers: HeaderMap,
+    form: Result<Form<PasswordForm>, FormRejection>,
+) -> Result<Response, ApiError> {
+    same_origin(&desk, &uri, &headers)?;
+    let Some((caller, session)) = caller(&desk, &headers).await? else { return Ok(gone_to(HOME)) };
+    let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
+    known_form(&form.csrf, &session)?;
+    match changed_password(&desk, &caller, from, form.current, &form.password).await {
+        Ok(token) => {
+            let mut response = gone_to(HOME);
+            remember(&desk, Some(&token), &mut response);
+            Ok(response)
+        }
+        Err(refusal) if refusal.status.is_client_error() => {
+            let user = desk.people.find(&caller.user).await?;
+            let asks = asks_for_current(&caller, &user);
+            let token = form_token(&session);
+            Ok(pages::password(refusal.status, Some(&refusal.error), user.id.as_str(), asks, &token))
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Sets a caller's password. All their sessions end, and one new begins, which is returned.
+pub(crate) async fn changed_password(
+    desk: &Desk,
+    caller: &Identity,
+    from: IpAddr,
+    current: Option<Secret>,
+    password: &Secret,
+) -> Result<Secret, ApiError> {
+    let user = desk.people.find(&caller.user).await?;
+    if asks_for_current(caller, &user) {
+        let current = current.unwrap_or_default();
+        let known = desk.people.by_password(user.id.as_str(), &current, from).await;
+        known.map_err(|error| match error {
+            SignInError::Wrong => ApiError::forbidden("wrong_password", "the current password is wrong"),
+            other => other.into(),
+        })?;
+    }
+    desk.people.set_password(&user.id, password).await?;
+    Ok(desk.people.begin_session(&user.id, desk.session, false).await?)
+}
+
+#[derive(Deserialize)]
+struct OutForm {
+    csrf: String,
+}
+
+async fn sign_out(
+    State(desk): Desks,
+    uri: Uri,
+    headers: HeaderMap,
+    form: Result<Form<OutForm>, FormRejection>,
+) -> Result<Response, ApiError> {
+    same_origin(&desk, &uri, &headers)?;
+    let mut response = gone_to(HOME);
+    if let Some((_, session)) = caller(&desk, &headers).await? {
+        let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
+        known_form(&form.csrf, &session)?;
+        desk.people.end_session(session.expose()).await?;
+    }
+    remember(&desk, None, &mut response);
+    Ok(response)
+}
+
+/// Whether a form comes from a page that was made for this session.
+fn known_form(csrf: &str, session: &Secret) -> Result<(), ApiError> {
+    let digest = coracle_store::TokenDigest::of;
+    if digest(csrf) == digest(&form_token(session)) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden("csrf", "this form is from another session: open the page again"))
+}

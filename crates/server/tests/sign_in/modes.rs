@@ -1,0 +1,63 @@
+//! Who must sign in at all, and whom a proxy may speak for.
+
+use crate::lab::{Lab, code, id};
+use coracle_store::{KeyScope, Role};
+use reqwest::StatusCode;
+use serde_json::Value;
+
+#[tokio::test]
+async fn without_users_there_is_the_one_of_this_machine_until_somebody_is_added() {
+    let lab = Lab::start(|auth| auth.required = false).await;
+    assert_eq!(lab.user_by_mcp(|request| request).await, Ok("local".to_owned()));
+    // Whatever clients were configured with changes nothing.
+    assert_eq!(lab.user_by_mcp(|request| request.bearer_auth("x")).await, Ok("local".to_owned()));
+    assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Ok("local".to_owned()));
+    let me: Value = lab.get("/api/auth/me").send().await.unwrap().json().await.unwrap();
+    assert_eq!((me["user"].as_str(), me["how"].as_str()), (Some("local"), Some("local")));
+    lab.add("ann", Role::Admin).await;
+    // It is looked up once in a second.
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    assert_eq!(lab.user_by_mcp(|request| request).await, Err(401));
+    let key = lab.key("ann", &[KeyScope::Mcp]).await;
+    assert_eq!(lab.user_by_mcp(|request| request.bearer_auth(key)).await, Ok("ann".to_owned()));
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_named_speaks_for_nobody() {
+    let lab = Lab::start(|auth| auth.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()]).await;
+    lab.add("ann", Role::Admin).await;
+    assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Err(401));
+    let key = lab.key("ann", &[KeyScope::Mcp]).await;
+    let both = lab.user_by_mcp(|request| request.bearer_auth(key).header("x-user-id", "bob"));
+    assert_eq!(both.await, Ok("ann".to_owned()));
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_named_says_who_asks() {
+    let lab = Lab::start(|auth| auth.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
+    lab.add("ann", Role::Admin).await;
+    let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
+    assert_eq!(as_user("ann").await, Ok("ann".to_owned()));
+    assert_eq!(as_user("customer-17").await, Ok("customer-17".to_owned()));
+    for bad in ["", "../ann", "a/b", "a b", &"x".repeat(65), "-rf"] {
+        assert_eq!(as_user(bad).await, Err(400), "{bad:?}");
+    }
+    let two = lab.user_by_mcp(|request| request.header("x-user-id", "ann").header("x-user-id", "bob"));
+    assert_eq!(two.await, Err(400));
+    // Nobody is nobody, and whoever is shut out stays out.
+    assert_eq!(lab.user_by_mcp(|request| request).await, Err(401));
+    lab.people.set_disabled(&id("ann"), true).await.unwrap();
+    assert_eq!(as_user("ann").await, Err(403));
+    // It may also say where a guess comes from.
+    for number in 0..25 {
+        let guess = serde_json::json!({ "user": format!("user{number}"), "password": "wrong" });
+        let request = lab.post("/api/auth/login").header("x-forwarded-for", "6.6.6.6, 203.0.113.9").json(&guess);
+        request.send().await.unwrap();
+    }
+    let guess = serde_json::json!({ "user": "another", "password": "wrong" });
+    let from = async |address: &str| {
+        lab.post("/api/auth/login").header("x-forwarded-for", address).json(&guess).send().await.unwrap()
+    };
+    assert_eq!(from("203.0.113.9").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(code(from("203.0.113.9, 198.51.100.7").await).await, (401, "sign_in_failed".to_owned()));
+}

@@ -1,0 +1,353 @@
+//! Accounts as rows.
+
+use super::{SqliteStore, failed};
+use crate::accounts::{check_hash, check_key, check_user, scopes_text};
+use crate::moment::{from_millis, to_millis};
+use crate::{Accounts, ApiKey, BrowserSession, ForeignIdentity, Role, SignInLink, StoreError, TokenDigest, User};
+use async_trait::async_trait;
+use coracle_types::{Secret, UserId};
+use sqlx::sqlite::SqliteConnection;
+use std::fmt::Display;
+use std::time::SystemTime;
+
+type UserRow = (String, Option<String>, String, Option<String>, bool, i64, Option<i64>, Option<String>, Option<String>);
+type KeyRow = (String, String, String, String, String, i64, Option<i64>, Option<i64>, Option<i64>);
+type SessionRow = (String, i64, i64, i64, bool);
+
+/// Statements that ask for users begin so.
+macro_rules! select_users {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, display_name, role, password, disabled, created_at, last_seen, issuer, subject FROM users ",
+            $rest
+        )
+    };
+}
+
+/// Statements that ask for keys begin so.
+macro_rules! select_keys {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, digest, user_id, name, scopes, created_at, expires_at, last_used, revoked_at FROM api_keys ",
+            $rest
+        )
+    };
+}
+
+#[async_trait]
+impl Accounts for SqliteStore {
+    async fn add_user(&self, user: &User) -> Result<bool, StoreError> {
+        check_user(user)?;
+        let written = sqlx::query(
+            "INSERT INTO users (id, display_name, role, password, disabled, created_at, last_seen, issuer, subject)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+        )
+        .bind(user.id.as_str())
+        .bind(&user.display_name)
+        .bind(user.role.as_str())
+        .bind(user.password.as_ref().map(|hash| hash.expose().to_owned()))
+        .bind(user.disabled)
+        .bind(to_millis(user.created_at))
+        .bind(user.last_seen.map(to_millis))
+        .bind(user.foreign.as_ref().map(|foreign| foreign.issuer.clone()))
+        .bind(user.foreign.as_ref().map(|foreign| foreign.subject.clone()))
+        .execute(&self.pool)
+        .await;
+        let done = written.map_err(failed("add a user"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
+    }
+
+    async fn user(&self, id: &UserId) -> Result<Option<User>, StoreError> {
+        let row: Option<UserRow> = sqlx::query_as(select_users!("WHERE id = ?1"))
+            .bind(id.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("read a user"))?;
+        row.map(user).transpose()
+    }
+
+    async fn user_of(&self, foreign: &ForeignIdentity) -> Result<Option<User>, StoreError> {
+        let row: Option<UserRow> = sqlx::query_as(select_users!("WHERE issuer = ?1 AND subject = ?2"))
+            .bind(&foreign.issuer)
+            .bind(&foreign.subject)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("read a user"))?;
+        row.map(user).transpose()
+    }
+
+    async fn users(&self) -> Result<Vec<User>, StoreError> {
+        let rows: Vec<UserRow> = sqlx::query_as(select_users!("ORDER BY id"))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("read the users"))?;
+        rows.into_iter().map(user).collect()
+    }
+
+    async fn has_users(&self) -> Result<bool, StoreError> {
+        let any = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM users)").fetch_one(&self.pool).await;
+        any.map_err(failed("look for users"))
+    }
+
+    async fn set_password(&self, id: &UserId, hash: Option<&Secret>) -> Result<bool, StoreError> {
+        hash.map_or(Ok(()), check_hash)?;
+        let failed = failed("change a password");
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let changed = sqlx::query("UPDATE users SET password = ?2 WHERE id = ?1")
+            .bind(id.as_str())
+            .bind(hash.map(|hash| hash.expose().to_owned()))
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        sign_out(&mut transaction, id).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await?;
+        Ok(changed.rows_affected() > 0)
+    }
+
+    async fn set_disabled(&self, id: &UserId, disabled: bool) -> Result<bool, StoreError> {
+        let failed = failed("disable or enable a user");
+        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let changed = sqlx::query("UPDATE users SET disabled = ?2 WHERE id = ?1")
+            .bind(id.as_str())
+            .bind(disabled)
+            .execute(&mut *transaction)
+            .await
+            .map_err(&failed)?;
+        if disabled {
+            sign_out(&mut transaction, id).await.map_err(&failed)?;
+        }
+        transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await?;
+        Ok(changed.rows_affected() > 0)
+    }
+
+    async fn set_role(&self, id: &UserId, role: Role) -> Result<bool, StoreError> {
+        let changed = sqlx::query("UPDATE users SET role = ?2 WHERE id = ?1")
+            .bind(id.as_str())
+            .bind(role.as_str())
+            .execute(&self.pool)
+            .await
+            .map_err(failed("change what a user may do"))?;
+        self.durable.wait().await?;
+        Ok(changed.rows_affected() > 0)
+    }
+
+    async fn user_seen(&self, id: &UserId, at: SystemTime) -> Result<(), StoreError> {
+        let written = sqlx::query("UPDATE users SET last_seen = ?2 WHERE id = ?1")
+            .bind(id.as_str())
+            .bind(to_millis(at))
+            .execute(&self.pool)
+            .await;
+        written.map(drop).map_err(failed("note that a user was here"))
+    }
+
+    async fn add_key(&self, key: &ApiKey) -> Result<bool, StoreError> {
+        check_key(key)?;
+        let written = sqlx::query(
+            "INSERT INTO api_keys
+                 (id, digest, user_id, name, scopes, created_at, expires_at, last_used, revoked_at)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE EXISTS (SELECT 1 FROM users WHERE id = ?3)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(&key.id)
+        .bind(key.digest.as_str())
+        .bind(key.user.as_str())
+        .bind(&key.name)
+        .bind(scopes_text(&key.scopes))
+        .bind(to_millis(key.created_at))
+        .bind(key.expires_at.map(to_millis))
+        .bind(key.last_used.map(to_millis))
+        .bind(key.revoked_at.map(to_millis))
+        .execute(&self.pool)
+        .await;
+        let done = written.map_err(failed("add an API key"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
+    }
+
+    async fn key(&self, digest: &TokenDigest) -> Result<Option<ApiKey>, StoreError> {
+        let row: Option<KeyRow> = sqlx::query_as(select_keys!("WHERE digest = ?1"))
+            .bind(digest.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed("read an API key"))?;
+        row.map(key).transpose()
+    }
+
+    async fn keys(&self, user: &UserId) -> Result<Vec<ApiKey>, StoreError> {
+        let rows: Vec<KeyRow> = sqlx::query_as(select_keys!("WHERE user_id = ?1 ORDER BY created_at, id"))
+            .bind(user.as_str())
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed("read API keys"))?;
+        rows.into_iter().map(key).collect()
+    }
+
+    async fn revoke_key(&self, user: Option<&UserId>, id: &str, at: SystemTime) -> Result<bool, StoreError> {
+        let changed = sqlx::query(
+            "UPDATE api_keys SET revoked_at = ?3
+             WHERE id = ?1 AND revoked_at IS NULL AND (?2 IS NULL OR user_id = ?2)",
+        )
+        .bind(id)
+        .bind(user.map(|user| user.as_str().to_owned()))
+        .bind(to_millis(at))
+        .execute(&self.pool)
+        .await;
+        let done = changed.map_err(failed("revoke an API key"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
+    }
+
+    async fn key_used(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
+        let written = sqlx::query("UPDATE api_keys SET last_used = ?2 WHERE digest = ?1")
+            .bind(digest.as_str())
+            .bind(to_millis(at))
+            .execute(&self.pool)
+            .await;
+        written.map(drop).map_err(failed("note that an API key was used"))
+    }
+
+    async fn add_browser_session(&self, session: &BrowserSession) -> Result<bool, StoreError> {
+        let written = sqlx::query(
+            "INSERT INTO browser_sessions (digest, user_id, created_at, expires_at, last_seen, by_link)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM users WHERE id = ?2 AND NOT disabled)",
+        )
+        .bind(session.digest.as_str())
+        .bind(session.user.as_str())
+        .bind(to_millis(session.created_at))
+        .bind(to_millis(session.expires_at))
+        .bind(to_millis(session.last_seen))
+        .bind(session.by_link)
+        .execute(&self.pool)
+        .await;
+        let done = written.map_err(failed("begin a session"))?.rows_affected() > 0;
+        self.durable.wait().await?;
+        Ok(done)
+    }
+
+    async fn browser_session(&self, digest: &TokenDigest) -> Result<Option<BrowserSession>, StoreError> {
+        let row: Option<SessionRow> = sqlx::query_as(
+            "SELECT user_id, created_at, expires_at, last_seen, by_link FROM browser_sessions WHERE digest = ?1",
+        )
+        .bind(digest.as_str())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(failed("read a session"))?;
+        row.map(|(user, created_at, expires_at, last_seen, by_link)| {
+            Ok(BrowserSession {
+                digest: digest.clone(),
+                user: user_id(&user)?,
+                created_at: from_millis(created_at),
+                expires_at: from_millis(expires_at),
+                last_seen: from_millis(last_seen),
+                by_link,
+            })
+        })
+        .transpose()
+    }
+
+    async fn browser_session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {
+        let written = sqlx::query("UPDATE browser_sessions SET last_seen = ?2 WHERE digest = ?1")
+            .bind(digest.as_str())
+            .bind(to_millis(at))
+            .execute(&self.pool)
+            .await;
+        written.map(drop).map_err(failed("note that a session was used"))
+    }
+
+    async fn end_browser_session(&self, digest: &TokenDigest) -> Result<bool, StoreError> {
+        let deleted = sqlx::query("DELETE FROM browser_sessions WHERE digest = ?1")
+            .bind(digest.as_str())
+            .execute(&self.pool)
+            .await
+            .map_err(failed("end a session"))?;
+        self.durable.wait().await?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
+    async fn add_link(&self, link: &SignInLink) -> Result<bool, StoreError> {
+        let written = sqlx::query(
+            "INSERT INTO sign_in_links (digest, user_id, expires_at)
+             SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM users WHERE id = ?2 AND NOT disabled)",
+        )
+        .bind(link.digest.as_str())
+        .bind(link.user.as_str())
+        .bind(to_millis(link.expires_at))
+        .execute(&self.pool)
+        .await;
+        Ok(written.map_err(failed("keep a sign-in link"))?.rows_affected() > 0)
+    }
+
+    async fn use_link(&self, digest: &TokenDigest, now: SystemTime) -> Result<Option<UserId>, StoreError> {
+        // One statement: of any number who come at the same time one gets the row.
+        let used: Option<(String, i64)> =
+            sqlx::query_as("DELETE FROM sign_in_links WHERE digest = ?1 RETURNING user_id, expires_at")
+                .bind(digest.as_str())
+                .fetch_optional(&self.pool)
+                .await
+                .map_err(failed("use a sign-in link"))?;
+        self.durable.wait().await?;
+        let used = used.filter(|(_, expires_at)| *expires_at > to_millis(now));
+        used.map(|(user, _)| user_id(&user)).transpose()
+    }
+
+    async fn forget_expired(&self, now: SystemTime) -> Result<(), StoreError> {
+        let failed = failed("forget what has expired");
+        for statement in
+            ["DELETE FROM browser_sessions WHERE expires_at <= ?1", "DELETE FROM sign_in_links WHERE expires_at <= ?1"]
+        {
+            sqlx::query(statement).bind(to_millis(now)).execute(&self.pool).await.map_err(&failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ends the sessions and links of a user.
+async fn sign_out(connection: &mut SqliteConnection, id: &UserId) -> Result<(), sqlx::Error> {
+    for statement in ["DELETE FROM browser_sessions WHERE user_id = ?1", "DELETE FROM sign_in_links WHERE user_id = ?1"]
+    {
+        sqlx::query(statement).bind(id.as_str()).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+fn damaged(what: impl Into<String>, reason: impl Display) -> StoreError {
+    StoreError::Damaged { what: what.into(), reason: reason.to_string() }
+}
+
+fn user_id(text: &str) -> Result<UserId, StoreError> {
+    UserId::new(text).map_err(|error| damaged("a user id", error))
+}
+
+fn user(row: UserRow) -> Result<User, StoreError> {
+    let (id, display_name, role, password, disabled, created_at, last_seen, issuer, subject) = row;
+    Ok(User {
+        role: role.parse().map_err(|error| damaged(format!("role of user {id:?}"), error))?,
+        id: user_id(&id)?,
+        display_name,
+        password: password.map(Secret::new),
+        disabled,
+        created_at: from_millis(created_at),
+        last_seen: last_seen.map(from_millis),
+        foreign: issuer.zip(subject).map(|(issuer, subject)| ForeignIdentity { issuer, subject }),
+    })
+}
+
+fn key(
+    (id, digest, user, name, scopes, created_at, expires_at, last_used, revoked_at): KeyRow,
+) -> Result<ApiKey, StoreError> {
+    let scopes: Result<_, _> = scopes.split_whitespace().map(str::parse).collect();
+    Ok(ApiKey {
+        scopes: scopes.map_err(|error| damaged(format!("scopes of key {id:?}"), error))?,
+        id,
+        digest: TokenDigest::from_row(digest),
+        user: user_id(&user)?,
+        name,
+        created_at: from_millis(created_at),
+        expires_at: expires_at.map(from_millis),
+        last_used: last_used.map(from_millis),
+        revoked_at: revoked_at.map(from_millis),
+    })
+}
