@@ -18,6 +18,7 @@ mod python;
 mod sandbox;
 mod watch;
 
+pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main};
 pub use python::{PythonError, fits, interpreter};
@@ -312,7 +313,7 @@ impl Backend for NativeBackend {
         let limits = &spec.limits;
         // In a workspace that is already too full, only deleting works.
         let most = disk::Most::of_workspace(limits);
-        let over = self.disk.check(&workspace, "the workspace", most, disk::When::Opening).await;
+        let over = self.disk.check(&workspace, "the workspace", most, disk::When::Opening, || 0).await;
         let file_bytes = if over.is_some() { 0 } else { limits.file_mb * 1_000_000 };
         let bind = Bind {
             workspace: workspace.clone(),

@@ -7,6 +7,7 @@
 //! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
 //! said aloud and never replaced while there is something that only it can open.
 
+mod artifacts;
 mod backup;
 mod blobs;
 mod bounds;
@@ -23,12 +24,15 @@ mod seal;
 mod sqlite;
 mod store;
 
+pub use artifacts::{
+    ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, LEAST_CHARGE, MAX_VERSIONS, NewArtifact,
+};
 pub use backup::{BackedUp, BackupError, Restored, backup, restore};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CODE_BYTES, MAX_CONTEXT_BYTES,
-    MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_RECORDING_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
-    MAX_TOOLS_BYTES,
+    MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES, MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES,
+    MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,

@@ -1,3 +1,4 @@
+mod artifacts;
 mod journal;
 
 use crate::moment::kept;
@@ -25,6 +26,7 @@ struct State {
     shapes: BTreeMap<(Owner, ServerName, String), Shape>,
     decisions: BTreeMap<(UserId, ServerName, String), ToolDecision>,
     secrets: BTreeMap<(Owner, String), Secret>,
+    artifacts: artifacts::Shelves,
     executions: BTreeMap<UserId, BTreeMap<(SystemTime, ExecutionId), ExecutionRecord>>,
 }
 

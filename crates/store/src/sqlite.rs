@@ -1,5 +1,6 @@
 //! The store in one SQLite file, for one machine. Any number of processes may have it open.
 
+mod artifacts;
 mod durable;
 mod journal;
 mod life;

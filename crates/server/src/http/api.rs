@@ -1,8 +1,13 @@
 //! `/api`: what people and programs may do over plain HTTP, with its OpenAPI document.
 
+mod artifacts;
+mod content;
 mod executions;
 mod extract;
 mod problem;
+#[cfg(test)]
+mod tests;
+mod workspace;
 
 use super::App;
 use axum::Router;
@@ -25,7 +30,10 @@ use utoipa_axum::router::OpenApiRouter;
 struct Document;
 
 fn documented() -> OpenApiRouter<App> {
-    OpenApiRouter::with_openapi(Document::openapi()).merge(executions::routes())
+    OpenApiRouter::with_openapi(Document::openapi())
+        .merge(executions::routes())
+        .merge(workspace::routes())
+        .merge(artifacts::routes())
 }
 
 /// The OpenAPI document, as it is checked in.
