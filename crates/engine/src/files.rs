@@ -134,7 +134,7 @@ fn beneath() -> ResolveFlags {
 impl WorkspaceFiles {
     /// The workspace in this folder, which must be there and is not hostile itself.
     pub(crate) fn open(folder: PathBuf, quota: Quota, usages: Usages) -> Result<Self, FileError> {
-        let failed = |errno: Errno| FileError::failed(".", "opened", std::io::Error::from(errno));
+        let failed = |errno: Errno| FileError::failed(&".", "opened", &std::io::Error::from(errno));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&folder, flags, Mode::empty()).map_err(failed)?;
         let stat = rustix::fs::fstat(&root).map_err(failed)?;
@@ -184,7 +184,7 @@ impl WorkspaceFiles {
     pub fn open_file(&self, path: &str) -> Result<(FileInfo, File), FileError> {
         let path = InWorkspace::new(path)?;
         if path.is_root() {
-            return Err(FileError::kind(".", "a folder"));
+            return Err(FileError::kind(&".", "a folder"));
         }
         // A pipe must not make us wait, and a terminal not become ours.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -206,7 +206,7 @@ impl WorkspaceFiles {
         let (info, mut file) = self.open_file(path)?;
         let mut bytes = Vec::new();
         let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.take(length).read_to_end(&mut bytes));
-        read.map_err(|error| FileError::failed(&info.path, "read", error))?;
+        read.map_err(|error| FileError::failed(&info.path, "read", &error))?;
         Ok((info, bytes))
     }
 
@@ -236,7 +236,7 @@ impl WorkspaceFiles {
                     continue;
                 }
             };
-            let mut found = self.entries(&path, folder, &mut list.truncated)?;
+            let mut found = entries(&path, &folder, &mut list.truncated)?;
             found.sort_by(|(_, one), (_, other)| one.path.cmp(&other.path));
             for (path, info) in found {
                 if list.files.len() >= MAX_ENTRIES {
@@ -255,38 +255,6 @@ impl WorkspaceFiles {
         }
         list.files.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(list)
-    }
-
-    fn entries(
-        &self,
-        path: &InWorkspace,
-        folder: OwnedFd,
-        cut: &mut bool,
-    ) -> Result<Vec<(InWorkspace, FileInfo)>, FileError> {
-        /// Of a folder with more entries these are read and sorted.
-        const MAX_READ: usize = 20 * MAX_ENTRIES;
-        let failed = |errno: Errno| FileError::of(path, "listed", errno);
-        let mut found = Vec::new();
-        for entry in Dir::read_from(&folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let Ok(name) = entry.file_name().to_str() else {
-                *cut = true;
-                continue;
-            };
-            if name == "." || name == ".." || name.starts_with(UNFINISHED) {
-                continue;
-            }
-            if found.len() >= MAX_READ {
-                *cut = true;
-                break;
-            }
-            // It may be gone by now.
-            let Ok(stat) = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-            let path = path.join(name);
-            let info = FileInfo::new(&path, &stat);
-            found.push((path, info));
-        }
-        Ok(found)
     }
 
     /// Deletes a file, a link or an empty folder; a folder with all that is in it only if `below` says so.
@@ -325,7 +293,7 @@ impl WorkspaceFiles {
             Existing::Keep => RenameFlags::NOREPLACE,
         };
         if existing == Existing::Replace {
-            self.check_replaced(&new_folder, new_name, &to)?;
+            check_replaced(&new_folder, new_name, &to)?;
         }
         rustix::fs::renameat_with(&old_folder, old_name, &new_folder, new_name, flags).map_err(
             |errno| match errno {
@@ -340,21 +308,6 @@ impl WorkspaceFiles {
         self.look(&to)
     }
 
-    /// What a write would put something in the place of: the bytes that go with it. Only files are replaced.
-    fn check_replaced(&self, folder: &OwnedFd, name: &str, path: &InWorkspace) -> Result<Option<Stat>, FileError> {
-        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(FileError::of(path, "looked at", errno)),
-        };
-        match FileInfo::new(path, &stat).kind {
-            FileKind::File => Ok(Some(stat)),
-            FileKind::Folder => Err(FileError::kind(path, "a folder")),
-            FileKind::Link => Err(FileError::kind(path, "a link: links are not followed")),
-            FileKind::Other => Err(FileError::kind(path, "no file, but a pipe or a socket")),
-        }
-    }
-
     /// Where this is, as code sees it.
     pub fn seen_at(path: &str) -> String {
         format!("{SEEN_AT}/{path}")
@@ -363,6 +316,48 @@ impl WorkspaceFiles {
     /// Where it is on this machine.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+fn entries(path: &InWorkspace, folder: &OwnedFd, cut: &mut bool) -> Result<Vec<(InWorkspace, FileInfo)>, FileError> {
+    /// Of a folder with more entries these are read and sorted.
+    const MAX_READ: usize = 20 * MAX_ENTRIES;
+    let failed = |errno: Errno| FileError::of(path, "listed", errno);
+    let mut found = Vec::new();
+    for entry in Dir::read_from(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let Ok(name) = entry.file_name().to_str() else {
+            *cut = true;
+            continue;
+        };
+        if name == "." || name == ".." || name.starts_with(UNFINISHED) {
+            continue;
+        }
+        if found.len() >= MAX_READ {
+            *cut = true;
+            break;
+        }
+        // It may be gone by now.
+        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let path = path.join(name);
+        let info = FileInfo::new(&path, &stat);
+        found.push((path, info));
+    }
+    Ok(found)
+}
+
+/// What a write would put something in the place of: the bytes that go with it. Only files are replaced.
+fn check_replaced(folder: &OwnedFd, name: &str, path: &InWorkspace) -> Result<Option<Stat>, FileError> {
+    let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(FileError::of(path, "looked at", errno)),
+    };
+    match FileInfo::new(path, &stat).kind {
+        FileKind::File => Ok(Some(stat)),
+        FileKind::Folder => Err(FileError::kind(path, "a folder")),
+        FileKind::Link => Err(FileError::kind(path, "a link: links are not followed")),
+        FileKind::Other => Err(FileError::kind(path, "no file, but a pipe or a socket")),
     }
 }
 

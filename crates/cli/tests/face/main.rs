@@ -27,3 +27,4 @@ mod profiles;
 mod returned;
 mod skills;
 mod wire;
+mod workspace;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Artifacts {
     /// What all artifacts of one user may amount to, with all their versions, in MB. What is beyond it is not kept, and
     /// the execution says so.
-    #[schemars(range(min = 1, max = 16777216))]
+    #[schemars(range(min = 1, max = 16_777_216))]
     pub max_mb: u64,
 }
 
@@ -33,10 +33,10 @@ pub struct WorkspacesCleanup {
     /// `off`; `dry_run`, which only logs what would be deleted; or `delete`.
     pub mode: CleanupMode,
     /// Nobody has used it for so many days.
-    #[schemars(range(min = 1, max = 36500))]
+    #[schemars(range(min = 1, max = 36_500))]
     pub after_days: u64,
     /// Nothing is deleted sooner than so many hours after a notice about it was logged.
-    #[schemars(range(min = 1, max = 8760))]
+    #[schemars(range(min = 1, max = 8_760))]
     pub notice_hours: u64,
 }
 

@@ -133,7 +133,7 @@ impl Left {
         let (mut head, mut digest, mut length) = (Vec::new(), Sha256::new(), 0_u64);
         let mut chunk = vec![0; CHUNK];
         loop {
-            let read = from.read(&mut chunk).map_err(|error| FileError::failed(&file.path, "read", error))?;
+            let read = from.read(&mut chunk).map_err(|error| FileError::failed(&file.path, "read", &error))?;
             let bytes = chunk.get(..read).unwrap_or_default();
             if bytes.is_empty() {
                 break;

@@ -20,7 +20,7 @@ impl Engine {
     pub fn files(&self, user: &UserId, workspace: Option<&Path>, limits: &Limits) -> Result<WorkspaceFiles, FileError> {
         let folder = match workspace {
             Some(folder) => folder.to_owned(),
-            None => self.folders(user).files().map_err(|error| FileError::failed(".", "made", error))?,
+            None => self.folders(user).files().map_err(|error| FileError::failed(&".", "made", &error))?,
         };
         WorkspaceFiles::open(folder, Quota::of(limits), self.inner.usages.clone())
     }

@@ -1,5 +1,6 @@
 use super::path::shown;
 use rustix::io::Errno;
+use std::fmt::Display;
 
 /// Why something could not be done with a file of a workspace.
 #[derive(Debug, thiserror::Error)]
@@ -84,16 +85,16 @@ impl FileError {
         }
     }
 
-    pub(crate) fn failed(path: impl ToString, doing: &'static str, reason: impl ToString) -> Self {
+    pub(crate) fn failed(path: &dyn Display, doing: &'static str, reason: &dyn Display) -> Self {
         Self::Failed { path: shown(&path.to_string()), doing, reason: reason.to_string() }
     }
 
-    pub(crate) fn kind(path: impl ToString, reason: &'static str) -> Self {
+    pub(crate) fn kind(path: &dyn Display, reason: &'static str) -> Self {
         Self::Kind { path: shown(&path.to_string()), reason }
     }
 
     /// What an error of the system means here: what is behind a link is not there.
-    pub(crate) fn of(path: impl ToString, doing: &'static str, errno: Errno) -> Self {
+    pub(crate) fn of(path: &dyn Display, doing: &'static str, errno: Errno) -> Self {
         let path = shown(&path.to_string());
         match errno {
             Errno::NOENT => Self::Missing { path },

@@ -70,7 +70,7 @@ impl Usages {
             return Ok(usage);
         }
         let begun = Instant::now();
-        let usage = folder_usage(folder).ok_or_else(|| FileError::failed(".", "looked at", "it cannot be opened"))?;
+        let usage = folder_usage(folder).ok_or_else(|| FileError::failed(&".", "looked at", &"it cannot be opened"))?;
         let mut known = self.lock();
         if known.len() >= MAX_REMEMBERED {
             known.retain(|_, known| known.bytes > 0 || known.files > 0);

@@ -202,23 +202,23 @@ fn a_file_keeps_its_rights_and_belongs_to_the_owner_of_the_workspace() {
 fn the_quota_is_checked_before_anything_is_written() {
     let ground = Ground::new();
     let small = files(ground.ada.folder(), Quota { bytes: 1_000_000, files: 6 });
-    small.write("old", &[1; 600_000], Existing::Keep).unwrap();
-    let refused = small.write("more", &[2; 500_000], Existing::Keep).unwrap_err();
+    small.write("old", &vec![1; 600_000], Existing::Keep).unwrap();
+    let refused = small.write("more", &vec![2; 500_000], Existing::Keep).unwrap_err();
     assert_eq!(refused.code(), "quota");
     assert!(refused.to_string().contains("the limit is 1000000"), "{refused}");
-    assert_eq!(code(small.write("deep/er/file", &[2; 500_000], Existing::Keep)), "quota");
+    assert_eq!(code(small.write("deep/er/file", &vec![2; 500_000], Existing::Keep)), "quota");
     assert!(!ground.own("deep").exists() && !ground.own("more").exists());
     // As it comes, too.
     let mut unfinished = small.begin("streamed", None, Existing::Keep).unwrap();
     for _ in 0..3 {
-        unfinished.push(&[3; 100_000]).unwrap();
+        unfinished.push(&vec![3; 100_000]).unwrap();
     }
-    assert_eq!(code(unfinished.push(&[3; 100_000])), "quota");
+    assert_eq!(code(unfinished.push(&vec![3; 100_000])), "quota");
     drop(unfinished);
     // What is replaced makes room, and what was reserved is given back.
-    small.write("old", &[4; 900_000], Existing::Replace).unwrap();
-    assert_eq!(code(small.write("old", &[5; 1_100_000], Existing::Replace)), "quota");
-    assert_eq!(fs::read(ground.own("old")).unwrap(), [4; 900_000], "what was there is whole");
+    small.write("old", &vec![4; 900_000], Existing::Replace).unwrap();
+    assert_eq!(code(small.write("old", &vec![5; 1_100_000], Existing::Replace)), "quota");
+    assert_eq!(fs::read(ground.own("old")).unwrap(), vec![4; 900_000], "what was there is whole");
     for number in 0..5 {
         small.write(&format!("{number}"), b"", Existing::Keep).unwrap();
     }
@@ -238,7 +238,7 @@ fn writers_at_the_same_time_do_not_pass_the_quota_together() {
         let writers: Vec<_> = (0..20)
             .map(|number| {
                 let small = &small;
-                scope.spawn(move || small.write(&format!("{number}"), &[1; 98_000], Existing::Keep).is_ok())
+                scope.spawn(move || small.write(&format!("{number}"), &vec![1; 98_000], Existing::Keep).is_ok())
             })
             .collect();
         writers.into_iter().map(|writer| usize::from(writer.join().unwrap())).sum()

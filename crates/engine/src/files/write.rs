@@ -2,7 +2,7 @@
 
 use super::path::{InWorkspace, UNFINISHED};
 use super::quota::{Reservation, Room, on_disk};
-use super::{Existing, FileError, FileInfo, WorkspaceFiles, beneath, sync};
+use super::{Existing, FileError, FileInfo, WorkspaceFiles, beneath, check_replaced, sync};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::fs::File;
@@ -42,7 +42,7 @@ impl WorkspaceFiles {
         let (parent, name) = path.split()?;
         // Before folders are made for a file that does not fit.
         let replaced = match self.open_folder(&parent) {
-            Ok(folder) => self.check_replaced(&folder, name, &path)?,
+            Ok(folder) => check_replaced(&folder, name, &path)?,
             Err(_) => None,
         };
         if replaced.is_some() && existing == Existing::Keep {
@@ -135,7 +135,7 @@ impl Unfinished<'_> {
         }
         self.file.write_all(bytes).map_err(|error| match error.raw_os_error() {
             Some(code) => FileError::of(&self.path, "written", Errno::from_raw_os_error(code)),
-            None => FileError::failed(&self.path, "written", error),
+            None => FileError::failed(&self.path, "written", &error),
         })?;
         self.written = length;
         Ok(())
@@ -144,10 +144,10 @@ impl Unfinished<'_> {
     /// Puts it in its place. Afterwards it is there for good.
     pub fn finish(mut self) -> Result<FileInfo, FileError> {
         let failed = |errno: Errno| FileError::of(&self.path, "put in its place", errno);
-        self.file.sync_all().map_err(|error| FileError::failed(&self.path, "put on the disk", error))?;
+        self.file.sync_all().map_err(|error| FileError::failed(&self.path, "put on the disk", &error))?;
         let (_, name) = self.path.split()?;
         // Something may have come there meanwhile.
-        let there = self.files.check_replaced(&self.folder, name, &self.path)?.is_some();
+        let there = check_replaced(&self.folder, name, &self.path)?.is_some();
         if there && self.existing == Existing::Keep {
             return Err(FileError::Exists { path: self.path.to_string() });
         }

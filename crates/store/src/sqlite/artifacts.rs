@@ -44,6 +44,8 @@ impl Artifacts for SqliteStore {
             added.push(Some(add(&mut transaction, user, new).await?));
         }
         transaction.commit().await.map_err(&failed)?;
+        // Whoever is told of a version will find it.
+        self.durable.wait().await?;
         Ok(added)
     }
 

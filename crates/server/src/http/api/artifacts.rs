@@ -39,9 +39,10 @@ impl From<ArtifactError> for ApiError {
     }
 }
 
-/// One version of an artifact.
+/// One version of an artifact, as an execution wrote it.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Version {
+#[schema(as = ArtifactVersion)]
+pub(crate) struct Written {
     /// Counts from 1.
     version: u64,
     /// The execution that wrote it.
@@ -61,7 +62,7 @@ pub(crate) struct Version {
     preview: Option<Value>,
 }
 
-impl From<ArtifactVersion> for Version {
+impl From<ArtifactVersion> for Written {
     fn from(version: ArtifactVersion) -> Self {
         Self {
             version: version.version,
@@ -83,6 +84,7 @@ fn millis(time: SystemTime) -> u64 {
 
 /// An artifact: a name, and what was written under it.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Artifact)]
 pub(crate) struct ArtifactBody {
     /// Names it in all its versions.
     id: String,
@@ -91,12 +93,12 @@ pub(crate) struct ArtifactBody {
     /// How many versions there are.
     count: u64,
     /// The newest first. A list of artifacts has only that.
-    versions: Vec<Version>,
+    versions: Vec<Written>,
 }
 
 impl From<ArtifactRecord> for ArtifactBody {
     fn from(record: ArtifactRecord) -> Self {
-        let versions = record.versions.into_iter().map(Version::from).collect();
+        let versions = record.versions.into_iter().map(Written::from).collect();
         Self { id: record.id.to_string(), name: record.name, count: record.count, versions }
     }
 }

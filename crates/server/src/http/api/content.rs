@@ -75,13 +75,11 @@ fn part(header: Option<&str>, length: u64) -> Part {
     let Some((first, last)) = range.split_once('-') else { return Part::Whole };
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match (first.trim().is_empty(), number(first), last.trim().is_empty(), number(last)) {
-        (true, _, false, Some(0)) => Part::Beyond,
-        (true, _, false, Some(tail)) if length > 0 => Part::Range(length.saturating_sub(tail)..=length - 1),
-        (true, _, false, Some(_)) => Part::Beyond,
+        (true, _, false, Some(tail)) if tail > 0 && length > 0 => Part::Range(length.saturating_sub(tail)..=length - 1),
         (false, Some(first), true, _) if first < length => Part::Range(first..=length - 1),
         (false, Some(first), false, Some(last)) if last < first => Part::Whole,
         (false, Some(first), false, Some(last)) if first < length => Part::Range(first..=last.min(length - 1)),
-        (false, Some(_), true, _) | (false, Some(_), false, Some(_)) => Part::Beyond,
+        (true, _, false, Some(_)) | (false, Some(_), true, _) | (false, Some(_), false, Some(_)) => Part::Beyond,
         _ => Part::Whole,
     }
 }

@@ -221,15 +221,15 @@ async fn nobody_reaches_anothers_files() {
 #[tokio::test]
 async fn the_quota_holds_before_a_write() {
     let place = Place::new();
-    assert_eq!(place.put("ada", "old", &[1; 900_000]).await.status, 200);
-    place.put("ada", "more", &[2; 200_000]).await.assert_error(507, "quota");
+    assert_eq!(place.put("ada", "old", &vec![1; 900_000]).await.status, 200);
+    place.put("ada", "more", &vec![2; 200_000]).await.assert_error(507, "quota");
     place.put("ada", "huge&overwrite=false", &vec![2; 2_000_000]).await.assert_error(507, "quota");
     place.put("ada", "old&overwrite=false", b"x").await.assert_error(409, "exists");
     assert_eq!(place.get("ada", "/api/workspace/file?path=old").await.body, vec![1; 900_000], "it is whole");
     let usage = place.get("ada", "/api/workspace").await.json();
     // With two links that every workspace has.
     assert_eq!((&usage["files"], &usage["max_bytes"]), (&json!(3), &json!(1_000_000)));
-    assert_eq!(place.put("bob", "more", &[2; 200_000]).await.status, 200, "the control");
+    assert_eq!(place.put("bob", "more", &vec![2; 200_000]).await.status, 200, "the control");
     let cut =
         place.ask("ada", Method::PUT, "/api/workspace/file?path=x", &[("content-length", "600000000")], b"").await;
     cut.assert_error(413, "too_large");
