@@ -250,6 +250,9 @@ fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
     for artifact in &execution.artifacts {
         eprintln!("artifact: {} ({}, {} bytes)", artifact.path, artifact.mime, artifact.bytes);
     }
+    for warning in &execution.warnings {
+        eprintln!("warning: {warning}");
+    }
     if let Some(failure) = &execution.failure {
         match &failure.traceback {
             Some(traceback) => eprintln!("{}", traceback.trim_end()),

@@ -28,6 +28,7 @@ mod tools;
 mod up;
 mod users;
 mod wiring;
+mod workspaces;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -88,6 +89,8 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Read the data folder from such a file.
     Restore(backup::RestoreArguments),
+    /// The folders of users: how full they are, and those that nobody uses any more.
+    Workspaces(workspaces::WorkspacesArguments),
     /// The settings, and where each of them came from.
     Config(config::ConfigArguments),
     /// Say what this machine's sandboxes really enforce, by trying it.
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Backup(arguments) => backup::run(&arguments, config),
         Command::Restore(arguments) => backup::restore(&arguments, config),
+        Command::Workspaces(arguments) => workspaces::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments, config),

@@ -8,6 +8,7 @@ use crate::settings::{announce, flag, load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
 use crate::wiring::store;
+use crate::workspaces::keep_house;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -85,11 +86,13 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let options = auth.options(loaded, people);
     // Clients are served at once: what is told about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));
+    let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
         () = greet(&serving, loaded, address, &welcome) => {}
         () = stop.cancelled() => {}
     }
     let served = served.await.context("serve HTTP")?;
+    kept.abort();
     serving.end().await;
     served.context("serve HTTP")?;
     eprintln!("coracle: stopped");

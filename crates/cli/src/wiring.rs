@@ -254,5 +254,7 @@ pub(crate) fn engine(
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
     let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: SESSION_IDLE };
-    Ok(Engine::new(config, backend, store, toolbox).with_library(library(settings)?))
+    let engine = Engine::new(config, backend, store, toolbox).with_library(library(settings)?);
+    engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
+    Ok(engine)
 }

@@ -219,7 +219,7 @@ plt.show()
             ("bars.pdf", "application/pdf"),
             ("bars.svg", "image/svg+xml"),
             ("figure_1.png", "image/png"),
-            ("figure_2.png", "image/png"),
+            ("figure_2.png", "application/octet-stream"),
             ("figure_3.png", "image/png"),
         ];
         assert_eq!(found, expected, "as {who:?}");

@@ -73,6 +73,8 @@ const PROFILES: &[(&str, &str)] = &[("code", "code"), ("direct", "direct"), ("fu
 
 /// Who must sign in.
 const AUTH: &[(&str, &str)] = &[("auto", "auto"), ("required", "required"), ("on", "required")];
+/// What happens to workspaces that nobody uses.
+const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"), ("delete", "delete")];
 
 /// A byte cap on one call that makes sense.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
@@ -121,6 +123,10 @@ pub(crate) const KEYS: &[Key] = &[
     also("search.embedder.api_key", Kind::Secret, &["AZURE_OPENAI_EMBEDDER_API_KEY"]),
     also("search.embedder.api_version", Kind::Text, &["AZURE_OPENAI_EMBEDDER_API_VERSION"]),
     key("search.embedder.dimensions", Kind::Whole(1, 16_384)),
+    key("artifacts.max_mb", Kind::Whole(1, 1 << 24)),
+    key("workspaces.cleanup.mode", Kind::Choice(CLEANUP_MODES)),
+    key("workspaces.cleanup.after_days", Kind::Whole(1, 36_500)),
+    key("workspaces.cleanup.notice_hours", Kind::Whole(1, 8_760)),
     key("server.host", Kind::Text),
     key("server.port", Kind::Whole(0, 65_535)),
     key("server.profile", Kind::Choice(PROFILES)),

@@ -42,7 +42,8 @@ pub use reader::is_foreign;
 pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
-    Agent, AzureOpenAi, Calls, ConnectionType, Embedder, Execution, ExecutionLimits, Guardrails, Log, McpServer,
-    Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings,
+    Agent, Artifacts, AzureOpenAi, Calls, CleanupMode, ConnectionType, Embedder, Execution, ExecutionLimits,
+    Guardrails, Log, McpServer, Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings, Workspaces,
+    WorkspacesCleanup,
 };
 pub use show::Shown;

@@ -1,9 +1,11 @@
 //! What can be set, as plain data. The comments here are the descriptions in the schema.
 
+mod data;
 mod execution;
 mod server;
 mod sign_in;
 
+pub use data::{Artifacts, CleanupMode, Workspaces, WorkspacesCleanup};
 pub use execution::{Execution, ExecutionLimits, Microsandbox, SandboxType};
 pub use server::{ConnectionType, McpServer};
 pub use sign_in::Oidc;
@@ -28,6 +30,10 @@ pub struct Settings {
     pub calls: Calls,
     /// How tools are chosen for a task.
     pub search: Search,
+    /// Files that code leaves for its user.
+    pub artifacts: Artifacts,
+    /// The folders of users.
+    pub workspaces: Workspaces,
     /// What `coracle mcp` and `coracle up` show to clients, and where.
     pub server: Server,
     /// What is logged, and where to.

@@ -1,83 +1,24 @@
-//! What an execution left in `/artifacts`.
+//! What executions leave in `/artifacts`: files that stay, in versions.
 //!
-//! The sandbox writes into a folder of its own; if it is not empty at the end it is moved to the user's artifacts, where
-//! it stays, named after the execution or session. The files are hostile: names are checked and no link is followed.
+//! An artifact is a name of a user, and each execution that writes the name adds a version. The store knows which there
+//! are; the content is a file, `<user>/artifacts/<execution>/<name>`, which nobody writes again. Names come from code and
+//! are hostile: no link is followed.
 
-use coracle_types::Artifact;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
-use std::fs;
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+mod collect;
+mod kind;
 
-/// So many are listed; more are kept, not listed.
-const MAX_LISTED: usize = 100;
-/// Folders nested deeper are not looked into.
-const MAX_DEPTH: usize = 8;
+pub(crate) use collect::{ArtifactFolder, Author, FULL, Left, discard};
+pub(crate) use kind::BYTES;
+pub use kind::mime as content_type;
 
-/// Where the artifacts of one sandbox are.
-#[derive(Debug)]
-pub(crate) struct ArtifactFolder {
-    /// Given by the sandbox; goes with it.
-    scratch: PathBuf,
-    /// Where it was moved to, once there was something in it.
-    kept: Option<PathBuf>,
-    /// Where it will be moved to.
-    target: PathBuf,
-}
-
-impl ArtifactFolder {
-    pub(crate) fn new(scratch: PathBuf, target: PathBuf) -> Self {
-        Self { scratch, kept: None, target }
-    }
-
-    /// What was written since; moves the folder to its place the first time there is something.
-    pub(crate) fn collect(&mut self, since: SystemTime) -> io::Result<Vec<Artifact>> {
-        if self.kept.is_none() {
-            // An empty folder may be gone already, with its sandbox.
-            if !fs::read_dir(&self.scratch).is_ok_and(|mut entries| entries.next().is_some()) {
-                return Ok(Vec::new());
-            }
-            fs::rename(&self.scratch, &self.target)?;
-            self.kept = Some(self.target.clone());
-        }
-        let folder = &self.target;
-        let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        let mut found = Vec::new();
-        list(folder, Path::new(""), since, &mut found);
-        found.sort();
-        found.truncate(MAX_LISTED);
-        Ok(found.into_iter().map(|(path, bytes)| describe(&name, &path, bytes)).collect())
-    }
-}
-
-fn list(folder: &Path, below: &Path, since: SystemTime, found: &mut Vec<(String, u64)>) {
-    let since_seconds = since.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |age| age.as_secs_f64());
-    for entry in fs::read_dir(folder.join(below)).into_iter().flatten().flatten() {
-        // A name that is no text cannot be asked for.
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let Ok(metadata) = entry.path().symlink_metadata() else { continue };
-        let path = below.join(&name);
-        if metadata.is_dir() && path.components().count() < MAX_DEPTH {
-            list(folder, &path, since, found);
-        } else if metadata.is_file() && found.len() < MAX_LISTED * 10 {
-            #[expect(clippy::cast_precision_loss, reason = "times of this century fit")]
-            let changed = metadata.ctime() as f64 + metadata.ctime_nsec() as f64 / 1e9;
-            // The file system's clock ticks more coarsely than ours.
-            if changed + 0.02 >= since_seconds
-                && let Some(path) = path.to_str()
-            {
-                found.push((path.to_owned(), metadata.len()));
-            }
-        }
-    }
-}
+use coracle_store::{ArtifactRecord, StoreError};
+use coracle_types::{Artifact, ArtifactId, ExecutionId};
+use std::io;
 
 /// No larger file is read whole.
-const MAX_READ: u64 = 16 << 20;
+pub(crate) const MAX_READ: u64 = 16 << 20;
 
-/// Before the folder and the path of an artifact in its address.
+/// Before the rest of an artifact's address.
 const SCHEME: &str = "coracle://artifacts/";
 
 /// Why an artifact was not given.
@@ -105,6 +46,9 @@ pub enum ArtifactError {
         /// What the system says.
         reason: String,
     },
+    /// The index of artifacts cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl ArtifactError {
@@ -114,7 +58,12 @@ impl ArtifactError {
             Self::Missing { .. } => "not_found",
             Self::TooLarge { .. } => "too_large",
             Self::Unreadable { .. } => "unreadable",
+            Self::Store(error) => error.code(),
         }
+    }
+
+    pub(crate) fn missing(uri: &str) -> Self {
+        Self::Missing { uri: shown(uri) }
     }
 
     pub(crate) fn unreadable(uri: &str, error: &io::Error) -> Self {
@@ -122,59 +71,64 @@ impl ArtifactError {
     }
 }
 
-fn shown(uri: &str) -> String {
+pub(crate) fn shown(uri: &str) -> String {
     uri.chars().take(300).collect()
 }
 
-/// The artifact with this address. The files are hostile: no link is followed.
-pub(crate) fn read(kept: &Path, uri: &str) -> Result<(Artifact, Vec<u8>), ArtifactError> {
-    let missing = || ArtifactError::Missing { uri: shown(uri) };
-    let path = uri.strip_prefix(SCHEME).and_then(percent_decoded).ok_or_else(missing)?;
-    let (folder, name) = path.split_once('/').ok_or_else(missing)?;
-    let open = || -> io::Result<fs::File> {
-        let root = rustix::fs::open(kept, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        // A pipe must not make us wait.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat2(&root, &path, flags, Mode::empty(), beneath)?.into())
-    };
-    let file = open().map_err(|_| missing())?;
-    let metadata = file.metadata().map_err(|error| ArtifactError::unreadable(uri, &error))?;
-    if !metadata.is_file() {
-        return Err(missing());
-    }
-    if metadata.len() > MAX_READ {
-        return Err(ArtifactError::TooLarge { uri: shown(uri), bytes: metadata.len() });
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_READ).read_to_end(&mut bytes).map_err(|error| ArtifactError::unreadable(uri, &error))?;
-    Ok((describe(folder, name, bytes.len() as u64), bytes))
+/// Where the content of a version is, below the folder of artifacts.
+pub(crate) fn place(execution: &ExecutionId, name: &str) -> String {
+    format!("{execution}/{name}")
 }
 
-/// The newest ones, from the newest folders.
-pub(crate) fn newest(kept: &Path) -> Vec<Artifact> {
-    let mut folders: Vec<(SystemTime, String)> = fs::read_dir(kept)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.file_name().into_string().ok()?)))
-        .collect();
-    folders.sort_by(|one, other| other.cmp(one));
-    let mut artifacts = Vec::new();
-    for (_, folder) in folders {
-        let mut found = Vec::new();
-        list(&kept.join(&folder), Path::new(""), SystemTime::UNIX_EPOCH, &mut found);
-        found.sort();
-        artifacts.extend(found.into_iter().map(|(path, bytes)| describe(&folder, &path, bytes)));
-        if artifacts.len() >= MAX_LISTED {
-            break;
+/// What an address names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// What an execution has written under a name. The folder was once named otherwise.
+    Written {
+        /// The execution.
+        folder: String,
+        /// Below `/artifacts`.
+        name: String,
+    },
+    /// The newest version of an artifact, or the one with this number.
+    Version(ArtifactId, Option<u64>),
+}
+
+impl Address {
+    pub(crate) fn new(uri: &str) -> Option<Self> {
+        let path = percent_decoded(uri.strip_prefix(SCHEME)?)?;
+        let (first, rest) = match path.split_once('/') {
+            Some((first, rest)) => (first, Some(rest)),
+            None => (path.as_str(), None),
+        };
+        if let Some(id) = ArtifactId::new(first).ok().filter(|id| id.as_str().starts_with("art-")) {
+            let version = match rest {
+                None => None,
+                Some(rest) => Some(rest.strip_prefix("versions/")?.parse().ok()?),
+            };
+            return Some(Self::Version(id, version));
         }
+        Some(Self::Written { folder: first.to_owned(), name: rest?.to_owned() })
     }
-    artifacts.truncate(MAX_LISTED);
-    artifacts
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+/// The newest of the versions that are at hand, as it is told.
+pub(crate) fn described(record: &ArtifactRecord) -> Option<Artifact> {
+    let version = record.versions.first()?;
+    let name = &record.name;
+    Some(Artifact {
+        name: name.clone(),
+        path: format!("/artifacts/{name}"),
+        mime: version.mime.clone(),
+        bytes: version.bytes,
+        uri: format!("{SCHEME}{}", percent_encoded(&place(&version.execution_id, name))),
+        id: Some(record.id.clone()),
+        version: Some(version.version),
+    })
+}
+
+/// Takes `%41` for `A`; `None` if that makes no text.
+pub fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -188,17 +142,8 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|path| !path.contains('\0'))
 }
 
-fn describe(folder: &str, name: &str, bytes: u64) -> Artifact {
-    Artifact {
-        name: name.to_owned(),
-        path: format!("/artifacts/{name}"),
-        mime: mime(name).to_owned(),
-        bytes,
-        uri: format!("{SCHEME}{folder}/{}", percent_encoded(name)),
-    }
-}
-
-fn percent_encoded(text: &str) -> String {
+/// A path as part of an address.
+pub fn percent_encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -214,24 +159,29 @@ fn hex_digit(nibble: u8) -> char {
     char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
-/// By the ending; what is not known is bytes.
-fn mime(name: &str) -> &'static str {
-    let ending =
-        Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
-    match ending.as_str() {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "svg" => "image/svg+xml",
-        "webp" => "image/webp",
-        "pdf" => "application/pdf",
-        "json" => "application/json",
-        "csv" => "text/csv",
-        "html" | "htm" => "text/html",
-        "md" => "text/markdown",
-        "txt" | "log" | "py" | "sh" => "text/plain",
-        "xlsx" => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        "zip" => "application/zip",
-        _ => "application/octet-stream",
+#[cfg(test)]
+mod tests {
+    use super::Address;
+    use coracle_types::ArtifactId;
+
+    #[test]
+    fn addresses_are_read() {
+        let written = |folder: &str, name: &str| Address::Written { folder: folder.to_owned(), name: name.to_owned() };
+        let id = || ArtifactId::from_random(7);
+        for (uri, expected) in [
+            ("coracle://artifacts/exec-1/a%20b/c.png", Some(written("exec-1", "a b/c.png"))),
+            ("coracle://artifacts/art-00000000000000000000000000000007", Some(Address::Version(id(), None))),
+            (
+                "coracle://artifacts/art-00000000000000000000000000000007/versions/3",
+                Some(Address::Version(id(), Some(3))),
+            ),
+            ("coracle://artifacts/art-00000000000000000000000000000007/x", None),
+            ("coracle://artifacts/exec-1", None),
+            ("coracle://artifacts/exec-1/%00", None),
+            ("coracle://artifacts/exec-1/%zz", None),
+            ("file:///etc/passwd", None),
+        ] {
+            assert_eq!(Address::new(uri), expected, "{uri}");
+        }
     }
 }

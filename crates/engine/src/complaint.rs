@@ -10,7 +10,7 @@ use coracle_types::ErrorCode;
 pub(crate) const LOOKED_AT: usize = 4 << 10;
 
 /// As the C library says it in the sandbox's locale, and as common programs do.
-const WORDS: [(&str, ErrorCode); 10] = [
+const WORDS: [(&str, ErrorCode); 11] = [
     ("Cannot allocate memory", ErrorCode::Memory),
     ("memory exhausted", ErrorCode::Memory),
     ("MemoryError", ErrorCode::Memory),
@@ -19,6 +19,7 @@ const WORDS: [(&str, ErrorCode); 10] = [
     ("can't start new thread", ErrorCode::Processes),
     ("Too many open files", ErrorCode::Files),
     ("No space left on device", ErrorCode::Disk),
+    ("Disk quota exceeded", ErrorCode::Disk),
     ("File too large", ErrorCode::Disk),
     ("File size limit exceeded", ErrorCode::Disk),
 ];

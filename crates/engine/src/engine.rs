@@ -1,8 +1,12 @@
-use crate::artifacts::{self, ArtifactError, ArtifactFolder};
+mod data;
+
+use crate::artifacts::{ArtifactFolder, Author};
 use crate::broker::{Broker, Caller};
 use crate::capture::{Capture, Captured};
 use crate::clock::Clock;
+use crate::files::Usages;
 use crate::history::History;
+use crate::housekeeping::Active;
 use crate::journal::{OpenTask, Tape, shown_name};
 use crate::ledger::Ledger;
 use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
@@ -13,14 +17,13 @@ use crate::skills::Skills;
 use crate::toolbox::{Inventory, Listing, Toolbox};
 use crate::verdict::{Ending, invalid};
 use crate::workspace::UserFolders;
-use coracle_sandbox::{Backend, SandboxError, Spec};
+use coracle_sandbox::{Backend, Spec};
 use coracle_store::{ExecutionRecord, SessionRecord, Store, StoreError};
 use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SessionId, UserId};
-use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
@@ -47,6 +50,12 @@ struct Inner {
     skills: Skills,
     store: Arc<dyn Store>,
     toolbox: Option<Arc<Toolbox>>,
+    /// How full workspaces are.
+    usages: Usages,
+    /// What all artifacts of a user may amount to.
+    artifact_bytes: AtomicU64,
+    /// Who has something running.
+    active: Active,
 }
 
 /// What is known of an execution while it is under way.
@@ -55,6 +64,7 @@ pub(crate) struct Facts {
     begun: Instant,
     restarted: bool,
     artifacts: Vec<Artifact>,
+    warnings: Vec<String>,
     enforced: Option<Enforced>,
     tier: String,
     pub(crate) clock: Clock,
@@ -75,6 +85,7 @@ impl Facts {
             begun: Instant::now(),
             restarted: false,
             artifacts: Vec::new(),
+            warnings: Vec::new(),
             enforced: None,
             tier: "none".to_owned(),
             clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
@@ -103,6 +114,9 @@ impl Engine {
             sessions: Sessions::default(),
             store,
             toolbox,
+            usages: Usages::default(),
+            artifact_bytes: data::ARTIFACT_BYTES.into(),
+            active: Active::default(),
         });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
@@ -127,6 +141,9 @@ impl Engine {
         if let Err(failure) = check(&request) {
             return refused(facts, &request, failure);
         }
+        let Some(_busy) = self.inner.active.begin(&request.user) else {
+            return refused(facts, &request, being_deleted());
+        };
         let mut capture =
             Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
         let workspace = match self.workspace(&request) {
@@ -156,9 +173,8 @@ impl Engine {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
-        let captured = capture.finish();
         let (task, tape, turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
-        let mut execution = finished(facts, &request, ran, captured, &workspace);
+        let mut execution = self.finished(facts, &request, ran, capture.finish(), &workspace);
         if let Some(task) = task {
             let session = task.place.session.clone();
             self.finish_task(task, &mut execution, tape).await;
@@ -193,23 +209,6 @@ impl Engine {
         let clock = Clock::new(Duration::from_hours(24));
         let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));
         broker.pass_on(&call.server, &call.tool, call.arguments, call.context).await
-    }
-
-    /// A file that code has left in `/artifacts`, by its address.
-    pub fn artifact(&self, user: &UserId, uri: &str) -> Result<(Artifact, Vec<u8>), ArtifactError> {
-        let kept = self.folders(user).artifacts().map_err(|error| ArtifactError::unreadable(uri, &error))?;
-        artifacts::read(&kept, uri)
-    }
-
-    /// The newest files that code has left in `/artifacts`.
-    pub fn artifacts(&self, user: &UserId) -> Vec<Artifact> {
-        self.folders(user).artifacts().map(|kept| artifacts::newest(&kept)).unwrap_or_default()
-    }
-
-    /// Writes what is too long to be shown into the workspace; names the file as the code sees it.
-    pub fn keep(&self, user: &UserId, workspace: Option<&Path>, name: &str, bytes: &[u8]) -> Option<String> {
-        let own = || self.folders(user).files().ok();
-        keep(&workspace.map(Path::to_owned).or_else(own)?, name, bytes)
     }
 
     /// What a user has run, the newest first; those before one of them, if it is given.
@@ -259,8 +258,7 @@ impl Engine {
     }
 
     async fn run_fresh(&self, request: &Request, workspace: &Path, capture: &mut Capture, facts: &mut Facts) -> Ran {
-        let name = facts.id.as_str().to_owned();
-        let mut live = match self.open(request, workspace, &name, facts).await {
+        let mut live = match self.open(request, workspace, facts).await {
             Ok(live) => live,
             Err(ran) => return ran,
         };
@@ -296,7 +294,7 @@ impl Engine {
         if current.is_none() {
             let used = self.inner.sessions.mark_used(&request.user, &session.id);
             facts.restarted = used || session.tasks > 0;
-            current = match self.open(request, workspace, shown_name(&session), facts).await {
+            current = match self.open(request, workspace, facts).await {
                 Ok(live) => Some(live),
                 Err(ran) => return ran,
             };
@@ -313,13 +311,7 @@ impl Engine {
         ran
     }
 
-    pub(crate) async fn open(
-        &self,
-        request: &Request,
-        workspace: &Path,
-        name: &str,
-        facts: &mut Facts,
-    ) -> Result<Live, Ran> {
+    pub(crate) async fn open(&self, request: &Request, workspace: &Path, facts: &mut Facts) -> Result<Live, Ran> {
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
         let skills = match &request.trial {
@@ -334,12 +326,7 @@ impl Engine {
             () = facts.clock.expired() => return Err(ended(Ending::timed_out(request.limits.wall_ms))),
         };
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
-        let kept = self
-            .folders(&request.user)
-            .artifacts()
-            .map_err(|error| ended(Ending::NoSandbox(SandboxError::Unavailable(error.to_string()))))?;
-        let name = if request.session.is_some() { format!("session-{name}-{}", facts.id) } else { name.to_owned() };
-        let artifacts = ArtifactFolder::new(sandbox.artifacts.clone(), kept.join(name));
+        let artifacts = ArtifactFolder::new(sandbox.artifacts.clone());
         Ok(Live { sandbox, artifacts, workspace: workspace.to_owned(), runs: 0, last_used: Instant::now() })
     }
 
@@ -347,7 +334,6 @@ impl Engine {
         live.runs += 1;
         facts.enforced = Some(live.sandbox.enforced.clone());
         facts.tier.clone_from(&live.sandbox.tier);
-        let since = SystemTime::now();
         // The wall clock starts when the code does.
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
         let context = Context { calls: self.calls(request, facts), clock: facts.clock.clone() };
@@ -355,11 +341,33 @@ impl Engine {
         if request.trial.is_some() {
             return ran;
         }
-        match live.artifacts.collect(since) {
-            Ok(artifacts) => facts.artifacts = artifacts,
-            Err(error) => tracing::warn!(%error, execution = %facts.id, "artifacts could not be kept"),
+        match live.artifacts.left() {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                let session = facts.session.as_ref().map(|session| session.id.clone());
+                let author = Author { execution: facts.id.clone(), session };
+                (facts.artifacts, facts.warnings) = self.take_over(&request.user, author, left).await;
+            }
+            Err(error) => facts.warnings.push(format!("artifacts were not kept: {error}")),
         }
         ran
+    }
+
+    pub(crate) fn finished(
+        &self,
+        facts: Facts,
+        request: &Request,
+        mut ran: Ran,
+        mut captured: Captured,
+        workspace: &Path,
+    ) -> Execution {
+        let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
+        let judged = ending.judge();
+        let kept = |whole: Vec<u8>| {
+            self.keep(&request.user, Some(workspace), &request.limits, &format!("{}.txt", facts.id), &whole)
+        };
+        let file = captured.overflow.take().and_then(kept);
+        assemble(facts, request, ran, captured, file, judged)
     }
 
     /// After an execution: what was learned and what happened is kept, what was allowed for it is not.
@@ -451,22 +459,18 @@ fn no_folder(workspaces: &Path, error: &std::io::Error) -> Failure {
     }
 }
 
+fn being_deleted() -> Failure {
+    Failure {
+        error: "the workspace, which nobody has used for long, is being deleted".to_owned(),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some("try again in a moment: there will be an empty one".to_owned()),
+    }
+}
+
 fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {
     let captured = Captured { stdout: String::new(), stderr: String::new(), output: Vec::new(), overflow: None };
     assemble(facts, request, ended(Ending::Cancelled), captured, None, (1, Some(failure)))
-}
-
-pub(crate) fn finished(
-    facts: Facts,
-    request: &Request,
-    mut ran: Ran,
-    mut captured: Captured,
-    workspace: &Path,
-) -> Execution {
-    let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
-    let judged = ending.judge();
-    let file = captured.overflow.take().and_then(|whole| keep(workspace, &format!("{}.txt", facts.id), &whole));
-    assemble(facts, request, ran, captured, file, judged)
 }
 
 fn assemble(
@@ -499,38 +503,11 @@ fn assemble(
         output_file,
         calls: facts.ledger.take(),
         artifacts: facts.artifacts,
+        warnings: facts.warnings,
         limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
         failure,
     }
 }
-
-/// Writes output that was too long to a file in the workspace; names it as the code sees it. The workspace is hostile: a
-/// link in it must not lead the write elsewhere.
-fn keep(workspace: &Path, name: &str, whole: &[u8]) -> Option<String> {
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    let write = || -> Result<(), std::io::Error> {
-        let root = rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        match rustix::fs::mkdirat(&root, OUTPUT_FOLDER, Mode::RWXU) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let folder =
-            rustix::fs::openat2(&root, OUTPUT_FOLDER, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty(), beneath)?;
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat2(&folder, name, flags, Mode::RUSR | Mode::WUSR, beneath)?;
-        std::fs::File::from(file).write_all(whole)
-    };
-    match write() {
-        Ok(()) => Some(format!("/workspace/{OUTPUT_FOLDER}/{name}")),
-        Err(error) => {
-            tracing::warn!(%error, name, "what is too long to be shown could not be kept");
-            None
-        }
-    }
-}
-
-/// Where output that was too long is kept, in the workspace.
-const OUTPUT_FOLDER: &str = ".coracle-output";
 
 /// Unguessable where the system gives randomness, unique in any case.
 fn random_number() -> u64 {

@@ -16,7 +16,9 @@ mod clock;
 mod complaint;
 mod embedder;
 mod engine;
+mod files;
 mod history;
+mod housekeeping;
 mod in_process;
 mod journal;
 mod ledger;
@@ -32,11 +34,16 @@ mod toolbox;
 mod verdict;
 mod workspace;
 
-pub use artifacts::ArtifactError;
+pub use artifacts::{ArtifactError, content_type, percent_decoded, percent_encoded};
 pub use broker::CallCaps;
+pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};
 pub use engine::{Engine, EngineConfig};
+pub use files::{
+    Existing, FileError, FileInfo, FileKind, FileList, Listed, MAX_ENTRIES, Quota, Unfinished, WorkspaceFiles,
+};
 pub use history::{History, ShownTask};
+pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
 pub use replay::{Difference, Replay, ReplayError, ReplayedTask};
 pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};

@@ -4,7 +4,7 @@
 //! error that the code sees.
 
 use crate::capture::Capture;
-use crate::engine::{Engine, Facts, finished};
+use crate::engine::{Engine, Facts};
 use crate::journal::{Said, Tape, Taped, digest, outcome, text_digest};
 use crate::request::{HostCallError, HostCalls, Request};
 use crate::run::{Context, run};
@@ -142,7 +142,7 @@ impl Engine {
         }
         let opened = match live.take() {
             Some(live) => Ok(live),
-            None => self.open(request, workspace, "replay", &mut facts).await,
+            None => self.open(request, workspace, &mut facts).await,
         };
         let ran = match opened {
             Err(ran) => ran,
@@ -158,7 +158,7 @@ impl Engine {
                 ran
             }
         };
-        outcome(&finished(facts, request, ran, capture.finish(), workspace))
+        outcome(&self.finished(facts, request, ran, capture.finish(), workspace))
     }
 }
 

@@ -11,6 +11,7 @@ mod native;
 
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
 pub use native::{
-    Environment, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig, NativeReport,
-    OLDEST_KERNEL, Packages, PythonError, fits, fork_launcher, interpreter, kernel_version, launcher_main,
+    Environment, FolderUsage, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig,
+    NativeReport, OLDEST_KERNEL, Packages, PythonError, fits, folder_usage, fork_launcher, interpreter, kernel_version,
+    launcher_main, remove_folder,
 };

@@ -14,10 +14,12 @@ mod messages;
 mod output;
 mod pool;
 mod process;
+mod project;
 mod python;
 mod sandbox;
 mod watch;
 
+pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main};
 pub use python::{PythonError, fits, interpreter};
@@ -147,6 +149,7 @@ pub struct NativeBackend {
     config: NativeConfig,
     packages: Packages,
     disk: Arc<disk::Ledger>,
+    projects: project::Projects,
     /// For the first sandbox, if there is one.
     forked: std::sync::Mutex<Option<ForkedLauncher>>,
     running: Mutex<Option<Arc<Running>>>,
@@ -171,7 +174,8 @@ impl NativeBackend {
     /// Nothing is started yet.
     pub fn new(config: NativeConfig) -> Self {
         let (packages, disk) = (Packages::default(), Arc::default());
-        Self { config, packages, disk, forked: std::sync::Mutex::default(), running: Mutex::new(None) }
+        let projects = project::Projects::default();
+        Self { config, packages, disk, projects, forked: std::sync::Mutex::default(), running: Mutex::new(None) }
     }
 
     /// The same with packages.
@@ -312,7 +316,8 @@ impl Backend for NativeBackend {
         let limits = &spec.limits;
         // In a workspace that is already too full, only deleting works.
         let most = disk::Most::of_workspace(limits);
-        let over = self.disk.check(&workspace, "the workspace", most, disk::When::Opening).await;
+        let over = self.disk.check(&workspace, "the workspace", most, disk::When::Opening, || 0).await;
+        let held = self.projects.hold(&workspace, limits).await;
         let file_bytes = if over.is_some() { 0 } else { limits.file_mb * 1_000_000 };
         let bind = Bind {
             workspace: workspace.clone(),
@@ -345,6 +350,7 @@ impl Backend for NativeBackend {
             None => pool::make(&running.link, bind).await?,
         };
         let report = report(&running.python, &running.link.started().await?);
+        let enforced = Enforced { workspace: held, ..report.enforced() };
         self.disk.begin(&prepared.life.artifacts);
         let watched = watch::Watched {
             workspace,
@@ -354,7 +360,7 @@ impl Backend for NativeBackend {
             memory: report.cgroup.is_err(),
             ledger: Arc::clone(&self.disk),
         };
-        Ok(sandbox::bound(prepared, &running.link, watched, report.enforced(), report.tier()))
+        Ok(sandbox::bound(prepared, &running.link, watched, enforced, report.tier()))
     }
 
     async fn shutdown(&self) {

@@ -62,6 +62,11 @@ impl Face {
         Self { user: user.unwrap_or_else(|| self.user()), ..self.clone() }
     }
 
+    /// The same for this user.
+    pub(crate) fn of_user(&self, user: &UserId) -> Self {
+        Self { user: user.clone(), ..self.clone() }
+    }
+
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
         self.engine.toolbox()
     }

@@ -6,6 +6,7 @@ mod code;
 pub(crate) mod definitions;
 mod direct;
 mod discovery;
+mod files;
 mod outward;
 mod progress;
 mod prompt;
@@ -18,6 +19,7 @@ mod tokens;
 pub(crate) use code::milliseconds;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use direct::Headed;
+pub(crate) use files::with_files;
 pub use prompt::INSTRUCTIONS;
 pub(crate) use run::Parked;
 pub use tokens::count_tokens;
@@ -74,6 +76,11 @@ impl Face {
             "save_skill" | "load_skill" | "list_skills" | "search_skills" | "delete_skill" | "get_skill" => {
                 skills::answer(self, &request).await
             }
+            "write_workspace_file" => files::write_workspace_file(self, &request).await,
+            "read_workspace_file" => files::read_workspace_file(self, &request).await,
+            "list_workspace_files" => files::list_workspace_files(self, &request).await,
+            "get_state" => files::get_state(self, &request).await,
+            "save_state" => files::save_state(self, &request).await,
             "get_version" => Ok(version()),
             "get_execution_stats" => Ok(self.stats().await),
             _ => return Err(unknown_tool(&request.name)),
@@ -124,7 +131,7 @@ impl Face {
         let skills = self.engine.count_skills(&self.user()).await;
         let instructions = self.engine.library().read().await.skills.len();
         let all = json!({
-            "workspace": { "path": "/workspace", "user": self.user().as_str() },
+            "workspace": files::stats(self).await,
             "skills": { "count": skills, "instructions": instructions },
             "tool_registry": { "servers": servers, "tools": tools },
             "capabilities": self.tools(),
@@ -138,11 +145,13 @@ impl Face {
         if self.options.profile == Profile::Direct { Ok(()) } else { Err(ErrorData::method_not_found::<M>()) }
     }
 
-    fn artifact(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-        let (artifact, bytes) = self.engine.artifact(&self.user(), uri).map_err(|error| match error {
+    async fn artifact(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+        let (artifact, bytes) = self.engine.artifact(&self.user(), uri).await.map_err(|error| match error {
             ArtifactError::Missing { .. } => ErrorData::resource_not_found(error.to_string(), None),
             ArtifactError::TooLarge { .. } => ErrorData::invalid_params(error.to_string(), None),
-            ArtifactError::Unreadable { .. } => ErrorData::internal_error(error.to_string(), None),
+            ArtifactError::Unreadable { .. } | ArtifactError::Store(_) => {
+                ErrorData::internal_error(error.to_string(), None)
+            }
         })?;
         let contents = match String::from_utf8(bytes) {
             Ok(text) if artifact.mime.starts_with("text/") || artifact.mime == "application/json" => {
@@ -258,9 +267,10 @@ impl ServerHandler for Face {
         if self.options.profile == Profile::Direct {
             return face.passed_on_resources().await;
         }
-        let artifacts = face.engine.artifacts(&face.user());
+        let artifacts = face.engine.newest_artifacts(&face.user()).await;
         let mut resources = skills::resources(&face).await;
         resources.extend(artifacts.iter().map(shown::resource));
+        resources.extend(files::resources(&face).await);
         Ok(ListResourcesResult::with_all_items(resources))
     }
 
@@ -288,7 +298,10 @@ impl ServerHandler for Face {
         if request.uri.starts_with(skills::SCHEME) {
             return skills::read(&face, &request.uri).await.map(Into::into);
         }
-        face.artifact(&request.uri).map(Into::into)
+        if request.uri.starts_with(files::SCHEME) {
+            return files::resource(&face, &request.uri).await.map(Into::into);
+        }
+        face.artifact(&request.uri).await.map(Into::into)
     }
 
     async fn complete(

@@ -1,6 +1,6 @@
 //! What is too large to be kept. Both stores refuse the same things.
 
-use crate::{Checkpoint, ExecutionRecord, ListedTools, NewTask, StoreError, TaskEnd, ToolDecision};
+use crate::{Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewTask, StoreError, TaskEnd, ToolDecision};
 use coracle_types::{Secret, Tool};
 use serde_json::Value;
 
@@ -16,6 +16,10 @@ pub const MAX_SECRET_BYTES: usize = 64 << 10;
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 /// Longest outcome of an execution, as JSON.
 pub const MAX_OUTCOME_BYTES: usize = 4 << 20;
+/// Longest path of an artifact.
+pub const MAX_PATH_BYTES: usize = 4 << 10;
+/// Longest preview of an artifact, as JSON.
+pub const MAX_PREVIEW_BYTES: usize = 16 << 10;
 /// So many executions are listed at once, whatever is asked for.
 pub const MAX_PAGE: usize = 100;
 /// So many executions of one user are kept: with a further one the oldest goes.
@@ -123,6 +127,17 @@ pub(crate) fn checkpoint(checkpoint: &Checkpoint) -> Result<String, StoreError> 
     let text = json("context", &checkpoint.context)?;
     within("context of a checkpoint", text.len(), MAX_CONTEXT_BYTES)?;
     Ok(text)
+}
+
+pub(crate) fn artifact(new: &NewArtifact) -> Result<(), StoreError> {
+    if new.name.is_empty() || new.name.contains('\0') {
+        return Err(StoreError::InvalidName { what: "name of an artifact" });
+    }
+    within("name of an artifact", new.name.len(), MAX_PATH_BYTES)?;
+    name("type of an artifact", &new.mime)?;
+    name("digest of an artifact", &new.sha256)?;
+    let preview = json("preview", &new.preview)?;
+    within("preview of an artifact", preview.len(), MAX_PREVIEW_BYTES)
 }
 
 fn json<T: serde::Serialize>(what: &'static str, value: &T) -> Result<String, StoreError> {

@@ -8,6 +8,7 @@
 //! said aloud and never replaced while there is something that only it can open.
 
 mod accounts;
+mod artifacts;
 mod backup;
 mod blobs;
 mod bounds;
@@ -28,12 +29,15 @@ pub use accounts::{
     Accounts, ApiKey, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Role, SignInLink, TokenDigest,
     UnknownWord, User,
 };
+pub use artifacts::{
+    ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, LEAST_CHARGE, MAX_VERSIONS, NewArtifact,
+};
 pub use backup::{BackedUp, BackupError, Restored, backup, restore};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
     KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CODE_BYTES, MAX_CONTEXT_BYTES,
-    MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_RECORDING_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES,
-    MAX_TOOLS_BYTES,
+    MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES, MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES,
+    MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,

@@ -1,4 +1,5 @@
 mod accounts;
+mod artifacts;
 mod journal;
 
 use crate::moment::kept;
@@ -27,6 +28,7 @@ struct State {
     shapes: BTreeMap<(Owner, ServerName, String), Shape>,
     decisions: BTreeMap<(UserId, ServerName, String), ToolDecision>,
     secrets: BTreeMap<(Owner, String), Secret>,
+    artifacts: artifacts::Shelves,
     executions: BTreeMap<UserId, BTreeMap<(SystemTime, ExecutionId), ExecutionRecord>>,
 }
 

@@ -1,6 +1,7 @@
 //! The store in one SQLite file, for one machine. Any number of processes may have it open.
 
 mod accounts;
+mod artifacts;
 mod durable;
 mod journal;
 mod life;

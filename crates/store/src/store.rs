@@ -1,4 +1,4 @@
-use crate::{Accounts, ExecutionRecord, Journal, ListedTools, Owner, Shape, StoreError, ToolDecision};
+use crate::{Accounts, Artifacts, ExecutionRecord, Journal, ListedTools, Owner, Shape, StoreError, ToolDecision};
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::fmt;
 /// - what is beyond a cap of this crate is refused with [`StoreError::TooLarge`] and changes nothing;
 /// - names of tools and secrets are any text, compared byte by byte, but not empty and without `\0`.
 #[async_trait]
-pub trait Store: Accounts + Journal + Send + Sync + fmt::Debug {
+pub trait Store: Accounts + Artifacts + Journal + Send + Sync + fmt::Debug {
     /// Keeps the tools that a server has listed.
     async fn put_tools(&self, owner: &Owner, server: &ServerName, listed: &ListedTools) -> Result<(), StoreError>;
 

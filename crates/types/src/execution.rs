@@ -1,4 +1,4 @@
-use crate::{Enforced, ErrorCode, ExecutionId, Language, Limits, SessionId};
+use crate::{ArtifactId, Enforced, ErrorCode, ExecutionId, Language, Limits, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,6 +42,9 @@ pub struct Execution {
     pub calls: Vec<ToolCall>,
     /// Files the code left in `/artifacts`.
     pub artifacts: Vec<Artifact>,
+    /// What did not become as the code meant it, though it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// What was asked for, what held, and in which tier.
     pub limits: LimitsReport,
 }
@@ -85,7 +88,8 @@ pub struct ToolCall {
     pub bytes_out: u64,
 }
 
-/// The address of an artifact: `coracle://artifacts/<folder>/<path>`.
+/// The address of an artifact: `coracle://artifacts/<execution>/<path>` is one version, `coracle://artifacts/<id>`
+/// the newest, `coracle://artifacts/<id>/versions/<number>` any.
 pub type ArtifactUri = String;
 
 /// A file the code left in `/artifacts`.
@@ -95,12 +99,38 @@ pub struct Artifact {
     pub name: String,
     /// As the code saw it.
     pub path: String,
-    /// By its ending.
+    /// By its content and its ending.
     pub mime: String,
     /// Its size.
     pub bytes: u64,
     /// Where to fetch it.
     pub uri: ArtifactUri,
+    /// Names it in all its versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<ArtifactId>,
+    /// Counts how often this name was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+/// What can be shown of an artifact at a glance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Preview {
+    /// The beginning of a text.
+    Text {
+        /// Whole lines where that is possible.
+        text: String,
+        /// There is more.
+        truncated: bool,
+    },
+    /// An image of this size: it is its own preview.
+    Image {
+        /// In pixels, if it is known.
+        width: Option<u32>,
+        /// In pixels, if it is known.
+        height: Option<u32>,
+    },
 }
 
 /// Which limits were asked for and which really hold.

@@ -66,6 +66,12 @@ macro_rules! id {
 }
 
 id!(
+    /// A file that code has left for its user, whatever its version.
+    ArtifactId,
+    "artifact id",
+    WITHOUT_DOTS
+);
+id!(
     /// One execution of one piece of code.
     ExecutionId,
     "execution id",
@@ -112,6 +118,13 @@ impl SessionId {
 
 /// How ids of sessions begin.
 const MINTED: &str = "ses-";
+
+impl ArtifactId {
+    /// Made from a number that the caller drew at random.
+    pub fn from_random(number: u128) -> Self {
+        Self(format!("art-{number:032x}"))
+    }
+}
 
 impl UserId {
     /// The one user of a local, single-user Coracle.

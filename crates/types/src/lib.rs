@@ -16,8 +16,8 @@ mod tool;
 
 pub use error_code::ErrorCode;
 pub use event::{Event, OutputStream};
-pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, ToolCall};
-pub use id::{ExecutionId, IdError, ServerName, SessionId, UserId};
+pub use execution::{Artifact, ArtifactUri, Execution, Failure, LimitsReport, Preview, ToolCall};
+pub use id::{ArtifactId, ExecutionId, IdError, ServerName, SessionId, UserId};
 pub use language::{Language, UnknownLanguage};
 pub use limits::{Enforced, LimitError, Limits, Mechanism};
 pub use python::PythonInterpreter;

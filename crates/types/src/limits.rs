@@ -107,6 +107,8 @@ pub enum Mechanism {
     Rlimit,
     /// The size of a file system: the kernel holds it.
     Mount,
+    /// A quota of the file system: the kernel holds it.
+    Quota,
     /// Looked at again and again, and the sandbox killed when over: soft.
     Watch,
     /// The host counts and ends the sandbox at the limit.

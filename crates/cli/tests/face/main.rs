@@ -28,3 +28,4 @@ mod profiles;
 mod returned;
 mod skills;
 mod wire;
+mod workspace;

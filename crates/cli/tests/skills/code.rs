@@ -107,7 +107,7 @@ async fn a_skill_whose_example_fails_is_refused_with_its_traceback() {
     assert_eq!(lab.engine.save_skill(&ada(), with(code, good)).await.unwrap().version, 1);
     // It was run where nothing of it stays.
     assert_eq!(value(&lab, "import os\nos.path.exists('left')").await, json!(false));
-    assert_eq!(lab.engine.artifacts(&ada()), []);
+    assert_eq!(lab.engine.newest_artifacts(&ada()).await, []);
     let bad = lab.engine.save_skill(&ada(), with("def half(n):\n    return n / 0\n", good)).await.unwrap_err();
     assert!(matches!(&bad, SkillError::Example(_)), "{bad:?}");
     let told = bad.to_string();

@@ -81,7 +81,8 @@ async fn the_examples_of_our_own_skills_run() {
             assert_eq!(error_code(&execution), None, "{skill}:\n{program}\n{execution:?}");
         }
     }
-    let left: Vec<String> = engine.artifacts(&ada()).iter().map(|artifact| artifact.name.clone()).collect();
+    let left: Vec<String> =
+        engine.newest_artifacts(&ada()).await.iter().map(|artifact| artifact.name.clone()).collect();
     if installed.iter().any(|name| name == "matplotlib") {
         assert!(left.iter().any(|name| name.ends_with("sales.png")), "{left:?}");
     }

@@ -94,6 +94,10 @@ class Interpreter:
         error: BaseException | None = None
         try:
             _offer(namespace, mentioned)
+            if "plotly" in sys.modules or any(name.startswith("plotly") for name in mentioned):
+                from coracle_guest import figures
+
+                figures.attend()
             _execute(code, namespace)
         except BaseException as raised:
             error = raised
@@ -106,6 +110,10 @@ class Interpreter:
         has_value = value is not None
         if earlier.replaced():
             value, has_value = namespace[RESULT], True
+        if has_value and "plotly" in sys.modules:
+            from coracle_guest import figures
+
+            figures.save_value(value)
         return _answer(error, value, has_value, result_bytes)
 
     def _settle(self) -> None:

@@ -33,10 +33,15 @@ const FEW_FILES: u64 = 128;
 
 /// What a folder holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Usage {
-    pub(super) bytes: u64,
-    pub(super) files: u64,
-    too_deep: bool,
+pub struct Usage {
+    /// What it takes on the disk: blocks, not lengths.
+    pub bytes: u64,
+    /// Files, folders and links.
+    pub files: u64,
+    /// Folders are nested so deeply that not all was counted.
+    pub too_deep: bool,
+    /// When the last of them was changed, in seconds since 1970, by the file system's word.
+    pub changed: i64,
 }
 
 impl Usage {
@@ -133,8 +138,15 @@ pub(super) struct Over {
 }
 
 impl Ledger {
-    /// Walks the folder if it is due, and says if it holds more than it may.
-    pub(super) async fn check(&self, folder: &Path, name: &str, most: Most, when: When) -> Option<Over> {
+    /// Walks the folder if it is due, and says if it holds more than it may. `unseen` is what a walk does not find.
+    pub(super) async fn check(
+        &self,
+        folder: &Path,
+        name: &str,
+        most: Most,
+        when: When,
+        unseen: impl FnOnce() -> u64,
+    ) -> Option<Over> {
         let now = left(folder)?;
         let due = match self.lock().get_mut(folder) {
             Some(last) => last.has_lost(now) || last.was_over || (when == When::Running && last.is_stale()),
@@ -145,13 +157,14 @@ impl Ledger {
             return None;
         }
         let begun = Instant::now();
-        let usage = match walk(folder, FEW_FILES)? {
+        let mut usage = match walk(folder, FEW_FILES)? {
             Walk::Whole(usage) => usage,
             Walk::Cut => {
                 let path = folder.to_owned();
                 tokio::task::spawn_blocking(move || usage(&path)).await.ok()??
             }
         };
+        usage.bytes += unseen();
         let cause = over(usage, name, most);
         let last = LastWalk { was_over: cause.is_some(), took: begun.elapsed(), ..LastWalk::new(now) };
         self.lock().insert(folder.to_owned(), last);
@@ -204,8 +217,8 @@ enum Walk {
     Cut,
 }
 
-/// Adds up what a folder holds.
-pub(super) fn usage(folder: &Path) -> Option<Usage> {
+/// Adds up what a folder holds; `None` if it cannot be opened. Follows no link, and may take long.
+pub fn usage(folder: &Path) -> Option<Usage> {
     match walk(folder, u64::MAX)? {
         Walk::Whole(usage) => Some(usage),
         Walk::Cut => None,
@@ -232,6 +245,7 @@ fn walk(folder: &Path, most: u64) -> Option<Walk> {
         if total.files > most {
             return Some(Walk::Cut);
         }
+        total.changed = total.changed.max(stat.st_ctime);
         total.bytes += stat.st_blocks.unsigned_abs() * 512;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
             let Ok(below) = open_folder(at, name).and_then(Dir::new) else { continue };
@@ -264,8 +278,8 @@ pub(super) fn remove_soon(folder: &Path) {
     }
 }
 
-/// Removes a folder with all that is in it. However deep it is: what lies two levels down is moved up first.
-pub(super) fn remove(folder: &Path) -> Result<(), Errno> {
+/// Removes a folder with all that is in it. However deep it is: what lies two levels down is moved up first. Follows no link.
+pub fn remove(folder: &Path) -> Result<(), Errno> {
     let top = match open_for_removal(CWD, folder) {
         Err(Errno::NOENT) => return Ok(()),
         other => other?,

@@ -5,15 +5,20 @@ use super::disk::{Ledger, Most, Usage, When};
 use super::sandbox::Life;
 use crate::Cause;
 use coracle_types::Limits;
+use std::collections::HashMap;
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often it looks; when nothing changes, more and more rarely.
 const QUICK: Duration = Duration::from_millis(40);
 const SLOW: Duration = Duration::from_millis(640);
+
+/// So many open or mapped files of one process are looked at.
+const MAX_HELD: usize = 4_096;
 
 /// A tree of more processes than this is not added up further.
 const MAX_PROCESSES: usize = 4_096;
@@ -49,7 +54,7 @@ pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec
         }
         let cause = match memory(&watched, &life, resident) {
             Some(cause) => Some(cause),
-            None => disk(&watched).await,
+            None => disk(&watched, &life).await,
         };
         if let Some(cause) = cause {
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(cause);
@@ -66,14 +71,57 @@ impl Drop for Watched {
     }
 }
 
-async fn disk(watched: &Watched) -> Option<Cause> {
+async fn disk(watched: &Watched, life: &Life) -> Option<Cause> {
     let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
     let most = Most::of_workspace(limits);
     let most = over.map_or(most, |there| most.or_what_is_there(there));
-    if let Some(over) = ledger.check(workspace, "the workspace", most, When::Running).await {
+    let unseen = || nameless_bytes(life, workspace);
+    if let Some(over) = ledger.check(workspace, "the workspace", most, When::Running, unseen).await {
         return Some(over.cause);
     }
-    ledger.check(artifacts, "/artifacts", Most::of_artifacts(limits), When::Running).await.map(|over| over.cause)
+    // On the same file system as a rule: then nameless files were counted above.
+    let most = Most::of_artifacts(limits);
+    ledger.check(artifacts, "/artifacts", most, When::Running, || 0).await.map(|over| over.cause)
+}
+
+/// What the sandbox holds of files on the workspace's file system that were deleted: open ones, and mapped ones. They are
+/// in no folder that could be walked.
+fn nameless_bytes(life: &Life, workspace: &Path) -> u64 {
+    let Ok(device) = fs::metadata(workspace).map(|folder| folder.dev()) else { return 0 };
+    let mut found = HashMap::new();
+    for pid in tree(life) {
+        for kind in ["fd", "map_files"] {
+            let entries = fs::read_dir(format!("/proc/{pid}/{kind}")).into_iter().flatten().flatten();
+            // To look at what is mapped takes more rights than an ordinary user has; then there are its addresses.
+            for file in entries.take(MAX_HELD).filter_map(|entry| fs::metadata(entry.path()).ok()) {
+                if file.is_file() && file.nlink() == 0 && file.dev() == device {
+                    found.insert(file.ino(), file.blocks() * 512);
+                }
+            }
+        }
+        for (inode, length) in mapped(pid, device) {
+            found.entry(inode).or_insert(length);
+        }
+    }
+    found.values().sum()
+}
+
+/// Inodes and lengths of deleted files on this device that a process has mapped.
+fn mapped(pid: u32, device: u64) -> Vec<(u64, u64)> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let device = format!("{major:02x}:{minor:02x}");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let deleted = maps.lines().filter(|line| line.ends_with(" (deleted)")).take(MAX_HELD);
+    deleted
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            let (start, end) = words.next()?.split_once('-')?;
+            let on = words.nth(2)?;
+            let inode = words.next()?.parse().ok()?;
+            let length = u64::from_str_radix(end, 16).ok()?.checked_sub(u64::from_str_radix(start, 16).ok()?)?;
+            (on == device).then_some((inode, length))
+        })
+        .collect()
 }
 
 /// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.

@@ -1,11 +1,16 @@
 //! `/api`: what people and programs may do over plain HTTP, with its OpenAPI document.
 
 mod accounts;
+mod artifacts;
+mod content;
 mod executions;
 mod extract;
 mod problem;
 mod sessions;
 mod skills;
+#[cfg(test)]
+mod tests;
+mod workspace;
 
 use super::App;
 use super::door::{Door, require};
@@ -37,6 +42,8 @@ fn behind_the_door() -> OpenApiRouter<App> {
         .merge(executions::routes())
         .merge(sessions::routes())
         .merge(skills::routes())
+        .merge(workspace::routes())
+        .merge(artifacts::routes())
         .merge(accounts::routes())
 }
 

@@ -89,7 +89,7 @@ async fn execute(
         async move {
             let execution = face.execute(code).await;
             Ok(match kind {
-                Kind::Code => shown::of_code(&face, execution).into(),
+                Kind::Code => shown::of_code(&face, execution).await.into(),
                 Kind::Bash => shown::of_bash(&face, execution).into(),
             })
         }

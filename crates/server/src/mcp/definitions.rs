@@ -167,6 +167,7 @@ fn all(profile: Profile) -> Vec<Definition> {
     all.extend(servers());
     all.extend(files());
     all.extend(skills());
+    all.extend(workspace());
     all.push(Definition {
         name: "execute_bash",
         description: "Run a bash command in the sandbox, in /workspace. `tool SERVER TOOL --argument value` calls a tool.",
@@ -330,6 +331,46 @@ fn skills() -> [Definition; 6] {
     ]
 }
 
+fn writes(name: &'static str, description: &'static str, properties: &Value, required: &[&str]) -> Definition {
+    Definition { effect: Effect::Writes, ..reads(name, description, properties, required) }
+}
+
+/// The workspace without a sandbox.
+fn workspace() -> [Definition; 5] {
+    [
+        writes(
+            "write_workspace_file",
+            "Write a text file in the workspace; replaces what was there.",
+            &json!({ "filename": typed("string"), "content": typed("string") }),
+            &["filename", "content"],
+        ),
+        reads(
+            "read_workspace_file",
+            "Read a text file of the workspace.",
+            &json!({ "filename": typed("string") }),
+            &["filename"],
+        ),
+        reads(
+            "list_workspace_files",
+            "What is in the workspace, or in a folder of it.",
+            &json!({ "subpath": { "type": "string", "default": "." } }),
+            &[],
+        ),
+        reads(
+            "get_state",
+            "What save_state has saved.",
+            &json!({ "key": { "type": "string", "default": "state" } }),
+            &[],
+        ),
+        writes(
+            "save_state",
+            "Save a JSON value for later sessions, in /workspace/state/KEY.json.",
+            &json!({ "key": { "type": "string", "default": "state" }, "value": {} }),
+            &["value"],
+        ),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::{chosen, names};
@@ -365,6 +406,6 @@ mod tests {
         assert_eq!(names_of(Profile::Code), ["execute_code", "search_tools", "get_tool_definition"]);
         assert!(names_of(Profile::Direct).is_empty());
         assert_eq!(names_of(Profile::Full), names());
-        assert_eq!(names().len(), 19);
+        assert_eq!(names().len(), 24);
     }
 }

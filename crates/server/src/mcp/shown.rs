@@ -26,14 +26,14 @@ struct Fitted {
 }
 
 /// The answer to `execute_code`.
-pub(crate) fn of_code(face: &Face, execution: Execution) -> CallToolResult {
+pub(crate) async fn of_code(face: &Face, execution: Execution) -> CallToolResult {
     let fitted = fit(face, execution);
     let structured = match face.options.profile {
         Profile::Full => whole(&fitted),
         Profile::Code | Profile::Direct => compact(&fitted),
     };
     let mut content = vec![ContentBlock::text(text(&fitted))];
-    content.extend(images_and_links(face, &fitted.execution.artifacts));
+    content.extend(images_and_links(face, &fitted.execution.artifacts).await);
     answer(content, structured, !fitted.execution.success)
 }
 
@@ -111,6 +111,7 @@ impl Cut<'_> {
         let file = self.face.engine.keep(
             &self.face.user(),
             self.face.options.workspace.as_deref(),
+            &self.face.options.settings.limits(),
             &format!("{}.json", self.name),
             text.as_bytes(),
         );
@@ -128,8 +129,9 @@ impl Cut<'_> {
         if already.is_some() || self.whole.is_empty() {
             return already;
         }
-        let workspace = self.face.options.workspace.as_deref();
-        self.face.engine.keep(&self.face.user(), workspace, &format!("{}.txt", self.name), self.whole.as_bytes())
+        let (workspace, limits) = (self.face.options.workspace.as_deref(), self.face.options.settings.limits());
+        let name = format!("{}.txt", self.name);
+        self.face.engine.keep(&self.face.user(), workspace, &limits, &name, self.whole.as_bytes())
     }
 }
 
@@ -174,6 +176,7 @@ fn compact(fitted: &Fitted) -> Value {
     add("calls", json!(call_lines(&execution.calls)));
     let artifacts: Vec<&str> = execution.artifacts.iter().map(|artifact| artifact.uri.as_str()).collect();
     add("artifacts", json!(artifacts));
+    add("warnings", json!(execution.warnings));
     fields.insert("success".to_owned(), Value::from(execution.success));
     Value::Object(fields)
 }
@@ -219,6 +222,7 @@ fn text(fitted: &Fitted) -> String {
     for artifact in &execution.artifacts {
         parts.push(format!("artifact: {} ({}, {} bytes)", artifact.path, artifact.mime, artifact.bytes));
     }
+    parts.extend(execution.warnings.iter().map(|warning| format!("warning: {warning}")));
     if parts.is_empty() { "done, without output".to_owned() } else { parts.join("\n") }
 }
 
@@ -249,13 +253,13 @@ fn short(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
-fn images_and_links(face: &Face, artifacts: &[Artifact]) -> Vec<ContentBlock> {
+async fn images_and_links(face: &Face, artifacts: &[Artifact]) -> Vec<ContentBlock> {
     let mut blocks = Vec::new();
     let mut images = 0;
     for artifact in artifacts.iter().take(MAX_LINKS) {
         let is_image = matches!(artifact.mime.as_str(), "image/png" | "image/jpeg" | "image/gif" | "image/webp");
         if is_image && images < MAX_IMAGES && artifact.bytes <= MAX_IMAGE_BYTES {
-            match face.engine.artifact(&face.user(), &artifact.uri) {
+            match face.engine.artifact(&face.user(), &artifact.uri).await {
                 Ok((_, bytes)) => {
                     blocks.push(ContentBlock::image(STANDARD.encode(bytes), artifact.mime.clone()));
                     images += 1;

@@ -12,6 +12,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "first", include_str!("../../migrations/0001_first.sql")),
     (2, "accounts", include_str!("../../migrations/0002_accounts.sql")),
     (3, "sessions", include_str!("../../migrations/0003_sessions.sql")),
+    (4, "artifacts", include_str!("../../migrations/0004_artifacts.sql")),
 ];
 
 /// The version that the last migration leads to.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod accounts;
+mod artifacts;
 mod decisions;
 mod executions;
 mod given;
@@ -45,6 +46,11 @@ macro_rules! contract {
 }
 
 contract!(
+    artifacts::the_same_name_again_is_a_new_version,
+    artifacts::artifacts_are_paged_from_the_last_changed,
+    artifacts::artifacts_of_users_are_apart,
+    artifacts::a_version_or_all_are_deleted_and_no_number_comes_back,
+    artifacts::artifacts_beyond_the_cap_are_not_added,
     tools::tools_come_back_as_they_were_put,
     tools::tools_of_owners_and_servers_are_apart,
     tools::a_list_that_is_too_long_changes_nothing,

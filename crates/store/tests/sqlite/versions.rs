@@ -38,7 +38,7 @@ async fn the_file_is_in_wal_mode_and_knows_its_version() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     open(&home).await;
-    assert_eq!(version(&home).await, 3);
+    assert_eq!(version(&home).await, 4);
     let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut raw(&home).await).await.unwrap();
     assert_eq!(mode, "wal");
 }
@@ -58,6 +58,8 @@ async fn the_schema_is_what_the_migrations_make_of_nothing() {
         names,
         [
             "api_keys",
+            "artifact_versions",
+            "artifacts",
             "browser_sessions",
             "checkpoints",
             "decisions",

@@ -1,0 +1,184 @@
+//! `coracle workspaces`: the folders of users.
+
+use crate::plain::{columns, json};
+use crate::settings::{announce, load};
+use crate::status::Status;
+use crate::wiring::{cancellable, store, workspaces};
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use coracle_config::{CleanupMode as Mode, Loaded, WorkspacesCleanup};
+use coracle_engine::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// How often a server looks after the workspaces.
+const EACH: Duration = Duration::from_hours(1);
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct WorkspacesArguments {
+    #[command(subcommand)]
+    command: WorkspacesCommand,
+}
+
+const AFTER_HELP: &str = "\
+A workspace is deleted only if nobody has used it for workspaces.cleanup.after_days, and a notice about it was given
+workspaces.cleanup.notice_hours before. Skills, sessions and accounts stay.
+
+Examples:
+  coracle workspaces list               how full each is, and when it was last used
+  coracle workspaces clean              give notice of those that nobody uses
+  coracle workspaces clean --yes        delete those whose time is over";
+
+#[derive(Debug, Subcommand)]
+enum WorkspacesCommand {
+    /// Print all workspaces, how full they are, and when they were last used.
+    List(ListArguments),
+    /// Give notice of workspaces that nobody uses, and delete those whose time is over.
+    Clean(CleanArguments),
+}
+
+#[derive(Debug, Args)]
+struct ListArguments {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct CleanArguments {
+    /// Delete; without it nothing is.
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+
+    /// Only say what would be deleted; this is what happens without --yes.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Nobody has used it for so many days, instead of workspaces.cleanup.after_days.
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36_500))]
+    after_days: Option<u64>,
+}
+
+pub(crate) fn run(arguments: &WorkspacesArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    let loaded = load(config, Vec::new())?;
+    announce(&loaded);
+    match &arguments.command {
+        WorkspacesCommand::List(arguments) => cancellable(list(arguments, &loaded)),
+        WorkspacesCommand::Clean(arguments) => cancellable(clean(arguments, &loaded)),
+    }
+}
+
+async fn housekeeping(loaded: &Loaded) -> anyhow::Result<Housekeeping> {
+    Ok(Housekeeping::new(workspaces(&loaded.settings)?, store().await?))
+}
+
+async fn list(arguments: &ListArguments, loaded: &Loaded) -> anyhow::Result<Status> {
+    let all = housekeeping(loaded).await?.list().await.context("look at the workspaces")?;
+    let text = if arguments.json {
+        json(&all.iter().map(told).collect::<Vec<_>>())?
+    } else {
+        if all.is_empty() {
+            eprintln!("there are no workspaces yet");
+        }
+        columns(all.iter().map(|one| {
+            [
+                one.user.to_string(),
+                size(one.bytes),
+                format!("{} files", one.files),
+                format!("artifacts {}", size(one.artifact_bytes)),
+                format!("used {}", ago(one.last_used)),
+            ]
+        }))
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(Status::Success)
+}
+
+fn told(one: &WorkspaceUse) -> Value {
+    let since = one.last_used.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    json!({
+        "user": one.user, "bytes": one.bytes, "files": one.files, "artifact_bytes": one.artifact_bytes,
+        "last_used_ms": u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+async fn clean(arguments: &CleanArguments, loaded: &Loaded) -> anyhow::Result<Status> {
+    let set = &loaded.settings.workspaces.cleanup;
+    let mode = if arguments.yes { CleanupMode::Delete } else { CleanupMode::DryRun };
+    let days = arguments.after_days.unwrap_or(set.after_days);
+    let cleanup = Cleanup { mode, ..policy(set, days) };
+    let cleaned = housekeeping(loaded).await?.clean(cleanup).await.context("look after the workspaces")?;
+    if cleaned.is_empty() {
+        eprintln!("every workspace was used within {days} days, or is empty");
+    }
+    let text = columns(cleaned.iter().map(|one| {
+        let Cleaned { workspace, step, due } = one;
+        [
+            workspace.user.to_string(),
+            size(workspace.bytes),
+            format!("used {}", ago(workspace.last_used)),
+            said(step, *due),
+        ]
+    }));
+    std::io::stdout().write_all(text.as_bytes())?;
+    let failed = cleaned.iter().any(|one| matches!(one.step, CleanupStep::Failed(_)));
+    Ok(if failed { Status::Failed } else { Status::Success })
+}
+
+fn said(step: &CleanupStep, due: SystemTime) -> String {
+    let left = due.duration_since(SystemTime::now()).unwrap_or_default().as_secs().div_ceil(3600);
+    match step {
+        CleanupStep::Noticed => format!("notice given: may be deleted in {left} hours"),
+        CleanupStep::Waiting => format!("notice was given: may be deleted in {left} hours"),
+        CleanupStep::Due => "may be deleted now: --yes does it".to_owned(),
+        CleanupStep::Deleted => "deleted".to_owned(),
+        CleanupStep::Failed(reason) => format!("could not be deleted: {reason}"),
+    }
+}
+
+fn policy(set: &WorkspacesCleanup, days: u64) -> Cleanup {
+    Cleanup {
+        after: Duration::from_hours(24 * days),
+        notice: Duration::from_hours(set.notice_hours),
+        mode: match set.mode {
+            Mode::Delete => CleanupMode::Delete,
+            Mode::Off | Mode::DryRun => CleanupMode::DryRun,
+        },
+    }
+}
+
+/// Looks after the workspaces as the settings say, for as long as a server runs.
+pub(crate) async fn keep_house(housekeeping: Housekeeping, set: WorkspacesCleanup) {
+    if set.mode == Mode::Off {
+        return;
+    }
+    let cleanup = policy(&set, set.after_days);
+    loop {
+        // What is done to each is logged where it is done.
+        if let Err(error) = housekeeping.clean(cleanup).await {
+            tracing::warn!(%error, "workspaces cannot be looked after");
+        }
+        tokio::time::sleep(EACH).await;
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        1_000_000..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        _ => format!("{}.{} GB", bytes / 1_000_000_000, bytes / 100_000_000 % 10),
+    }
+}
+
+fn ago(time: SystemTime) -> String {
+    let age = time.elapsed().unwrap_or_default().as_secs();
+    match age {
+        0..3_600 => "within the hour".to_owned(),
+        3_600..172_800 => format!("{} hours ago", age / 3_600),
+        _ => format!("{} days ago", age / 86_400),
+    }
+}

@@ -1,0 +1,147 @@
+//! Artifacts of real executions: versions, previews, the cap, and what code cannot do to them afterwards.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+
+#[path = "support/again.rs"]
+mod again;
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/lab.rs"]
+mod lab;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/outcome.rs"]
+mod outcome;
+
+use coracle_engine::ArtifactError;
+use coracle_types::{Execution, Language, Limits, Preview, UserId};
+use lab::{Lab, error_code};
+use std::time::Duration;
+
+fn lab() -> Lab {
+    Lab::new(Limits::default(), 0, Duration::from_mins(10))
+}
+
+fn ada() -> UserId {
+    UserId::new("ada").unwrap()
+}
+
+fn bob() -> UserId {
+    UserId::new("bob").unwrap()
+}
+
+fn told(execution: &Execution) -> Vec<(&str, &str, u64)> {
+    assert_eq!(error_code(execution), None, "{execution:?}");
+    let artifacts = execution.artifacts.iter();
+    artifacts.map(|one| (one.name.as_str(), one.mime.as_str(), one.version.unwrap())).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_name_again_is_a_new_version_and_the_old_one_stays() {
+    let lab = lab();
+    let write = |text: &str| format!("open('/artifacts/table.csv', 'w').write({text:?})\nNone");
+    let first = lab.python(&write("a,b\n1,2\n")).await;
+    let second = lab.python(&write("a,b\n3,4\n")).await;
+    assert_eq!(told(&first), [("table.csv", "text/csv", 1)]);
+    assert_eq!(told(&second), [("table.csv", "text/csv", 2)]);
+    let (one, other) = (&first.artifacts[0], &second.artifacts[0]);
+    assert_eq!(one.id, other.id);
+    assert_ne!(one.uri, other.uri);
+    let id = one.id.clone().unwrap();
+    for (uri, expected) in [
+        (one.uri.clone(), "a,b\n1,2\n"),
+        (other.uri.clone(), "a,b\n3,4\n"),
+        (format!("coracle://artifacts/{id}"), "a,b\n3,4\n"),
+        (format!("coracle://artifacts/{id}/versions/1"), "a,b\n1,2\n"),
+    ] {
+        let (artifact, bytes) = lab.engine.artifact(&ada(), &uri).await.unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected, "{uri}");
+        assert_eq!(artifact.name, "table.csv");
+        // Another user has none of it.
+        let refused = lab.engine.artifact(&bob(), &uri).await.unwrap_err();
+        assert!(matches!(refused, ArtifactError::Missing { .. }), "{refused}");
+    }
+    let record = lab.engine.artifact_versions(&ada(), &id).await.unwrap();
+    assert_eq!(record.versions.len(), 2);
+    let preview = Preview::Text { text: "a,b\n3,4\n".to_owned(), truncated: false };
+    assert_eq!(record.versions[0].preview, Some(preview));
+    assert_eq!(record.versions[0].execution_id, second.execution_id);
+    assert!(lab.engine.delete_artifact(&bob(), &id, None).await.is_err());
+    lab.engine.delete_artifact(&ada(), &id, Some(2)).await.unwrap();
+    assert!(lab.engine.artifact(&ada(), &other.uri).await.is_err());
+    assert_eq!(lab.engine.artifact(&ada(), &format!("coracle://artifacts/{id}")).await.unwrap().1, b"a,b\n1,2\n");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_of_a_session_add_what_they_changed() {
+    let lab = lab();
+    let step = async |code: &str| lab.execute(lab.in_session("s", Language::Python, code)).await;
+    let first = step("open('/artifacts/a.txt', 'w').write('one')\nheld = open('/artifacts/a.txt', 'r+')\nNone").await;
+    assert_eq!(told(&first), [("a.txt", "text/plain", 1)]);
+    assert_eq!(told(&step("1").await), []);
+    let second = step("open('/artifacts/b.txt', 'w').write('two')\nNone").await;
+    assert_eq!(told(&second), [("b.txt", "text/plain", 1)]);
+    // The code still has the file open: what was kept does not change.
+    let third = step("held.write('ONE MORE'); held.flush()\nNone").await;
+    assert_eq!(told(&third), [("a.txt", "text/plain", 2)]);
+    assert_eq!(lab.engine.artifact(&ada(), &first.artifacts[0].uri).await.unwrap().1, b"one");
+    assert_eq!(lab.engine.artifact(&ada(), &third.artifacts[0].uri).await.unwrap().1, b"ONE MORE");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_is_refused_aloud_and_nothing_is_lost_for_it() {
+    let lab = lab();
+    lab.engine.limit_artifacts(1_000_000);
+    let write = |name: &str, bytes: u32| format!("open('/artifacts/{name}', 'wb').write(b'x' * {bytes})\nNone");
+    let kept = lab.python(&write("kept.bin", 700_000)).await;
+    assert_eq!((told(&kept).len(), kept.warnings.len()), (1, 0));
+    let refused = lab.python(&write("more.bin", 400_000)).await;
+    assert_eq!(told(&refused), []);
+    assert!(refused.warnings[0].contains("/artifacts/more.bin was not kept"), "{:?}", refused.warnings);
+    assert!(refused.warnings[0].contains("artifacts.max_mb"), "{:?}", refused.warnings);
+    assert_eq!(lab.engine.artifact(&ada(), &kept.artifacts[0].uri).await.unwrap().1.len(), 700_000);
+    let small = lab.python(&write("small.bin", 100_000)).await;
+    assert_eq!(told(&small).len(), 1, "what fits is kept");
+    lab.engine.delete_artifact(&ada(), kept.artifacts[0].id.as_ref().unwrap(), None).await.unwrap();
+    assert_eq!(told(&lab.python(&write("more.bin", 400_000)).await).len(), 1);
+    let many = "for i in range(300): open(f'/artifacts/{i:03}', 'w').close()";
+    lab.engine.limit_artifacts(1 << 40);
+    let many = lab.python(many).await;
+    assert_eq!(many.artifacts.len(), 100, "so many are told");
+    assert!(many.warnings.iter().any(|warning| warning.contains("at most 256")), "{:?}", many.warnings);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn odd_things_are_no_artifacts_and_are_told() {
+    let lab = lab();
+    let code = "
+import os
+os.symlink('/etc/passwd', '/artifacts/link.txt')
+os.symlink('/workspace', '/artifacts/folder')
+os.mkfifo('/artifacts/pipe')
+open('/artifacts/line\\nbreak.txt', 'w').write('x')
+open('/artifacts/secret.txt', 'w').write('x'); os.chmod('/artifacts/secret.txt', 0)
+open('/artifacts/plain.txt', 'w').write('x')
+open('/artifacts/fake.png', 'w').write('<script>')
+None";
+    let execution = lab.python(code).await;
+    let names: Vec<&str> = told(&execution).iter().map(|(name, ..)| *name).collect();
+    assert!(names.contains(&"plain.txt") && names.contains(&"fake.png"), "{names:?}");
+    assert!(names.iter().all(|name| ["plain.txt", "fake.png", "secret.txt"].contains(name)), "{names:?}");
+    for refused in ["link.txt", "folder", "pipe", "line"] {
+        let said = execution.warnings.iter().any(|warning| warning.contains(&format!("/artifacts/{refused}")));
+        assert!(said, "{refused}: {:?}", execution.warnings);
+    }
+    let fake = execution.artifacts.iter().find(|one| one.name == "fake.png").unwrap();
+    assert_eq!(fake.mime, "application/octet-stream");
+    lab.close().await;
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+}

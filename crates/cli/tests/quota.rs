@@ -1,0 +1,254 @@
+//! A workspace is filled to the brim, in every way there is: the code is ended with an error that says why, how far it got
+//! beyond the limit is printed, and what was there before is whole. Writes from outside of a sandbox are refused before.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+
+#[path = "support/again.rs"]
+mod again;
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/lab.rs"]
+mod lab;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "support/outcome.rs"]
+mod outcome;
+
+use coracle_engine::{Existing, FileError, Listed};
+use coracle_sandbox::folder_usage;
+use coracle_types::{ErrorCode, Execution, Limits, UserId};
+use lab::{Lab, error_code};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const LIMIT_MB: u64 = 40;
+const LIMIT_FILES: u64 = 2_000;
+
+/// What was there before, which nothing may touch.
+struct Before {
+    folder: PathBuf,
+}
+
+impl Before {
+    fn new(lab: &Lab) -> Self {
+        let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
+        for number in 0..20_u8 {
+            files.write(&format!("before/{number}"), &vec![number; 100_000], Existing::Keep).unwrap();
+        }
+        Self { folder: files.folder().to_owned() }
+    }
+
+    fn assert_whole(&self, name: &str) {
+        for number in 0..20_u8 {
+            let found = fs::read(self.folder.join(format!("before/{number}"))).unwrap();
+            assert!(found == vec![number; 100_000], "{name}: before/{number} is damaged");
+        }
+    }
+}
+
+fn user() -> UserId {
+    UserId::new("ada").unwrap()
+}
+
+fn lab() -> Lab {
+    let limits = Limits {
+        workspace_mb: LIMIT_MB,
+        workspace_files: LIMIT_FILES,
+        file_mb: 512,
+        wall_ms: 60_000,
+        ..Limits::default()
+    };
+    Lab::new(limits, 0, Duration::from_mins(10))
+}
+
+fn assert_stopped(execution: &Execution, name: &str) {
+    let failure = execution.failure.as_ref().unwrap_or_else(|| panic!("{name}: not stopped: {execution:?}"));
+    assert_eq!(failure.error_code, ErrorCode::Disk, "{name}: {failure:?}");
+    assert!(failure.error.contains("the limit is"), "{name}: {failure:?}");
+    assert!(failure.hint.is_some(), "{name}: {failure:?}");
+}
+
+/// Runs code that never stops by itself.
+async fn fills(name: &str, code: &str) {
+    let lab = lab();
+    let before = Before::new(&lab);
+    let execution = lab.python(code).await;
+    assert_stopped(&execution, name);
+    before.assert_whole(name);
+    let held = folder_usage(&before.folder).unwrap();
+    let over = (held.bytes / 1_000_000).saturating_sub(LIMIT_MB);
+    let more = held.files.saturating_sub(LIMIT_FILES);
+    println!(
+        "soft tier, {name}: {} MB and {} files held at the end, {over} MB and {more} files beyond the limit, after {:.0} ms",
+        held.bytes / 1_000_000,
+        held.files,
+        execution.execution_time_ms
+    );
+    // What was there can still be read, and deleting makes room again.
+    let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
+    for entry in files.list(".", Listed::Here).unwrap().files {
+        if entry.path != "before" {
+            files.delete(&entry.path, Listed::Below).unwrap();
+        }
+    }
+    let next = lab.python("import os\nopen('/workspace/after', 'w').write('x')\nlen(os.listdir('before'))").await;
+    assert_eq!((error_code(&next), next.result), (None, Some(20.into())), "{name}");
+    before.assert_whole(name);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_files() {
+    let code = "
+import os
+number = 0
+while True:
+    with open(f'/workspace/{number}', 'wb') as file: file.write(b'x' * 100)
+    number += 1";
+    fills("many small files", code).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_big_file() {
+    let code = "
+with open('/workspace/big', 'wb', buffering=0) as file:
+    for _ in range(500): file.write(b'x' * 1_000_000)
+import time; time.sleep(30)";
+    fills("one big file", code).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sparse_file_that_is_filled_from_its_end() {
+    let code = "
+import os, time
+size = 400_000_000
+file = os.open('/workspace/sparse', os.O_CREAT | os.O_RDWR)
+os.truncate(file, size)
+for at in range(size - 1_000_000, 0, -1_000_000): os.pwrite(file, b'x' * 1_000_000, at)
+time.sleep(30)";
+    fills("sparse file, filled", code).await;
+    let code = "
+import os, time
+file = os.open('/workspace/allocated', os.O_CREAT | os.O_RDWR)
+os.posix_fallocate(file, 0, 300_000_000)
+time.sleep(30)";
+    fills("allocated at once", code).await;
+}
+
+/// The control: holes take nothing, and are no reason to be stopped.
+#[tokio::test(flavor = "multi_thread")]
+async fn holes_are_free() {
+    let lab = lab();
+    let before = Before::new(&lab);
+    let code = "
+import os, time
+for number in range(5):
+    with open(f'/workspace/{number}', 'wb') as file: file.truncate(500_000_000)
+time.sleep(7)
+sum(os.stat(f'/workspace/{number}').st_size for number in range(5))";
+    let execution = lab.python(code).await;
+    assert_eq!((error_code(&execution), execution.result), (None, Some(2_500_000_000_u64.into())));
+    before.assert_whole("holes");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_renamed_all_the_time() {
+    let code = "
+import os, random
+number = 0
+while True:
+    number += 1
+    folder = f'/workspace/{number % 7}/{number % 3}'
+    os.makedirs(folder, exist_ok=True)
+    with open('/workspace/fresh', 'wb') as file: file.write(b'x' * 500_000)
+    os.rename('/workspace/fresh', f'{folder}/{number}')
+    os.rename(f'/workspace/{number % 7}', '/workspace/elsewhere')
+    os.rename('/workspace/elsewhere', f'/workspace/{number % 7}')";
+    fills("renames", code).await;
+}
+
+/// Files without a name are in no folder that could be walked.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_were_deleted_and_are_still_open() {
+    let code = "
+import os, time
+held = []
+for number in range(30):
+    file = open(f'/workspace/{number}', 'wb', buffering=0)
+    os.unlink(f'/workspace/{number}')
+    held.append(file)
+    for _ in range(10): file.write(b'x' * 1_000_000)
+time.sleep(40)";
+    fills("deleted, still open", code).await;
+    let code = "
+import mmap, os, time
+held = []
+for number in range(30):
+    file = os.open(f'/workspace/{number}', os.O_CREAT | os.O_RDWR)
+    os.posix_fallocate(file, 0, 10_000_000)
+    held.append(mmap.mmap(file, 10_000_000))
+    os.unlink(f'/workspace/{number}')
+    os.close(file)
+time.sleep(40)";
+    fills("deleted, still mapped", code).await;
+}
+
+/// The control: what was deleted and closed is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_and_deleted_again_does_not_count() {
+    let lab = lab();
+    let before = Before::new(&lab);
+    let code = "
+import os, time
+for _ in range(20):
+    with open('/workspace/scratch', 'wb') as file: file.write(b'x' * 20_000_000)
+    os.unlink('/workspace/scratch')
+    time.sleep(0.1)
+'done'";
+    let execution = lab.python(code).await;
+    assert_eq!((error_code(&execution), execution.result), (None, Some("done".into())));
+    before.assert_whole("deleted");
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_outside_nothing_is_written_beyond_the_limit() {
+    let lab = lab();
+    let before = Before::new(&lab);
+    let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
+    let mut refused = None;
+    for number in 0..200 {
+        if let Err(error) = files.write(&format!("big/{number}"), &vec![1; 1_000_000], Existing::Keep) {
+            refused = Some(error);
+            break;
+        }
+    }
+    assert!(matches!(refused, Some(FileError::Full { .. })), "{refused:?}");
+    let held = folder_usage(&before.folder).unwrap();
+    println!("from outside: {} bytes held, the limit is {}", held.bytes, LIMIT_MB * 1_000_000);
+    assert!(held.bytes <= LIMIT_MB * 1_000_000, "{held:?}");
+    files.delete("big", Listed::Below).unwrap();
+    let mut written = 0;
+    let refused = loop {
+        match files.write(&format!("small-{written}"), b"", Existing::Keep) {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, FileError::Full { .. }), "{refused}");
+    assert_eq!(folder_usage(&before.folder).unwrap().files, LIMIT_FILES);
+    before.assert_whole("from outside");
+    // Code and the outside meet in the same files.
+    let seen = lab.python("import os\nopen('/workspace/small-0', 'w').write('changed')\nlen(os.listdir('.'))").await;
+    assert_eq!(error_code(&seen), None, "{seen:?}");
+    assert_eq!(files.read("small-0", 100).unwrap().1, b"changed");
+    lab.close().await;
+}
+
+#[test]
+fn all_of_it_as_an_ordinary_user() {
+    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+}

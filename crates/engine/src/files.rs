@@ -1,0 +1,369 @@
+//! A user's workspace from outside of a sandbox: what faces read, write, list, move and delete in it.
+//!
+//! Code has written what is there, so all of it is hostile. Every path is resolved by the kernel from the workspace's own
+//! descriptor, beneath it and along no link (`openat2`); only regular files are read and replaced, and a pipe is not
+//! waited for. A file is written whole or not at all, is on the disk before anybody is told so, and belongs to the owner
+//! of the workspace, so that code can go on with it. A file with several names is read like any other: a sandbox can give
+//! one only to what is in its own workspace; and since writing replaces, it never changes what another name shows.
+
+mod error;
+mod path;
+mod quota;
+mod write;
+
+pub use error::FileError;
+pub(crate) use path::shown;
+pub use quota::Quota;
+pub(crate) use quota::Usages;
+pub use write::Unfinished;
+
+use coracle_sandbox::{FolderUsage, remove_folder};
+use path::{InWorkspace, SEEN_AT, UNFINISHED};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// So many entries are listed at once.
+pub const MAX_ENTRIES: usize = 1_000;
+
+/// Folders that are being looked through for a list are not nested deeper.
+const MAX_LISTED_DEPTH: usize = 32;
+
+/// What something in a workspace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link, which is never followed.
+    Link,
+    /// A pipe or a socket.
+    Other,
+}
+
+/// Something in a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileInfo {
+    /// Relative to the workspace.
+    pub path: String,
+    /// What it is.
+    pub kind: FileKind,
+    /// The length of a file; zero for anything else.
+    pub bytes: u64,
+    /// When it was last written, in milliseconds since 1970.
+    pub modified_ms: u64,
+    /// Another one means that it was changed, or is another file.
+    #[serde(skip)]
+    pub(crate) stamp: Stamp,
+}
+
+/// When the file system last saw a change, and of which file: not for the code to choose.
+pub(crate) type Stamp = (i64, u64, u64);
+
+impl FileInfo {
+    fn new(path: &InWorkspace, stat: &Stat) -> Self {
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Folder,
+            FileType::Symlink => FileKind::Link,
+            _ => FileKind::Other,
+        };
+        let bytes = if kind == FileKind::File { u64::try_from(stat.st_size).unwrap_or_default() } else { 0 };
+        let seconds = u64::try_from(stat.st_mtime).unwrap_or_default();
+        let modified_ms = seconds.saturating_mul(1_000).saturating_add(stat.st_mtime_nsec / 1_000_000);
+        let stamp = (stat.st_ctime, stat.st_ctime_nsec, stat.st_ino);
+        Self { path: path.to_string(), kind, bytes, modified_ms, stamp }
+    }
+
+    /// When it was last written.
+    pub fn modified(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.modified_ms)
+    }
+}
+
+/// What is in a folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FileList {
+    /// The folder, relative to the workspace.
+    pub path: String,
+    /// What is in it, by name.
+    pub files: Vec<FileInfo>,
+    /// There is more than was listed, or something whose name is no text.
+    pub truncated: bool,
+}
+
+/// Whether folders below are listed too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed {
+    /// Only what is in the folder itself.
+    Here,
+    /// All that is below it.
+    Below,
+}
+
+/// What happens to something that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It is replaced.
+    Replace,
+    /// It stays, and nothing is done.
+    Keep,
+}
+
+/// One workspace. Calls block: they are for threads that may.
+#[derive(Debug)]
+pub struct WorkspaceFiles {
+    folder: PathBuf,
+    root: OwnedFd,
+    owner: (u32, u32),
+    quota: Quota,
+    usages: Usages,
+}
+
+fn beneath() -> ResolveFlags {
+    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV
+}
+
+impl WorkspaceFiles {
+    /// The workspace in this folder, which must be there and is not hostile itself.
+    pub(crate) fn open(folder: PathBuf, quota: Quota, usages: Usages) -> Result<Self, FileError> {
+        let failed = |errno: Errno| FileError::failed(&".", "opened", &std::io::Error::from(errno));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&folder, flags, Mode::empty()).map_err(failed)?;
+        let stat = rustix::fs::fstat(&root).map_err(failed)?;
+        Ok(Self { folder, root, owner: (stat.st_uid, stat.st_gid), quota, usages })
+    }
+
+    /// What it may hold.
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// What it holds.
+    pub fn usage(&self) -> Result<FolderUsage, FileError> {
+        self.usages.usage(&self.folder)
+    }
+
+    fn open_folder(&self, path: &InWorkspace) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let name = if path.is_root() { ".".to_owned() } else { path.to_string() };
+        rustix::fs::openat2(&self.root, name, flags, Mode::empty(), beneath())
+    }
+
+    /// The folder that something is in, and its name there.
+    fn place<'a>(&self, path: &'a InWorkspace) -> Result<(OwnedFd, &'a str), FileError> {
+        let (folder, name) = path.split()?;
+        let folder = self.open_folder(&folder).map_err(|errno| FileError::of(path, "found", errno))?;
+        Ok((folder, name))
+    }
+
+    fn look(&self, path: &InWorkspace) -> Result<FileInfo, FileError> {
+        if path.is_root() {
+            let stat = rustix::fs::fstat(&self.root).map_err(|errno| FileError::of(path, "looked at", errno))?;
+            return Ok(FileInfo::new(path, &stat));
+        }
+        let (folder, name) = self.place(path)?;
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| FileError::of(path, "looked at", errno))?;
+        Ok(FileInfo::new(path, &stat))
+    }
+
+    /// What something is. A link is looked at, never followed.
+    pub fn stat(&self, path: &str) -> Result<FileInfo, FileError> {
+        self.look(&InWorkspace::new(path)?)
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open_file(&self, path: &str) -> Result<(FileInfo, File), FileError> {
+        let path = InWorkspace::new(path)?;
+        if path.is_root() {
+            return Err(FileError::kind(&".", "a folder"));
+        }
+        // A pipe must not make us wait, and a terminal not become ours.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat2(&self.root, path.to_string(), flags, Mode::empty(), beneath());
+        let file = opened.map_err(|errno| FileError::of(&path, "opened", errno))?;
+        let stat = rustix::fs::fstat(&file).map_err(|errno| FileError::of(&path, "looked at", errno))?;
+        let info = FileInfo::new(&path, &stat);
+        match info.kind {
+            FileKind::File => Ok((info, file.into())),
+            FileKind::Folder => Err(FileError::kind(&path, "a folder")),
+            FileKind::Link | FileKind::Other => {
+                Err(FileError::kind(&path, "no file, but a pipe, a socket or a device"))
+            }
+        }
+    }
+
+    /// Reads a part of a file: at most `length` bytes from `offset` on.
+    pub fn read_part(&self, path: &str, offset: u64, length: u64) -> Result<(FileInfo, Vec<u8>), FileError> {
+        let (info, mut file) = self.open_file(path)?;
+        let mut bytes = Vec::new();
+        let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.take(length).read_to_end(&mut bytes));
+        read.map_err(|error| FileError::failed(&info.path, "read", &error))?;
+        Ok((info, bytes))
+    }
+
+    /// Reads a whole file, if it is no longer than `most`.
+    pub fn read(&self, path: &str, most: u64) -> Result<(FileInfo, Vec<u8>), FileError> {
+        let (info, bytes) = self.read_part(path, 0, most.saturating_add(1))?;
+        let length = info.bytes.max(bytes.len() as u64);
+        if length > most {
+            return Err(FileError::TooLarge { path: info.path, bytes: length, most });
+        }
+        Ok((info, bytes))
+    }
+
+    /// What is in a folder, by name; at most [`MAX_ENTRIES`].
+    pub fn list(&self, path: &str, listed: Listed) -> Result<FileList, FileError> {
+        let top = InWorkspace::new(path)?;
+        let mut list = FileList { path: top.to_string(), files: Vec::new(), truncated: false };
+        let mut folders = vec![(top.clone(), 0)];
+        while let Some((path, depth)) = folders.pop() {
+            let opened = self.open_folder(&path);
+            let folder = match opened {
+                Ok(folder) => folder,
+                Err(errno) if depth == 0 => return Err(FileError::of(&path, "listed", errno)),
+                // Gone, or unreadable for its owner.
+                Err(_) => {
+                    list.truncated = true;
+                    continue;
+                }
+            };
+            let mut found = entries(&path, &folder, &mut list.truncated)?;
+            found.sort_by(|(_, one), (_, other)| one.path.cmp(&other.path));
+            for (path, info) in found {
+                if list.files.len() >= MAX_ENTRIES {
+                    list.truncated = true;
+                    break;
+                }
+                if listed == Listed::Below && info.kind == FileKind::Folder {
+                    if depth < MAX_LISTED_DEPTH {
+                        folders.push((path, depth + 1));
+                    } else {
+                        list.truncated = true;
+                    }
+                }
+                list.files.push(info);
+            }
+        }
+        list.files.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(list)
+    }
+
+    /// Deletes a file, a link or an empty folder; a folder with all that is in it only if `below` says so.
+    pub fn delete(&self, path: &str, below: Listed) -> Result<(), FileError> {
+        let path = InWorkspace::new(path)?;
+        let (folder, name) = self.place(&path)?;
+        let failed = |errno: Errno| FileError::of(&path, "deleted", errno);
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        match (FileType::from_raw_mode(stat.st_mode), below) {
+            (FileType::Directory, Listed::Here) => {
+                rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).map_err(failed)?;
+            }
+            (FileType::Directory, Listed::Below) => {
+                // Taken out of everybody's way first: then it is gone at once, and nobody puts more into it.
+                let away = format!("{UNFINISHED}{}", write::random_name());
+                rustix::fs::renameat_with(&folder, name, &self.root, &away, RenameFlags::NOREPLACE).map_err(failed)?;
+                remove_folder(&self.folder.join(away)).map_err(failed)?;
+            }
+            _ => rustix::fs::unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?,
+        }
+        self.usages.forget(&self.folder);
+        sync(&folder, &path)
+    }
+
+    /// Gives something another name, in a folder that is made if it is missing.
+    pub fn rename(&self, from: &str, to: &str, existing: Existing) -> Result<FileInfo, FileError> {
+        let (from, to) = (InWorkspace::new(from)?, InWorkspace::to_make(to)?);
+        let (old_folder, old_name) = self.place(&from)?;
+        // Before a folder is made for it.
+        rustix::fs::statat(&old_folder, old_name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|errno| FileError::of(&from, "moved", errno))?;
+        let (parent, new_name) = to.split()?;
+        let (new_folder, made) = self.make_folders(&parent)?;
+        let flags = match existing {
+            Existing::Replace => RenameFlags::empty(),
+            Existing::Keep => RenameFlags::NOREPLACE,
+        };
+        if existing == Existing::Replace {
+            check_replaced(&new_folder, new_name, &to)?;
+        }
+        rustix::fs::renameat_with(&old_folder, old_name, &new_folder, new_name, flags).map_err(
+            |errno| match errno {
+                Errno::INVAL => FileError::kind(&to, "below what is to be moved"),
+                errno => FileError::of(&to, "moved there", errno),
+            },
+        )?;
+        made.used();
+        self.usages.forget(&self.folder);
+        sync(&new_folder, &to)?;
+        sync(&old_folder, &from)?;
+        self.look(&to)
+    }
+
+    /// Where this is, as code sees it.
+    pub fn seen_at(path: &str) -> String {
+        format!("{SEEN_AT}/{path}")
+    }
+
+    /// Where it is on this machine.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+fn entries(path: &InWorkspace, folder: &OwnedFd, cut: &mut bool) -> Result<Vec<(InWorkspace, FileInfo)>, FileError> {
+    /// Of a folder with more entries these are read and sorted.
+    const MAX_READ: usize = 20 * MAX_ENTRIES;
+    let failed = |errno: Errno| FileError::of(path, "listed", errno);
+    let mut found = Vec::new();
+    for entry in Dir::read_from(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let Ok(name) = entry.file_name().to_str() else {
+            *cut = true;
+            continue;
+        };
+        if name == "." || name == ".." || name.starts_with(UNFINISHED) {
+            continue;
+        }
+        if found.len() >= MAX_READ {
+            *cut = true;
+            break;
+        }
+        // It may be gone by now.
+        let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+        let path = path.join(name);
+        let info = FileInfo::new(&path, &stat);
+        found.push((path, info));
+    }
+    Ok(found)
+}
+
+/// What a write would put something in the place of: the bytes that go with it. Only files are replaced.
+fn check_replaced(folder: &OwnedFd, name: &str, path: &InWorkspace) -> Result<Option<Stat>, FileError> {
+    let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(FileError::of(path, "looked at", errno)),
+    };
+    match FileInfo::new(path, &stat).kind {
+        FileKind::File => Ok(Some(stat)),
+        FileKind::Folder => Err(FileError::kind(path, "a folder")),
+        FileKind::Link => Err(FileError::kind(path, "a link: links are not followed")),
+        FileKind::Other => Err(FileError::kind(path, "no file, but a pipe or a socket")),
+    }
+}
+
+fn sync(folder: &OwnedFd, path: &InWorkspace) -> Result<(), FileError> {
+    rustix::fs::fsync(folder).map_err(|errno| FileError::of(path, "put on the disk", errno))
+}
+
+#[cfg(test)]
+mod tests;

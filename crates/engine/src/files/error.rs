@@ -1,0 +1,113 @@
+use super::path::shown;
+use rustix::io::Errno;
+use std::fmt::Display;
+
+/// Why something could not be done with a file of a workspace.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The path names nothing that could be there.
+    #[error("the path {path:?} is refused: {reason}")]
+    Path {
+        /// As it was given, shortened.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is not there.
+    #[error("there is no {path:?} in the workspace")]
+    Missing {
+        /// Relative to the workspace.
+        path: String,
+    },
+    /// It is there, and not what it should be.
+    #[error("{path:?} is {reason}")]
+    Kind {
+        /// Relative to the workspace.
+        path: String,
+        /// What it is.
+        reason: &'static str,
+    },
+    /// It is there already.
+    #[error("{path:?} is there already")]
+    Exists {
+        /// Relative to the workspace.
+        path: String,
+    },
+    /// The workspace would hold too much.
+    #[error("the workspace would be too full: {reason}")]
+    Full {
+        /// What there is, what was wanted, and what may be.
+        reason: String,
+    },
+    /// More than is handed out at once.
+    #[error("{path:?} has {bytes} bytes: at most {most} are handed out at once")]
+    TooLarge {
+        /// Relative to the workspace.
+        path: String,
+        /// Its size.
+        bytes: u64,
+        /// How much may be asked for.
+        most: u64,
+    },
+    /// The system refused.
+    #[error("{path:?} could not be {doing}: {reason}")]
+    Failed {
+        /// Relative to the workspace.
+        path: String,
+        /// What was to be done.
+        doing: &'static str,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl FileError {
+    /// For programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Path { .. } => "invalid_path",
+            Self::Missing { .. } => "not_found",
+            Self::Kind { .. } => "wrong_kind",
+            Self::Exists { .. } => "exists",
+            Self::Full { .. } => "quota",
+            Self::TooLarge { .. } => "too_large",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// What can be done about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Full { .. } => Some("delete what is not needed, or raise execution.limits.workspace_mb or _files"),
+            Self::TooLarge { .. } => Some("read a range of it, or work on it with code"),
+            Self::Exists { .. } => Some("delete it first, or say that it may be replaced"),
+            Self::Path { .. } | Self::Missing { .. } | Self::Kind { .. } | Self::Failed { .. } => None,
+        }
+    }
+
+    pub(crate) fn failed(path: &dyn Display, doing: &'static str, reason: &dyn Display) -> Self {
+        Self::Failed { path: shown(&path.to_string()), doing, reason: reason.to_string() }
+    }
+
+    pub(crate) fn kind(path: &dyn Display, reason: &'static str) -> Self {
+        Self::Kind { path: shown(&path.to_string()), reason }
+    }
+
+    /// What an error of the system means here: what is behind a link is not there.
+    pub(crate) fn of(path: &dyn Display, doing: &'static str, errno: Errno) -> Self {
+        let path = shown(&path.to_string());
+        match errno {
+            Errno::NOENT => Self::Missing { path },
+            Errno::LOOP => Self::Kind { path, reason: "a link or below one: links are not followed" },
+            Errno::XDEV => Self::Kind { path, reason: "on another file system, or outside of the workspace" },
+            Errno::NOTDIR => Self::Kind { path, reason: "no folder, or below something that is none" },
+            Errno::ISDIR => Self::Kind { path, reason: "a folder" },
+            Errno::NXIO | Errno::NODEV => Self::Kind { path, reason: "no file, but a pipe, a socket or a device" },
+            Errno::EXIST => Self::Exists { path },
+            Errno::NOTEMPTY => Self::Kind { path, reason: "a folder that is not empty" },
+            Errno::DQUOT => Self::Full { reason: "the file system's quota is reached".to_owned() },
+            Errno::NOSPC => Self::Full { reason: "the disk is full".to_owned() },
+            errno => Self::Failed { path, doing, reason: std::io::Error::from(errno).to_string() },
+        }
+    }
+}

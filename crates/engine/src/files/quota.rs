@@ -1,0 +1,180 @@
+//! How full workspaces are, for whoever is about to write into one from outside of a sandbox.
+//!
+//! A walk of the folder is the truth; it is used again for some twenty times as long as it took, so that walking is
+//! never more than a small part of the work. What is being written is reserved before, so that writers who start at the
+//! same time do not pass the limit together.
+
+use super::FileError;
+use coracle_sandbox::{FolderUsage, folder_usage};
+use coracle_types::Limits;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A walk is used again for so many times what it took.
+const WORTH: u32 = 20;
+/// So many workspaces are remembered.
+const MAX_REMEMBERED: usize = 4_096;
+/// Files take whole blocks.
+const BLOCK: u64 = 4_096;
+
+/// What a workspace may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// Files, folders and links.
+    pub files: u64,
+}
+
+impl Quota {
+    /// Somebody else sees to it.
+    pub(crate) const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
+
+    /// What the limits of executions say.
+    pub fn of(limits: &Limits) -> Self {
+        Self { bytes: limits.workspace_mb.saturating_mul(1_000_000), files: limits.workspace_files }
+    }
+}
+
+/// What a file of this length takes.
+pub(crate) fn on_disk(length: u64) -> u64 {
+    length.div_ceil(BLOCK).saturating_mul(BLOCK)
+}
+
+/// What is known of workspaces. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Usages {
+    known: Arc<Mutex<HashMap<PathBuf, Known>>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    usage: Option<(FolderUsage, Instant, Duration)>,
+    /// Promised to writers and not written yet.
+    bytes: u64,
+    files: u64,
+}
+
+impl Usages {
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the folder holds. May walk it.
+    pub(crate) fn usage(&self, folder: &Path) -> Result<FolderUsage, FileError> {
+        if let Some(Known { usage: Some((usage, at, took)), .. }) = self.lock().get(folder).copied()
+            && at.elapsed() < took * WORTH
+        {
+            return Ok(usage);
+        }
+        let begun = Instant::now();
+        let usage = folder_usage(folder).ok_or_else(|| FileError::failed(&".", "looked at", &"it cannot be opened"))?;
+        let mut known = self.lock();
+        if known.len() >= MAX_REMEMBERED {
+            known.retain(|_, known| known.bytes > 0 || known.files > 0);
+        }
+        known.entry(folder.to_owned()).or_default().usage = Some((usage, Instant::now(), begun.elapsed()));
+        Ok(usage)
+    }
+
+    /// Reserves room, if there is: `freed` bytes go when it is used.
+    pub(crate) fn reserve(
+        &self,
+        folder: &Path,
+        quota: Quota,
+        wanted: Room,
+        freed: u64,
+    ) -> Result<Reservation, FileError> {
+        self.take(folder, quota, wanted, wanted.bytes > freed, freed)?;
+        Ok(Reservation { usages: self.clone(), folder: folder.to_owned(), room: wanted, freed })
+    }
+
+    /// Whoever makes the workspace smaller may do so even if it is too full.
+    fn take(&self, folder: &Path, quota: Quota, more: Room, grows: bool, freed: u64) -> Result<(), FileError> {
+        if quota == Quota::NONE {
+            return Ok(());
+        }
+        let usage = self.usage(folder)?;
+        let mut known = self.lock();
+        let entry = known.entry(folder.to_owned()).or_default();
+        let there = usage.bytes + entry.bytes;
+        if grows && (there + more.bytes).saturating_sub(freed) > quota.bytes {
+            let (more, most) = (more.bytes, quota.bytes);
+            let reason = format!("it holds {there} bytes, {more} more are to be written, and the limit is {most}");
+            return Err(FileError::Full { reason });
+        }
+        let there = usage.files + entry.files;
+        if more.files > 0 && there + more.files > quota.files {
+            let reason = format!("it holds {there} files and folders, and the limit is {}", quota.files);
+            return Err(FileError::Full { reason });
+        }
+        entry.bytes += more.bytes;
+        entry.files += more.files;
+        Ok(())
+    }
+
+    /// Something was changed in a way that is not worth adding up.
+    pub(crate) fn forget(&self, folder: &Path) {
+        if let Some(known) = self.lock().get_mut(folder) {
+            known.usage = None;
+        }
+    }
+}
+
+/// How much is wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Room {
+    pub(crate) bytes: u64,
+    pub(crate) files: u64,
+}
+
+/// Room that is kept for a writer; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    usages: Usages,
+    folder: PathBuf,
+    room: Room,
+    freed: u64,
+}
+
+impl Reservation {
+    /// Asks for as many bytes in all, if it has less.
+    pub(crate) fn grow(&mut self, quota: Quota, bytes: u64) -> Result<(), FileError> {
+        if bytes <= self.room.bytes {
+            return Ok(());
+        }
+        let more = Room { bytes: bytes - self.room.bytes, files: 0 };
+        self.usages.take(&self.folder, quota, more, bytes > self.freed, self.freed)?;
+        self.room.bytes = bytes;
+        Ok(())
+    }
+
+    /// What was reserved is there. If it was walked meanwhile it counts twice until the next walk: too much, never too little.
+    pub(crate) fn used(mut self) {
+        let room = std::mem::take(&mut self.room);
+        let mut known = self.usages.lock();
+        let Some(known) = known.get_mut(&self.folder) else { return };
+        known.give_back(room);
+        if let Some((usage, ..)) = &mut known.usage {
+            usage.bytes = (usage.bytes + room.bytes).saturating_sub(self.freed);
+            usage.files += room.files;
+        }
+    }
+}
+
+impl Known {
+    fn give_back(&mut self, room: Room) {
+        self.bytes = self.bytes.saturating_sub(room.bytes);
+        self.files = self.files.saturating_sub(room.files);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(known) = self.usages.lock().get_mut(&self.folder) {
+            known.give_back(self.room);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Files as bodies: ranges, and headers that let no browser run what code has written.
+//!
+//! A file is an attachment unless the caller wants it shown. Then only images and plain text are what they say; HTML and
+//! SVG come with `Content-Security-Policy: sandbox`, so that the browser treats them as a page of an origin of their own,
+//! without cookies, storage or network.
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use coracle_engine::percent_encoded;
+use futures::stream;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::ops::RangeInclusive;
+
+/// How much is read at once.
+const CHUNK: u64 = 256 << 10;
+
+/// A file that is to be sent.
+pub(crate) struct Content {
+    pub(crate) file: File,
+    pub(crate) bytes: u64,
+    /// What it is, as far as its content was looked at.
+    pub(crate) mime: String,
+    /// Its path; the last name of it is what a browser saves it as.
+    pub(crate) name: String,
+    /// Changes with the content.
+    pub(crate) etag: String,
+    /// The caller wants to see it, not to save it.
+    pub(crate) inline: bool,
+}
+
+/// What a shown file may do: nothing.
+const INERT: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
+/// What a shown page may do besides: run what is in it, for itself.
+const PAGE: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob:; \
+                    style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:; \
+                    worker-src blob:; form-action 'none'; frame-ancestors 'self'";
+
+/// The type that a browser is told, its rights, and whether it is shown.
+fn shown_as(mime: &str, inline: bool) -> (HeaderValue, &'static str, bool) {
+    let (told, policy) = match mime {
+        "image/png" => ("image/png", INERT),
+        "image/jpeg" => ("image/jpeg", INERT),
+        "image/gif" => ("image/gif", INERT),
+        "image/webp" => ("image/webp", INERT),
+        "image/svg+xml" => ("image/svg+xml", INERT),
+        "text/html" => ("text/html; charset=utf-8", PAGE),
+        "application/json" => ("application/json", INERT),
+        text if text.starts_with("text/") => ("text/plain; charset=utf-8", INERT),
+        _ => {
+            let told = HeaderValue::from_str(mime).unwrap_or(HeaderValue::from_static("application/octet-stream"));
+            return (told, INERT, false);
+        }
+    };
+    if inline {
+        return (HeaderValue::from_static(told), policy, true);
+    }
+    let told = HeaderValue::from_str(mime).unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    (told, INERT, false)
+}
+
+/// What the caller asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Range(RangeInclusive<u64>),
+    /// There is nothing there.
+    Beyond,
+}
+
+/// One range of bytes is given; of several, or of what cannot be read, the whole file.
+fn part(header: Option<&str>, length: u64) -> Part {
+    let Some(range) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else { return Part::Whole };
+    let Some((first, last)) = range.split_once('-') else { return Part::Whole };
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    match (first.trim().is_empty(), number(first), last.trim().is_empty(), number(last)) {
+        (true, _, false, Some(tail)) if tail > 0 && length > 0 => Part::Range(length.saturating_sub(tail)..=length - 1),
+        (false, Some(first), true, _) if first < length => Part::Range(first..=length - 1),
+        (false, Some(first), false, Some(last)) if last < first => Part::Whole,
+        (false, Some(first), false, Some(last)) if first < length => Part::Range(first..=last.min(length - 1)),
+        (true, _, false, Some(_)) | (false, Some(_), true, _) | (false, Some(_), false, Some(_)) => Part::Beyond,
+        _ => Part::Whole,
+    }
+}
+
+/// By RFC 6266: a name for everybody, and the name as it is.
+fn disposition(name: &str, inline: bool) -> HeaderValue {
+    let name = name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("file");
+    let plain: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || " -_.()".contains(c) { c } else { '_' }).collect();
+    let kind = if inline { "inline" } else { "attachment" };
+    let exact = percent_encoded(name);
+    let text = format!("{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}");
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("attachment"))
+}
+
+fn lists(header: Option<&HeaderValue>, etag: &str) -> bool {
+    let listed = header.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    listed.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == etag)
+}
+
+/// The answer to a request for it.
+pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
+    let Content { file, bytes, mime, name, etag, inline } = content;
+    let (told, policy, shown) = shown_as(&mime, inline);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, told);
+    headers.insert(header::CONTENT_DISPOSITION, disposition(&name, shown));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.extend(HeaderValue::from_str(&etag).map(|etag| (header::ETAG, etag)));
+    if lists(asked.get(header::IF_NONE_MATCH), &etag) {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    // A range of something else than the client has a part of is no use to it.
+    let still = asked.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
+    let range = asked.get(header::RANGE).filter(|_| still).and_then(|value| value.to_str().ok());
+    let (status, range) = match part(range, bytes) {
+        Part::Whole => (StatusCode::OK, 0..bytes),
+        Part::Range(range) => {
+            let told = format!("bytes {}-{}/{bytes}", range.start(), range.end());
+            headers.extend(HeaderValue::from_str(&told).map(|told| (header::CONTENT_RANGE, told)));
+            (StatusCode::PARTIAL_CONTENT, *range.start()..range.end().saturating_add(1))
+        }
+        Part::Beyond => {
+            let error = format!("the range is beyond the end: there are {bytes} bytes");
+            let body = serde_json::json!({ "error": error, "code": "range" });
+            let told = [(header::CONTENT_RANGE, format!("bytes */{bytes}"))];
+            return (StatusCode::RANGE_NOT_SATISFIABLE, told, axum::Json(body)).into_response();
+        }
+    };
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
+    (status, headers, body(file, range)).into_response()
+}
+
+/// Reads it where waiting for a disk hinders nobody. A file that has become shorter ends the connection.
+fn body(file: File, range: std::ops::Range<u64>) -> Body {
+    let parts = stream::try_unfold((file, range), |(mut file, range)| async move {
+        if range.is_empty() {
+            return Ok::<_, std::io::Error>(None);
+        }
+        let length = CHUNK.min(range.end - range.start);
+        let read = tokio::task::spawn_blocking(move || {
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
+            file.seek(SeekFrom::Start(range.start))?;
+            file.read_exact(&mut bytes)?;
+            Ok::<_, std::io::Error>((Bytes::from(bytes), (file, range.start + length..range.end)))
+        });
+        read.await.map_err(std::io::Error::other)?.map(Some)
+    });
+    Body::from_stream(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, disposition, part, shown_as};
+
+    #[test]
+    fn ranges_are_read_as_the_standard_says() {
+        for (header, expected) in [
+            (None, Part::Whole),
+            (Some("bytes=0-0"), Part::Range(0..=0)),
+            (Some("bytes=2-"), Part::Range(2..=9)),
+            (Some("bytes=2-100"), Part::Range(2..=9)),
+            (Some("bytes=-3"), Part::Range(7..=9)),
+            (Some("bytes=-30"), Part::Range(0..=9)),
+            (Some("bytes=10-"), Part::Beyond),
+            (Some("bytes=10-12"), Part::Beyond),
+            (Some("bytes=-0"), Part::Beyond),
+            (Some("bytes=5-2"), Part::Whole),
+            (Some("bytes=0-1,4-5"), Part::Whole),
+            (Some("bytes=x-"), Part::Whole),
+            (Some("bytes=-"), Part::Whole),
+            (Some("lines=1-2"), Part::Whole),
+            (Some("bytes=99999999999999999999-"), Part::Whole),
+        ] {
+            assert_eq!(part(header, 10), expected, "{header:?}");
+        }
+        assert_eq!(part(Some("bytes=0-"), 0), Part::Beyond);
+        assert_eq!(part(Some("bytes=-1"), 0), Part::Beyond);
+    }
+
+    #[test]
+    fn names_stay_within_their_quotes() {
+        for (name, expected) in [
+            ("a/b.png", "attachment; filename=\"b.png\"; filename*=UTF-8''b.png"),
+            ("ü\".txt", "attachment; filename=\"__.txt\"; filename*=UTF-8''%C3%BC%22.txt"),
+            (
+                "x\r\nSet-Cookie: a",
+                "attachment; filename=\"x__Set-Cookie_ a\"; filename*=UTF-8''x%0D%0ASet-Cookie%3A%20a",
+            ),
+            ("", "attachment; filename=\"file\"; filename*=UTF-8''file"),
+        ] {
+            assert_eq!(disposition(name, false), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_cannot_act() {
+        for (mime, shown, sandboxed) in [
+            ("image/png", true, true),
+            ("text/csv", true, true),
+            ("text/html", true, true),
+            ("image/svg+xml", true, true),
+            ("application/pdf", false, true),
+            ("application/octet-stream", false, true),
+            ("application/xml", false, true),
+        ] {
+            let (told, policy, is_shown) = shown_as(mime, true);
+            assert_eq!((is_shown, policy.starts_with("sandbox")), (shown, sandboxed), "{mime}");
+            assert!(!policy.contains("allow-same-origin") && policy.contains("default-src 'none'"), "{mime}");
+            assert_eq!(policy.contains("allow-scripts"), mime == "text/html", "{mime}");
+            if mime == "text/csv" {
+                assert_eq!(told, "text/plain; charset=utf-8");
+            }
+            assert!(!shown_as(mime, false).2);
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! The workspace as tools and as resources: files and state, without a sandbox.
+
+use super::{arguments, refusal, shown, tokens};
+use crate::face::Face;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, WorkspaceFiles};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResult, ContentBlock, ReadResourceResult, Resource, ResourceContents,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// No file that is handed to a model or a client in one piece is larger.
+const MAX_READ: u64 = 4 << 20;
+/// No file that is read as a resource is larger.
+const MAX_RESOURCE: u64 = 16 << 20;
+/// So many files of the workspace are listed as resources.
+const MAX_RESOURCES: usize = 200;
+/// What the address of a file of the workspace begins with.
+pub(crate) const SCHEME: &str = "coracle://workspace/";
+/// Where state is kept, in the workspace.
+const STATE: &str = "state";
+/// No state has a longer name.
+const MAX_KEY: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Write {
+    filename: String,
+    content: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Read {
+    filename: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    subpath: Option<String>,
+}
+
+/// `filename` is what earlier tools of this kind call the key, with its ending.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GetState {
+    #[serde(default, alias = "filename")]
+    key: Option<String>,
+}
+
+/// See [`GetState`]; they call the value `state`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaveState {
+    #[serde(default, alias = "filename")]
+    key: Option<String>,
+    #[serde(alias = "state")]
+    value: Value,
+}
+
+/// Works on the caller's workspace where waiting for a disk hinders nobody.
+pub(crate) async fn with_files<T: Send + 'static>(
+    face: &Face,
+    work: impl FnOnce(&WorkspaceFiles) -> Result<T, FileError> + Send + 'static,
+) -> Result<T, FileError> {
+    let (engine, user, options) = (face.engine.clone(), face.user(), std::sync::Arc::clone(&face.options));
+    let done = tokio::task::spawn_blocking(move || {
+        let files = engine.files(&user, options.workspace.as_deref(), &options.settings.limits())?;
+        work(&files)
+    });
+    match done.await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(FileError::Failed { path: ".".to_owned(), doing: "used", reason: error.to_string() }),
+    }
+}
+
+/// An answer that says in its fields, too, that nothing came of it.
+fn failed(error: &FileError) -> CallToolResult {
+    let error = match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    };
+    let fields = json!({ "success": false, "error": error });
+    shown::answer(vec![ContentBlock::text(error)], fields, true)
+}
+
+fn succeeded(text: String, fields: Value) -> CallToolResult {
+    shown::answer(vec![ContentBlock::text(text)], fields, false)
+}
+
+pub(crate) async fn write_workspace_file(
+    face: &Face,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
+    let Write { filename, content } = arguments(request)?;
+    let wrote = with_files(face, {
+        let filename = filename.clone();
+        move |files| files.write(&filename, content.as_bytes(), Existing::Replace)
+    });
+    Ok(match wrote.await {
+        Ok(info) => succeeded(
+            format!("Successfully wrote {} bytes to {filename}", info.bytes),
+            json!({ "success": true, "filename": filename, "path": WorkspaceFiles::seen_at(&info.path), "size": info.bytes }),
+        ),
+        Err(error) => failed(&error),
+    })
+}
+
+pub(crate) async fn read_workspace_file(
+    face: &Face,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
+    let Read { filename } = arguments(request)?;
+    let wanted = filename.clone();
+    let (info, bytes) = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
+        Ok(read) => read,
+        Err(error) => return Ok(failed(&error)),
+    };
+    let Ok(content) = String::from_utf8(bytes) else {
+        return Ok(refusal(format!("{filename} is no text: work on it with execute_code")));
+    };
+    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    let mut fields = json!({ "success": true, "filename": filename, "content": content, "size": info.bytes });
+    if tokens::fits(&content, budget) {
+        return Ok(succeeded(content, fields));
+    }
+    let head = tokens::head(&content, budget);
+    fields["content"] = head.into();
+    fields["truncated"] = true.into();
+    let text =
+        format!("{head}\n… cut: the file has {} bytes; read the rest with read_file or execute_code", info.bytes);
+    Ok(succeeded(text, fields))
+}
+
+pub(crate) async fn list_workspace_files(
+    face: &Face,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
+    /// So many lines are shown as text.
+    const MAX_LINES: usize = 200;
+    let List { subpath } = arguments(request)?;
+    let wanted = subpath.unwrap_or_else(|| ".".to_owned());
+    let list = match with_files(face, move |files| files.list(&wanted, Listed::Here)).await {
+        Ok(list) => list,
+        Err(error) => return Ok(failed(&error)),
+    };
+    let entry = |file: &FileInfo| {
+        let name = file.path.rsplit('/').next().unwrap_or_default();
+        let kind = if file.kind == FileKind::Folder { "directory" } else { kind(file.kind) };
+        json!({ "name": name, "path": file.path, "type": kind, "size": file.bytes, "modified_ms": file.modified_ms })
+    };
+    let mut lines: Vec<String> = list
+        .files
+        .iter()
+        .take(MAX_LINES)
+        .map(|file| match file.kind {
+            FileKind::Folder => format!("{}/", plain(&file.path)),
+            FileKind::File => format!("{} ({} bytes)", plain(&file.path), file.bytes),
+            FileKind::Link | FileKind::Other => format!("{} ({})", plain(&file.path), kind(file.kind)),
+        })
+        .collect();
+    if list.truncated || list.files.len() > MAX_LINES {
+        lines.push("… and more".to_owned());
+    }
+    if lines.is_empty() {
+        lines.push(format!("{} is empty", plain(&list.path)));
+    }
+    let files: Vec<Value> = list.files.iter().take(MAX_LINES).map(entry).collect();
+    let fields = json!({
+        "success": true, "path": list.path, "count": files.len(), "files": files,
+        "truncated": list.truncated || list.files.len() > MAX_LINES,
+    });
+    Ok(succeeded(lines.join("\n"), fields))
+}
+
+fn kind(kind: FileKind) -> &'static str {
+    match kind {
+        FileKind::File => "file",
+        FileKind::Folder => "folder",
+        FileKind::Link => "link",
+        FileKind::Other => "other",
+    }
+}
+
+/// A name without what could move a cursor or begin a line.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The file of a state. A key is a plain name, so that it is one file in one folder.
+fn state_file(key: Option<String>) -> Result<(String, String), String> {
+    let key = key.unwrap_or_else(|| "state".to_owned());
+    let key = key.strip_suffix(".json").unwrap_or(&key).to_owned();
+    let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+    if key.is_empty() || key.len() > MAX_KEY || key.starts_with('.') || !key.chars().all(valid) {
+        return Err(format!(
+            "{:?} is no key: use 1 to {MAX_KEY} letters, digits, '-', '_', '.' or blanks, not starting with '.'",
+            key.chars().take(MAX_KEY).collect::<String>()
+        ));
+    }
+    let file = format!("{STATE}/{key}.json");
+    Ok((key, file))
+}
+
+pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+    let GetState { key } = arguments(request)?;
+    let (key, file) = state_file(key)?;
+    let wanted = file.clone();
+    let bytes = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
+        Ok((_, bytes)) => bytes,
+        Err(FileError::Missing { .. }) => {
+            let fields = json!({ "success": true, "key": key, "value": null, "exists": false, "path": file });
+            return Ok(succeeded(format!("nothing is saved as {key}"), fields));
+        }
+        Err(error) => return Ok(failed(&error)),
+    };
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| format!("{file} is no JSON ({error}): save_state writes it anew"))?;
+    let text = value.to_string();
+    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    if !tokens::fits(&text, budget) {
+        return Err(format!(
+            "the state {key} has {} bytes, more than can be shown: read /workspace/{file} with execute_code",
+            bytes.len()
+        ));
+    }
+    let fields = json!({ "success": true, "key": key, "value": value, "exists": true, "path": file });
+    Ok(succeeded(text, fields))
+}
+
+pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+    let SaveState { key, value } = arguments(request)?;
+    let (key, file) = state_file(key)?;
+    let mut bytes = serde_json::to_vec_pretty(&value).map_err(|error| format!("the value is no JSON: {error}"))?;
+    bytes.push(b'\n');
+    let wanted = file.clone();
+    Ok(match with_files(face, move |files| files.write(&wanted, &bytes, Existing::Replace)).await {
+        Ok(info) => succeeded(
+            format!("saved {key} as /workspace/{file} ({} bytes)", info.bytes),
+            json!({ "success": true, "key": key, "path": file, "size": info.bytes }),
+        ),
+        Err(error) => failed(&error),
+    })
+}
+
+/// What `get_execution_stats` says of the workspace.
+pub(crate) async fn stats(face: &Face) -> Value {
+    let user = face.user();
+    match with_files(face, |files| Ok((files.usage()?, files.quota()))).await {
+        Ok((usage, quota)) => json!({
+            "path": "/workspace", "user": user.as_str(), "bytes": usage.bytes, "files": usage.files,
+            "quota": { "bytes": quota.bytes, "files": quota.files },
+        }),
+        Err(error) => json!({ "path": "/workspace", "user": user.as_str(), "error": error.to_string() }),
+    }
+}
+
+/// Files of the workspace as resources: the first ones, without what is hidden.
+pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
+    let listed = with_files(face, |files| files.list(".", Listed::Below)).await;
+    let files = listed.map(|list| list.files).unwrap_or_default();
+    let hidden = |path: &str| path.split('/').any(|name| name.starts_with('.'));
+    files
+        .into_iter()
+        .filter(|file| file.kind == FileKind::File && !hidden(&file.path))
+        .take(MAX_RESOURCES)
+        .map(|file| Resource::new(format!("{SCHEME}{}", encoded(&file.path)), file.path).with_size(file.bytes))
+        .collect()
+}
+
+/// A file of the workspace, read as a resource.
+pub(crate) async fn resource(face: &Face, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+    let shown: String = uri.chars().take(300).collect();
+    let missing = || ErrorData::resource_not_found(format!("there is no {shown}"), None);
+    let path = uri.strip_prefix(SCHEME).and_then(coracle_engine::percent_decoded).ok_or_else(missing)?;
+    let read = with_files(face, move |files| files.read(&path, MAX_RESOURCE)).await;
+    let (_, bytes) = read.map_err(|error| match error {
+        FileError::Missing { .. } => missing(),
+        error => ErrorData::invalid_params(error.to_string(), None),
+    })?;
+    let contents = match String::from_utf8(bytes) {
+        Ok(text) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
+        Err(bytes) => {
+            ResourceContents::blob(STANDARD.encode(bytes.as_bytes()), uri).with_mime_type("application/octet-stream")
+        }
+    };
+    Ok(ReadResourceResult::new(vec![contents]))
+}
+
+fn encoded(path: &str) -> String {
+    coracle_engine::percent_encoded(path)
+}
