@@ -1,6 +1,7 @@
 //! `coracle sessions`: what ran, what the next program should know, and whether it comes out the same again.
 
 use crate::environment;
+use crate::packages::packages;
 use crate::plain::{columns, counted, json, plain, plain_lines};
 use crate::settings::load;
 use crate::signals::Signals;
@@ -266,7 +267,7 @@ fn replay(user: &UserId, one: &One, config: Option<&Path>) -> anyhow::Result<Sta
             limits: settings.limits(),
             python: settings.execution.python.clone(),
             folders: folders(settings)?,
-            packages: crate::packages::packages(settings)?,
+            packages: packages(settings)?,
         };
         let toolbox = toolbox_if_any(&loaded, &store, Map::new())?;
         let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;

@@ -256,7 +256,9 @@ async fn a_session_that_has_ended_runs_nothing_and_its_name_is_free() {
     let (_, id) = in_session(&lab, "s", Python, "x = 1").await;
     let history = lab.engine.history();
     let session = history.session(&ada(), "s").await.unwrap().unwrap();
-    assert!(history.end(&ada(), &session).await.unwrap());
+    assert_eq!(lab.engine.live_sessions(), 1);
+    assert!(lab.engine.end_session(&ada(), &session).await.unwrap());
+    assert_eq!(lab.engine.live_sessions(), 0);
     let refused = lab.execute(lab.in_session(id.as_str(), Python, "x")).await.failure.unwrap();
     assert_eq!((refused.error_code, refused.error.as_str()), (ErrorCode::InvalidRequest, "session s has ended"));
     let (result, other) = in_session(&lab, "s", Python, "'x' in globals()").await;
