@@ -1,6 +1,7 @@
 //! `coracle sessions`: what ran, what the next program should know, and whether it comes out the same again.
 
 use crate::environment;
+use crate::packages::packages;
 use crate::plain::{columns, counted, json, plain, plain_lines};
 use crate::settings::load;
 use crate::signals::Signals;
@@ -8,10 +9,11 @@ use crate::status::{Mistake, Status};
 use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces};
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use coracle_engine::{History, Replay};
+use coracle_engine::{History, Replay, ReplayFiles};
 use coracle_store::{Home, MemoryStore, SessionRecord, Store, TaskRecord, TaskState};
 use coracle_types::UserId;
 use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,7 +68,14 @@ enum SessionsCommand {
     },
     /// Run the code of a session again, in an empty workspace and with the answers that tools gave then, and print what
     /// comes out otherwise.
-    Replay(One),
+    Replay {
+        #[command(flatten)]
+        one: One,
+
+        /// In a copy of the workspace as it is now, for a session that read what was there before it.
+        #[arg(long)]
+        with_files: bool,
+    },
     /// End a session: its name is free for another, and nothing more runs in it.
     End(One),
 }
@@ -84,7 +93,10 @@ struct One {
 pub(crate) fn run(arguments: &SessionsArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let user = &arguments.user;
     match &arguments.command {
-        SessionsCommand::Replay(one) => replay(user, one, config),
+        SessionsCommand::Replay { one, with_files } => {
+            let files = if *with_files { ReplayFiles::Copied } else { ReplayFiles::Nothing };
+            replay(user, one, files, config)
+        }
         other => cancellable(read(user, other, config)),
     }
 }
@@ -92,10 +104,8 @@ pub(crate) fn run(arguments: &SessionsArguments, config: Option<&Path>) -> anyho
 async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     // Nothing is made to say that there is nothing.
-    let store: Arc<dyn Store> = match Home::new(environment::home()?).database().exists() {
-        true => store().await?,
-        false => Arc::new(MemoryStore::new()),
-    };
+    let is_there = Home::new(environment::home()?).database().exists();
+    let store: Arc<dyn Store> = if is_there { store().await? } else { Arc::new(MemoryStore::new()) };
     let history = History::new(store, workspaces(&loaded.settings)?);
     match command {
         SessionsCommand::List { json } => list(&history, user, *json).await?,
@@ -131,7 +141,7 @@ async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -
                 eprintln!("session {} had ended before", plain(&one.session, MAX_SHOWN));
             }
         }
-        SessionsCommand::Replay(_) => {}
+        SessionsCommand::Replay { .. } => {}
     }
     Ok(Status::Success)
 }
@@ -210,15 +220,12 @@ async fn show(history: &History, user: &UserId, session: &SessionRecord, as_json
     if let Some(point) = history.checkpoint(user, session).await? {
         let context = plain(&point.context.to_string(), 4 * MAX_SHOWN);
         let step = plain(&point.step, MAX_SHOWN);
-        text.push_str(&format!(
-            "checkpoint {step} by task {:03}, {}: {context}\n",
-            point.last_task,
-            stamp(point.made_at)
-        ));
+        let at = stamp(point.made_at);
+        let _ = writeln!(text, "checkpoint {step} by task {:03}, {at}: {context}", point.last_task);
     }
     let more = session.tasks.saturating_sub(tasks.len() as u64);
     if more > 0 {
-        text.push_str(&format!("… {} before these\n", counted(usize::try_from(more).unwrap_or(usize::MAX), "task")));
+        let _ = writeln!(text, "… {} before these", counted(usize::try_from(more).unwrap_or(usize::MAX), "task"));
     }
     text.push_str(&columns(tasks.iter().map(row)));
     print(&text)
@@ -248,7 +255,7 @@ fn row(task: &TaskRecord) -> [String; 5] {
     ]
 }
 
-fn replay(user: &UserId, one: &One, config: Option<&Path>) -> anyhow::Result<Status> {
+fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     check(&loaded.settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
@@ -266,16 +273,19 @@ fn replay(user: &UserId, one: &One, config: Option<&Path>) -> anyhow::Result<Sta
             limits: settings.limits(),
             python: settings.execution.python.clone(),
             folders: folders(settings)?,
-            packages: crate::packages::packages(settings)?,
+            packages: packages(settings)?,
         };
         let toolbox = toolbox_if_any(&loaded, &store, Map::new())?;
         let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
-        let replayed = engine.replay(user, &session, &settings.limits(), &cancel).await;
+        let replayed = engine.replay(user, &session, files, &settings.limits(), &cancel).await;
         engine.shutdown().await;
         if let Some(toolbox) = toolbox {
             toolbox.upstream().shutdown().await;
         }
         let replayed = replayed?;
+        if !replayed.all_files {
+            eprintln!("warning: not everything of the workspace could be copied");
+        }
         print(&if one.json { json(&replayed)? } else { told(&replayed) })?;
         if cancel.is_cancelled() {
             return Ok(Status::Cancelled);
@@ -292,10 +302,10 @@ fn told(replay: &Replay) -> String {
             (None, []) => "same".to_owned(),
             (None, _) => "differs".to_owned(),
         };
-        text.push_str(&format!("task {:03}  {outcome}\n", task.number));
+        let _ = writeln!(text, "task {:03}  {outcome}", task.number);
         for difference in &task.differences {
             let (then, now) = (plain(&difference.then, 400), plain(&difference.now, 400));
-            text.push_str(&format!("  {}\n    then  {then}\n    now   {now}\n", difference.what));
+            let _ = writeln!(text, "  {}\n    then  {then}\n    now   {now}", difference.what);
         }
     }
     if replay.tasks.is_empty() {

@@ -13,7 +13,7 @@ mod lab;
 mod outcome;
 
 use async_trait::async_trait;
-use coracle_engine::{HostCallError, HostCalls};
+use coracle_engine::{HostCallError, HostCalls, ReplayFiles};
 use coracle_store::{Home, KeySource, SqliteStore};
 use coracle_types::Language::{Bash, Python, TypeScript};
 use coracle_types::{ErrorCode, Language, Limits, SessionId, UserId};
@@ -256,7 +256,9 @@ async fn a_session_that_has_ended_runs_nothing_and_its_name_is_free() {
     let (_, id) = in_session(&lab, "s", Python, "x = 1").await;
     let history = lab.engine.history();
     let session = history.session(&ada(), "s").await.unwrap().unwrap();
-    assert!(history.end(&ada(), &session).await.unwrap());
+    assert_eq!(lab.engine.live_sessions(), 1);
+    assert!(lab.engine.end_session(&ada(), &session).await.unwrap());
+    assert_eq!(lab.engine.live_sessions(), 0);
     let refused = lab.execute(lab.in_session(id.as_str(), Python, "x")).await.failure.unwrap();
     assert_eq!((refused.error_code, refused.error.as_str()), (ErrorCode::InvalidRequest, "session s has ended"));
     let (result, other) = in_session(&lab, "s", Python, "'x' in globals()").await;
@@ -329,10 +331,11 @@ async fn a_replay_calls_nothing_and_tells_what_differs() {
     let calls = tools.0.load(Ordering::SeqCst);
     assert_eq!(calls, 4);
     let history = lab.engine.history();
-    let replay = async |name: &str| {
+    let replay_with = async |name: &str, files: ReplayFiles| {
         let session = history.session(&ada(), name).await.unwrap().unwrap();
-        lab.engine.replay(&ada(), &session, &lab.limits, &CancellationToken::new()).await.unwrap()
+        lab.engine.replay(&ada(), &session, files, &lab.limits, &CancellationToken::new()).await.unwrap()
     };
+    let replay = async |name: &str| replay_with(name, ReplayFiles::Nothing).await;
     let replayed = replay("same").await;
     assert!(replayed.is_same(), "{replayed:#?}");
     assert!(replayed.tasks.len() == 6 && replayed.tasks.iter().all(|task| task.skipped.is_none()), "{replayed:#?}");
@@ -345,7 +348,22 @@ async fn a_replay_calls_nothing_and_tells_what_differs() {
     assert_eq!(what, [vec!["result"], vec!["result", "error", "calls"], vec!["output"], vec![]], "{replayed:#?}");
     assert_eq!(tools.0.load(Ordering::SeqCst), calls, "a replay calls nothing");
     assert_eq!(task_states(&lab, "same").await.len(), 6, "a replay is no part of the session");
-    assert!(!lab.home.path().join("workspaces/ada/files/sub").exists());
+    // What was there before the session is there only if it is asked for.
+    let workspace = lab.home.path().join("workspaces/ada/files");
+    fs::write(workspace.join("given"), "from before").unwrap();
+    run("reads", Python, "open('given').read()").await;
+    let replayed = replay("reads").await;
+    assert_eq!(replayed.tasks[0].differences.len(), 2, "{replayed:#?}");
+    let replayed = replay_with("reads", ReplayFiles::Copied).await;
+    assert!(replayed.is_same() && replayed.all_files, "{replayed:#?}");
+    run("writes", Python, "open('given', 'a').write('!')\nopen('given').read()").await;
+    let replayed = replay_with("writes", ReplayFiles::Copied).await;
+    assert_eq!(replayed.tasks[0].differences[0].now, "from before!!", "{replayed:#?}");
+    assert_eq!(
+        fs::read_to_string(workspace.join("given")).unwrap(),
+        "from before!",
+        "the workspace itself is untouched"
+    );
     lab.close().await;
 }
 

@@ -231,6 +231,13 @@ impl Engine {
         History::new(Arc::clone(&self.inner.store), self.inner.config.workspaces.clone())
     }
 
+    /// Ends a session: its interpreter, and its name is free again. Returns whether it had not ended before.
+    pub async fn end_session(&self, user: &UserId, session: &SessionRecord) -> Result<bool, StoreError> {
+        let ended = self.history().end(user, session).await?;
+        self.inner.sessions.forget(user, &session.id);
+        Ok(ended)
+    }
+
     /// How many interpreters of sessions live.
     pub fn live_sessions(&self) -> usize {
         self.inner.sessions.live()

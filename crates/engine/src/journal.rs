@@ -123,7 +123,7 @@ impl Engine {
             ended_at: SystemTime::now(),
             state: TaskState::Done,
             outcome: outcome(execution),
-            recording: tape.map(|tape| tape.into_value()),
+            recording: tape.map(Tape::into_value),
         };
         let TaskPlace { user, session, number } = task.place.clone();
         match task.store.finish_task(&user, &session, number, &end).await {

@@ -45,7 +45,7 @@ pub use files::{
 pub use history::{History, ShownTask};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
-pub use replay::{Difference, Replay, ReplayError, ReplayedTask};
+pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
 pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
 pub use servers::Servers;
 pub use skills::{

@@ -1,7 +1,9 @@
 //! The code of a session again, with what the host answered then: what comes out otherwise now?
 //!
-//! It runs in a workspace of its own that is empty at first and thrown away, and calls nothing: what was not recorded is an
-//! error that the code sees.
+//! It runs in a workspace of its own, empty at first or a copy of the user's, that is thrown away, and calls nothing: what
+//! was not recorded is an error that the code sees.
+
+mod files;
 
 use crate::capture::Capture;
 use crate::engine::{Engine, Facts};
@@ -33,11 +35,22 @@ pub enum ReplayError {
     Workspace(std::io::Error),
 }
 
+/// What the code finds in its workspace when it runs again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayFiles {
+    /// Nothing: as if the session were the first.
+    Nothing,
+    /// What is in the user's workspace now.
+    Copied,
+}
+
 /// What came of a session when it ran again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replay {
     /// Which session.
     pub session_id: String,
+    /// Whether everything that was to be in the workspace was.
+    pub all_files: bool,
     /// Each task that is kept, in order.
     pub tasks: Vec<ReplayedTask>,
 }
@@ -77,6 +90,7 @@ impl Engine {
         &self,
         user: &UserId,
         session: &SessionRecord,
+        files: ReplayFiles,
         limits: &Limits,
         cancel: &CancellationToken,
     ) -> Result<Replay, ReplayError> {
@@ -84,7 +98,16 @@ impl Engine {
         let folder = tempfile::Builder::new().prefix("coracle-replay-").tempdir().map_err(ReplayError::Workspace)?;
         let workspace = folder.path().join("workspace");
         std::fs::create_dir(&workspace).map_err(ReplayError::Workspace)?;
-        let mut replayed = Replay { session_id: session.id.to_string(), tasks: Vec::new() };
+        let all_files = match files {
+            ReplayFiles::Nothing => true,
+            ReplayFiles::Copied => {
+                let own = self.folders(user).files().map_err(ReplayError::Workspace)?;
+                let (to, most) = (workspace.clone(), limits.workspace_mb.saturating_mul(1_000_000));
+                let copied = tokio::task::spawn_blocking(move || files::copy(&own, &to, most)).await;
+                copied.map_err(std::io::Error::other).and_then(|copied| copied).map_err(ReplayError::Workspace)?
+            }
+        };
+        let mut replayed = Replay { session_id: session.id.to_string(), all_files, tasks: Vec::new() };
         let mut live = None;
         for task in tasks {
             let skipped = |why: &str| ReplayedTask {

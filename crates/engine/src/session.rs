@@ -79,6 +79,11 @@ impl Sessions {
         }
     }
 
+    /// Ends an interpreter; one that runs something ends after that.
+    pub(crate) fn forget(&self, user: &UserId, session: &SessionId) {
+        self.seats().remove(&(user.clone(), session.clone()));
+    }
+
     pub(crate) fn clear(&self) {
         self.seats().clear();
     }

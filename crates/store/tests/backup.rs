@@ -234,10 +234,10 @@ async fn others_go_on_writing_meanwhile() {
                 fs::write(folder.join(format!("odd{}/f", round % 7)), "x").unwrap();
                 let _ = fs::remove_dir_all(folder.join(format!("odd{}", (round + 3) % 7)));
                 let _ = fs::remove_file(folder.join("turning"));
-                if round % 2 == 0 {
-                    symlink("/etc/shadow", folder.join("turning")).unwrap()
+                if round.is_multiple_of(2) {
+                    symlink("/etc/shadow", folder.join("turning")).unwrap();
                 } else {
-                    fs::write(folder.join("turning"), "y").unwrap()
+                    fs::write(folder.join("turning"), "y").unwrap();
                 }
             }
         }

@@ -17,8 +17,9 @@ const CURRENT: &str = "current_session.json";
 /// Where code keeps what should outlive a session, in the workspace.
 const STATE: &str = "state";
 
-/// The newest tasks that the copy lists.
+/// The newest tasks that the copy lists, and how many are read at once.
 const MAX_TASKS: usize = 100;
+const PAGE: usize = 20;
 /// So much is written of tasks; older ones are then shortened.
 const MAX_BYTES: usize = 256 << 10;
 /// Of a shortened task, so much of its code and description.
@@ -41,7 +42,17 @@ pub(crate) struct Copy {
 impl Copy {
     pub(crate) async fn of(store: &dyn Store, user: &UserId, session: &SessionId) -> Result<Option<Self>, StoreError> {
         let Some(session) = store.session(user, session).await? else { return Ok(None) };
-        let tasks = store.tasks(user, &session.id, MAX_TASKS, None).await?;
+        let (mut tasks, mut bytes): (Vec<TaskRecord>, usize) = (Vec::new(), 0);
+        // No more is read than is written.
+        while tasks.len() < MAX_TASKS && bytes < MAX_BYTES {
+            let before = tasks.last().map(|task| task.number);
+            let page = store.tasks(user, &session.id, PAGE, before).await?;
+            if page.is_empty() {
+                break;
+            }
+            bytes += page.iter().map(|task| task.begun.code.len()).sum::<usize>();
+            tasks.extend(page);
+        }
         let checkpoint = store.last_checkpoint(user, &session.id).await?;
         Ok(Some(Self { user: user.clone(), session, tasks, checkpoint }))
     }
@@ -71,7 +82,8 @@ impl Copy {
             "checkpoint": self.checkpoint.as_ref().map(checkpoint),
         });
         if dropped > 0 {
-            whole["note"] = format!("{dropped} older tasks are not listed here").into();
+            whole["note"] =
+                format!("{dropped} older tasks are not listed here: coracle sessions export has them").into();
         }
         serde_json::to_vec_pretty(&whole).map_err(io::Error::other)
     }
@@ -83,10 +95,8 @@ impl Copy {
         let owner = rustix::fs::fstat(&root)?;
         let (uid, gid) = (rustix::process::Uid::from_raw(owner.st_uid), rustix::process::Gid::from_raw(owner.st_gid));
         // Code sees the owner of the workspace as itself, and nobody else's files.
-        let give = |file: &OwnedFd| match rustix::process::geteuid().is_root() {
-            true => rustix::fs::fchown(file, Some(uid), Some(gid)),
-            false => Ok(()),
-        };
+        let is_root = rustix::process::geteuid().is_root();
+        let give = |file: &OwnedFd| if is_root { rustix::fs::fchown(file, Some(uid), Some(gid)) } else { Ok(()) };
         let made = match rustix::fs::mkdirat(&root, FOLDER, Mode::RWXU) {
             Ok(()) => true,
             Err(rustix::io::Errno::EXIST) => false,

@@ -82,7 +82,7 @@ pub(crate) async fn a_task_is_there_from_its_beginning_and_ends_once(store: Arc<
     let (ann, session) = (user("ann"), id(1));
     let number = store.begin_task(&ann, &session, &task("1")).await.unwrap();
     let running = TaskRecord { number, begun: task("1"), state: TaskState::Running, ended_at: None, outcome: None };
-    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap(), [running.clone()]);
+    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap(), std::slice::from_ref(&running));
     store.finish_task(&ann, &session, number, &end(json!({"result": [1, null]}))).await.unwrap();
     let done = TaskRecord {
         state: TaskState::Done,
@@ -90,7 +90,7 @@ pub(crate) async fn a_task_is_there_from_its_beginning_and_ends_once(store: Arc<
         outcome: Some(json!({"result": [1, null]})),
         ..running
     };
-    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap(), [done.clone()]);
+    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap(), std::slice::from_ref(&done));
     assert_eq!(store.recording(&ann, &session, number).await.unwrap(), Some(json!(["answer"])));
     store
         .finish_task(&ann, &session, number, &TaskEnd { state: TaskState::Interrupted, ..end(json!(0)) })
