@@ -35,6 +35,12 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
     let second = lab.engine.save_skill(&ada(), draft("add", "def f(a, b):\n    return [a, b]\n")).await.unwrap();
     assert_eq!((second.version, &second.created_at), (2, &first.created_at));
     assert_eq!(value(&lab, "import skills.add\nskills.add.f(40, 2)").await, json!([40, 2]));
+    // What a further version says nothing of stays.
+    let words = SkillDraft { description: "Adds".to_owned(), tags: vec!["t".to_owned()], ..draft("said", "x = 1") };
+    lab.engine.save_skill(&ada(), words).await.unwrap();
+    let said = lab.engine.save_skill(&ada(), draft("said", "x = 2")).await.unwrap();
+    assert_eq!((said.version, said.description.as_str(), said.tags.len()), (2, "Adds", 1));
+    lab.engine.delete_skill(&ada(), "said").await.unwrap();
     let old = lab.engine.load_skill(&ada(), "add", Some(1)).await.unwrap();
     assert!(old.code.contains("a + b") && old.versions == [1, 2], "{old:?}");
     // The link in the workspace shows the same, and nothing can be written there.
