@@ -254,5 +254,7 @@ pub(crate) fn engine(
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
     let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: SESSION_IDLE };
-    Ok(Engine::new(config, backend, store, toolbox).with_library(library(settings)?))
+    Ok(Engine::new(config, backend, store, toolbox)
+        .with_library(library(settings)?)
+        .with_trial_limits(settings.limits()))
 }

@@ -31,7 +31,7 @@ pub use name::SkillName;
 use crate::engine::Engine;
 use crate::toolbox::{Inventory, Listing};
 use coracle_policy::definition_digest;
-use coracle_types::{Execution, Language, UserId};
+use coracle_types::{Execution, Language, Limits, UserId};
 use serde::{Deserialize, Serialize};
 use shelf::{Kept, Shelf};
 use std::collections::{HashMap, HashSet};
@@ -208,6 +208,8 @@ pub(crate) struct Skills {
     /// What the Python of sandboxes has.
     installed: tokio::sync::OnceCell<packages::Installed>,
     library: OnceLock<Arc<Library>>,
+    /// What a trial may use.
+    limits: OnceLock<Limits>,
 }
 
 impl Skills {
@@ -218,6 +220,7 @@ impl Skills {
             trials: Mutex::default(),
             installed: tokio::sync::OnceCell::new(),
             library: OnceLock::new(),
+            limits: OnceLock::new(),
         }
     }
 
@@ -343,6 +346,13 @@ impl Engine {
     pub fn with_library(self, library: Arc<Library>) -> Self {
         // Whoever comes second is too late.
         let _ = self.skills().library.set(library);
+        self
+    }
+
+    /// With these limits for what is run to try out skills; without them the defaults hold.
+    #[must_use]
+    pub fn with_trial_limits(self, limits: Limits) -> Self {
+        let _ = self.skills().limits.set(limits);
         self
     }
 

@@ -50,6 +50,10 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
     lab.engine.delete_skill(&ada(), "add").await.unwrap();
     let gone = lab.python("from skills.add import f").await;
     assert_eq!(error_code(&gone), Some(ErrorCode::Exception), "{gone:?}");
+    assert!(gone.failure.unwrap().hint.unwrap().contains("none are saved"));
+    lab.engine.save_skill(&ada(), draft("adder", "x = 1")).await.unwrap();
+    let near = lab.python("from skills.add import f").await;
+    assert!(near.failure.unwrap().hint.unwrap().contains("did you mean adder?"));
     lab.close().await;
 }
 
@@ -185,5 +189,16 @@ async fn a_planted_package_changes_nothing() {
     assert_eq!(value(&lab, planted).await, json!(null));
     assert_eq!(value(&lab, "from skills.real import x\nx").await, json!("real"));
     assert_eq!(error_code(&lab.python("import skills.own").await), Some(ErrorCode::Exception));
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_example_has_limits_of_its_own() {
+    let lab = lab();
+    let engine = lab.engine.clone().with_trial_limits(Limits { wall_ms: 500, ..Limits::default() });
+    let with = |example: &str| SkillDraft { example: Some(example.to_owned()), ..draft("bounded", "x = 1") };
+    let refused = engine.save_skill(&ada(), with("while True: pass")).await.unwrap_err();
+    assert!(matches!(&refused, SkillError::Example(told) if told.contains("ran longer than")), "{refused:?}");
+    assert_eq!(engine.save_skill(&ada(), with("1")).await.unwrap().version, 1);
     lab.close().await;
 }
