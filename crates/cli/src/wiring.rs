@@ -254,7 +254,9 @@ pub(crate) fn engine(
     toolbox: Option<Arc<Toolbox>>,
 ) -> anyhow::Result<Engine> {
     let config = EngineConfig { workspaces: workspaces(settings)?, session_idle: SESSION_IDLE };
-    let engine = Engine::new(config, backend, store, toolbox).with_library(library(settings)?);
+    let engine = Engine::new(config, backend, store, toolbox)
+        .with_library(library(settings)?)
+        .with_trial_limits(settings.limits());
     engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
     Ok(engine)
 }

@@ -149,9 +149,10 @@ tried = [attempt(lambda: open(path, 'w')) for path in ('/skills/pdf/SKILL.md', '
 def seen():
     import shout
     return [open('/skills/pdf/SKILL.md').read(), shout.shout('hi'), sorted(os.listdir('/tools')), os.path.exists('/tools/../secret')]
-[tried, seen() if os.listdir('/tools') else os.listdir('/skills')]";
+[tried, seen() if os.listdir('/tools') else sorted(os.listdir('/skills'))]";
         let execution = coracle.run("python", python, &[]);
-        assert_eq!(execution["result"][1], json!([]), "as {who:?}: without the setting: {execution:#}");
+        let ours = json!(["charts", "data-analysis", "symbolic-math"]);
+        assert_eq!(execution["result"][1], ours, "as {who:?}: without the setting: {execution:#}");
         let settings = json!({ "execution": {
             "skills_dir": root.join("operator/skills"), "tools_dir": root.join("operator/tools"),
         }});
@@ -167,7 +168,7 @@ def seen():
         let code = "import { shout } from '/tools/shout.ts'; [shout('hi'), readFile('/skills/pdf/SKILL.md')]";
         let execution = coracle.run("typescript", code, &[]);
         assert_eq!(execution["result"], json!(["HI", "# How to read a PDF"]), "as {who:?}: {execution:#}");
-        let execution = coracle.run("bash", "cat /skills/*/SKILL.md; touch /tools/x; ls /tools", &[]);
+        let execution = coracle.run("bash", "cat /skills/pdf/SKILL.md; touch /tools/x; ls /tools", &[]);
         assert_eq!(execution["stdout"], "# How to read a PDFshout.py\nshout.ts\n", "as {who:?}: {execution:#}");
         assert_eq!(fs::read_dir(root.join("operator/tools")).unwrap().count(), 2, "as {who:?}");
     }

@@ -31,7 +31,7 @@ pub use name::SkillName;
 use crate::engine::Engine;
 use crate::toolbox::{Inventory, Listing};
 use coracle_policy::definition_digest;
-use coracle_types::{Execution, Language, UserId};
+use coracle_types::{Execution, Language, Limits, UserId};
 use serde::{Deserialize, Serialize};
 use shelf::{Kept, Shelf};
 use std::collections::{HashMap, HashSet};
@@ -208,6 +208,8 @@ pub(crate) struct Skills {
     /// What the Python of sandboxes has.
     installed: tokio::sync::OnceCell<packages::Installed>,
     library: OnceLock<Arc<Library>>,
+    /// What a trial may use.
+    limits: OnceLock<Limits>,
 }
 
 impl Skills {
@@ -218,6 +220,7 @@ impl Skills {
             trials: Mutex::default(),
             installed: tokio::sync::OnceCell::new(),
             library: OnceLock::new(),
+            limits: OnceLock::new(),
         }
     }
 
@@ -250,26 +253,46 @@ impl Skills {
 
 impl Engine {
     /// Saves a skill, or a further version of it, if its code compiles and its example runs to its end.
+    ///
+    /// What a further version says nothing of stays as it was: description, tags, example.
     pub async fn save_skill(&self, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {
         let name = SkillName::new(&draft.name)?;
         check(&draft)?;
+        self.skills().folder(user).await?;
+        let turn = self.skills().turn(user);
+        let _turn = turn.lock().await;
+        let (shelf, wanted) = (self.skills().shelf(user), name.clone());
+        let earlier = blocking(move || match shelf.version(&wanted, None) {
+            Ok(kept) => Ok(Some(kept.skill)),
+            Err(SkillError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        });
+        let earlier = earlier.await?.filter(|earlier| earlier.language == draft.language);
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let skill = CodeSkill {
+        let mut skill = CodeSkill {
             name,
             language: draft.language,
             description: draft.description.trim().to_owned(),
             tags: draft.tags,
             author: draft.author.unwrap_or_else(|| user.as_str().to_owned()),
             tools: self.declare(user, draft.tools, &draft.code, draft.language).await,
-            example: draft.example.filter(|example| !example.trim().is_empty()),
+            example: draft.example,
             created_at: now.clone(),
             saved_at: now,
             version: 0,
         };
+        if let Some(earlier) = earlier {
+            if skill.description.is_empty() {
+                skill.description = earlier.description;
+            }
+            if skill.tags.is_empty() {
+                skill.tags = earlier.tags;
+            }
+            skill.example = skill.example.or(earlier.example);
+        }
+        // An empty one takes the earlier one away.
+        skill.example = skill.example.filter(|example| !example.trim().is_empty());
         let kept = Kept { skill, code: draft.code };
-        self.skills().folder(user).await?;
-        let turn = self.skills().turn(user);
-        let _turn = turn.lock().await;
         self.try_out(user, &kept).await?;
         let shelf = self.skills().shelf(user);
         blocking(move || shelf.save(kept)).await
@@ -323,6 +346,13 @@ impl Engine {
     pub fn with_library(self, library: Arc<Library>) -> Self {
         // Whoever comes second is too late.
         let _ = self.skills().library.set(library);
+        self
+    }
+
+    /// With these limits for what is run to try out skills; without them the defaults hold.
+    #[must_use]
+    pub fn with_trial_limits(self, limits: Limits) -> Self {
+        let _ = self.skills().limits.set(limits);
         self
     }
 

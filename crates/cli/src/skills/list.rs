@@ -5,6 +5,7 @@ use clap::Args;
 use coracle_engine::{Change, Engine, ListedSkill};
 use coracle_types::UserId;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
 
 /// Of a description so much is shown.
@@ -28,7 +29,7 @@ pub(super) async fn run(arguments: &ListArguments, engine: &Engine, user: &UserI
     // What cannot be found out is no reason to list nothing.
     let missing = engine.missing_packages().await.unwrap_or_else(|error| {
         eprintln!("warning: {}", plain(&format!("the packages of skills are not checked: {error}"), MAX_WARNING));
-        Default::default()
+        BTreeMap::default()
     });
     for skill in &mut shelved.skills {
         skill.warnings.extend(missing.get(&skill.name).cloned().unwrap_or_default());

@@ -9,6 +9,7 @@ use std::io::Write;
 const MAX_WARNING: usize = 500;
 
 #[derive(Debug, Args)]
+#[command(disable_version_flag = true)]
 pub(super) struct ShowArguments {
     /// Which skill.
     #[arg(value_name = "NAME")]

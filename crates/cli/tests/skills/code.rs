@@ -35,6 +35,12 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
     let second = lab.engine.save_skill(&ada(), draft("add", "def f(a, b):\n    return [a, b]\n")).await.unwrap();
     assert_eq!((second.version, &second.created_at), (2, &first.created_at));
     assert_eq!(value(&lab, "import skills.add\nskills.add.f(40, 2)").await, json!([40, 2]));
+    // What a further version says nothing of stays.
+    let words = SkillDraft { description: "Adds".to_owned(), tags: vec!["t".to_owned()], ..draft("said", "x = 1") };
+    lab.engine.save_skill(&ada(), words).await.unwrap();
+    let said = lab.engine.save_skill(&ada(), draft("said", "x = 2")).await.unwrap();
+    assert_eq!((said.version, said.description.as_str(), said.tags.len()), (2, "Adds", 1));
+    lab.engine.delete_skill(&ada(), "said").await.unwrap();
     let old = lab.engine.load_skill(&ada(), "add", Some(1)).await.unwrap();
     assert!(old.code.contains("a + b") && old.versions == [1, 2], "{old:?}");
     // The link in the workspace shows the same, and nothing can be written there.
@@ -44,6 +50,10 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
     lab.engine.delete_skill(&ada(), "add").await.unwrap();
     let gone = lab.python("from skills.add import f").await;
     assert_eq!(error_code(&gone), Some(ErrorCode::Exception), "{gone:?}");
+    assert!(gone.failure.unwrap().hint.unwrap().contains("none are saved"));
+    lab.engine.save_skill(&ada(), draft("adder", "x = 1")).await.unwrap();
+    let near = lab.python("from skills.add import f").await;
+    assert!(near.failure.unwrap().hint.unwrap().contains("did you mean adder?"));
     lab.close().await;
 }
 
@@ -179,5 +189,16 @@ async fn a_planted_package_changes_nothing() {
     assert_eq!(value(&lab, planted).await, json!(null));
     assert_eq!(value(&lab, "from skills.real import x\nx").await, json!("real"));
     assert_eq!(error_code(&lab.python("import skills.own").await), Some(ErrorCode::Exception));
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_example_has_limits_of_its_own() {
+    let lab = lab();
+    let engine = lab.engine.clone().with_trial_limits(Limits { wall_ms: 500, ..Limits::default() });
+    let with = |example: &str| SkillDraft { example: Some(example.to_owned()), ..draft("bounded", "x = 1") };
+    let refused = engine.save_skill(&ada(), with("while True: pass")).await.unwrap_err();
+    assert!(matches!(&refused, SkillError::Example(told) if told.contains("ran longer than")), "{refused:?}");
+    assert_eq!(engine.save_skill(&ada(), with("1")).await.unwrap().version, 1);
     lab.close().await;
 }

@@ -37,7 +37,7 @@ fn code_is_added_listed_tested_shown_and_removed() {
     assert_eq!(place.run(&add).stderr, "saved clean_csv (version 2), and its example runs\n");
     let listed = place.output(&["skills", "list"]);
     assert!(listed.starts_with("clean_csv"), "{listed}");
-    for words in ["code, version 2  Drops empty rows\n", "data-analysis", "folder, built in"] {
+    for words in ["code, version 2   Drops empty rows\n", "data-analysis", "folder, built in"] {
         assert!(listed.contains(words), "{words}: {listed}");
     }
     let found = place.output(&["skills", "list", "--search", "remove blank lines of a table"]);

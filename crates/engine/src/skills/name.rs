@@ -23,10 +23,7 @@ pub struct SkillName(String);
 impl SkillName {
     /// Takes a text that can be imported, and that cannot leave a folder.
     pub fn new(text: &str) -> Result<Self, SkillError> {
-        let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
-        let valid = begins_well && text.len() <= MAX_NAME && text.chars().all(letters) && !KEYWORDS.contains(&text);
-        if valid { Ok(Self(text.to_owned())) } else { Err(SkillError::Name(told(text))) }
+        if is_name(text) { Ok(Self(text.to_owned())) } else { Err(SkillError::Name(told(text))) }
     }
 
     /// The text of the name.
@@ -38,17 +35,14 @@ impl SkillName {
 /// What is wrong with a name, and one that would do.
 fn told(text: &str) -> String {
     let mend: String = text.chars().take(MAX_NAME).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    let near = match SkillName::new_unsaid(&mend) {
-        true if mend != text => format!("; {mend:?} would do"),
-        _ => String::new(),
-    };
+    let near = if is_name(&mend) { format!("; {mend:?} would do") } else { String::new() };
     format!("{}{near}", shown(text))
 }
 
-impl SkillName {
-    fn new_unsaid(text: &str) -> bool {
-        text.starts_with(|c: char| c.is_ascii_alphabetic()) && !KEYWORDS.contains(&text)
-    }
+fn is_name(text: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let begins_well = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    begins_well && text.len() <= MAX_NAME && text.chars().all(letters) && !KEYWORDS.contains(&text)
 }
 
 impl fmt::Display for SkillName {

@@ -48,6 +48,7 @@ impl Engine {
         let (shelf, kept) = (self.skills().shelf(user), kept.clone());
         let (place, skills, files) = blocking(move || furnish(&trials, shelf.importable(), &kept)).await?;
         request.workspace = Some(files);
+        request.limits = self.skills().limits.get().cloned().unwrap_or_default();
         request.trial = Some(skills);
         // Boxed: what is executed may save a skill, and that is tried out.
         let execution = Box::pin(self.execute(request)).await;

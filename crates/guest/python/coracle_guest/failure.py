@@ -62,6 +62,8 @@ def _missing(error: ImportError) -> str | None:
 
     package, _, name = (error.name or "").partition(".")
     servers = sys.modules.get("servers")
+    if package == "skills" and name and isinstance(error, ModuleNotFoundError):
+        return _no_skill(name)
     if package != "servers" or servers is None:
         return _not_installed(package) if isinstance(error, ModuleNotFoundError) and not name else None
     server, _, tool = name.partition(".")
@@ -77,6 +79,24 @@ def _missing(error: ImportError) -> str | None:
     close = get_close_matches(name, there, 3, 0.5)
     mean = f"did you mean {', '.join(close)}?" if close else f"there are: {', '.join(there[:_SHOWN_SERVERS])}"
     return text.cap(f"there is no server {name!r}; {mean}", MESSAGE_BYTES)
+
+
+def _no_skill(name: str) -> str | None:
+    """Which skills there are like the one that is not, or some of them."""
+    from difflib import get_close_matches
+
+    try:
+        there = sorted(entry[:-3] for entry in os.listdir("/coracle/skills") if entry.endswith(".py") and entry[0] != "_")
+    except OSError:
+        there = []
+    close = get_close_matches(name, there, 3, 0.5)
+    if close:
+        mean = f"did you mean {', '.join(close)}?"
+    elif there:
+        mean = f"there are: {', '.join(there[:_SHOWN_SERVERS])}"
+    else:
+        mean = "none are saved: save_skill(name, code) saves one"
+    return text.cap(f"there is no skill {name!r}; {mean}", MESSAGE_BYTES)
 
 
 def _not_installed(module: str) -> str | None:

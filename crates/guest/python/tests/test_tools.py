@@ -137,6 +137,37 @@ class Searching(GuestCase):
         self.assertEqual(self.search("len(search_tools('still there'))")["result"], 1)
 
 
+class Skills(GuestCase):
+    def ask(self, code: str, act: str, how: broker.Answer = lambda params: params) -> dict[str, Any]:
+        self.guest.start(code)
+        return serve(self.guest, how, f"skill.{act}")
+
+    def test_what_is_asked_and_what_comes_back(self) -> None:
+        asked = {"name": "a", "code": "x = 1", "description": "d", "tags": "t, u", "language": "python"}
+        self.assertEqual(self.ask("save_skill('a', 'x = 1', 'd', 't, u')", "save")["result"], asked)
+        more = {**asked, "description": "", "tags": "", "example": "1", "tools": ["a.b"]}
+        given = "save_skill('a', 'x = 1', example='1', tools=['a.b'])"
+        self.assertEqual(self.ask(given, "save")["result"], more)
+        self.assertEqual(self.ask("load_skill('a', 2)", "load", lambda params: {"code": params})["result"], {"name": "a", "version": 2})
+        self.assertEqual(self.ask("list_skills()", "list", lambda params: {"skills": [params]})["result"], [{}])
+        found = self.ask("search_skills('x')", "search", lambda params: {"skills": [params]})["result"]
+        self.assertEqual(found, [{"query": "x", "limit": 10}])
+        self.assertEqual(self.ask("delete_skill('a')", "delete")["result"], "Deleted a")
+        self.assertEqual(self.ask("get_skill('a')", "get", lambda params: {"content": params})["result"], {"name": "a"})
+
+    def test_a_refusal_is_an_error_of_the_users_line(self) -> None:
+        def refuse(_: Any) -> Any:
+            raise Refused("no_such_skill", "there is no skill 'x'")
+
+        error = self.ask("\nload_skill('x')", "load", refuse)["error"]
+        self.assertEqual(error["message"], "ToolError: coracle.load_skill: there is no skill 'x' (no_such_skill)")
+        files = [line.strip() for line in error["traceback"].splitlines() if line.strip().startswith("File")]
+        self.assertEqual(len(files), 1, error["traceback"])
+
+    def test_what_the_user_calls_so_is_theirs(self) -> None:
+        self.assertEqual(self.ask("def save_skill(): return 'mine'\nsave_skill()", "save")["result"], "mine")
+
+
 class Errors(ToolCase):
     def test_a_refusal_is_an_error_that_says_what_to_do(self) -> None:
         def refuse(_: Any) -> Any:
