@@ -308,17 +308,21 @@ fn warmed(preload: &[&str]) -> Lab {
 /// What is imported in advance is there at once, and draws other numbers in every sandbox.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_imported_in_advance_is_every_sandboxs_own() {
-    const CODE: &str = "import sys\nthere = [name in sys.modules for name in ('numpy', 'pandas')]
+    const CODE: &str = "import sys\nthere = [name in sys.modules for name in ('numpy', 'pandas', 'matplotlib.pyplot')]
 import numpy as np, pandas as pd
 np.random.shuffle(drawn := np.arange(1000))
+import matplotlib.pyplot as plt
+plt.plot([1, 2])
+plt.savefig('/artifacts/line.png')
+plt.close()
 [there, [float(np.random.random()), *map(int, drawn)], int(pd.Series([40, 2]).sum())]";
-    let lab = warmed(&["numpy", "pandas"]);
+    let lab = warmed(&["numpy", "pandas", "matplotlib.pyplot"]);
     let mut drawn = Vec::new();
     for _ in 0..4 {
         let execution = lab.python(CODE).await;
-        assert_eq!(error_code(&execution), None, "{execution:?}");
+        assert_eq!((error_code(&execution), execution.artifacts.len()), (None, 1), "{execution:?}");
         let result = execution.result.unwrap();
-        assert_eq!((&result[0], &result[2]), (&json!([true, true]), &json!(42)));
+        assert_eq!((&result[0], &result[2]), (&json!([true, true, true]), &json!(42)));
         assert!(!drawn.contains(&result[1]), "two sandboxes drew the same");
         drawn.push(result[1].clone());
     }
