@@ -1,6 +1,6 @@
 //! `coracle bench`: Coracle, its peers and the floor in one table, from one run.
 //!
-//! `tools.rs` is `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`. The rest is `bench sandbox`:
+//! `tools.rs` is `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`, `server.rs` is `bench server`. The rest is `bench sandbox`:
 //! `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
 //! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
 
@@ -12,6 +12,7 @@ mod program;
 mod rate;
 mod report;
 mod search;
+mod server;
 mod starts;
 mod tokens;
 mod tools;
@@ -43,6 +44,8 @@ enum What {
     Search(search::SearchArguments),
     /// What a model reads and writes: definitions of your servers, and tasks done by direct calls and by code.
     Tokens(tokens::TokensArguments),
+    /// How many people one server bears: sessions that live on, executions at once, memory over time.
+    Server(server::ServerArguments),
     /// A server of the bare protocol library, for `tools` to compare with.
     #[command(name = BASELINE, hide = true)]
     Baseline,
@@ -175,6 +178,7 @@ pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::R
             What::Sandbox(arguments) => tokio::spawn(async { sandbox(arguments).await.map(Outcome::from) }),
             What::Tools(arguments) => tokio::spawn(async { tools::run(arguments).await.map(Outcome::from) }),
             What::Tokens(arguments) => tokio::spawn(tokens::run(arguments, config)),
+            What::Server(arguments) => tokio::spawn(server::run(arguments)),
             What::Baseline => tokio::spawn(async {
                 coracle_server::baseline::Baseline.over_stdio().await.context("serve")?;
                 Ok(Outcome::from(String::new()))

@@ -14,6 +14,9 @@ mod lab;
 #[path = "support/outcome.rs"]
 mod outcome;
 
+use coracle_engine::{Engine, EngineConfig};
+use coracle_sandbox::{NativeBackend, NativeConfig, Packages};
+use coracle_store::MemoryStore;
 use coracle_types::{Execution, Language, Limits};
 use harness::{Coracle, everybody};
 use lab::{Lab, error_code};
@@ -21,7 +24,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -280,4 +283,70 @@ async fn a_session_works_with_them_at_the_default_limits() {
     let large = lab.python("import numpy as np\nnp.ones(200_000_000)").await;
     assert_eq!(error_code(&large), Some(coracle_types::ErrorCode::Memory), "{large:?}");
     lab.close().await;
+}
+
+/// A warmed server that imports these modules in advance.
+fn warmed(preload: &[&str]) -> Lab {
+    let (home, limits) = (TempDir::new().unwrap(), Limits::default());
+    let backend = NativeBackend::new(NativeConfig {
+        home: home.path().to_owned(),
+        launcher: harness::built(),
+        python: Some(python().into()),
+        pool: 2,
+        preload: true,
+        require_full_isolation: false,
+        folders: Vec::new(),
+        limits: limits.clone(),
+    });
+    let preload = preload.iter().map(|&name| name.to_owned()).collect();
+    let backend = Arc::new(backend.with_packages(Packages { environment: None, preload }));
+    let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(10) };
+    let engine = Engine::new(config, Arc::<NativeBackend>::clone(&backend), Arc::new(MemoryStore::new()), None);
+    Lab { engine, backend, home, limits }
+}
+
+/// What is imported in advance is there at once, and draws other numbers in every sandbox.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_imported_in_advance_is_every_sandboxs_own() {
+    const CODE: &str = "import sys\nthere = [name in sys.modules for name in ('numpy', 'pandas', 'matplotlib.pyplot')]
+import numpy as np, pandas as pd
+np.random.shuffle(drawn := np.arange(1000))
+import matplotlib.pyplot as plt
+plt.plot([1, 2])
+plt.savefig('/artifacts/line.png')
+plt.close()
+[there, [float(np.random.random()), *map(int, drawn)], int(pd.Series([40, 2]).sum())]";
+    let lab = warmed(&["numpy", "pandas", "matplotlib.pyplot"]);
+    let mut drawn = Vec::new();
+    for _ in 0..4 {
+        let execution = lab.python(CODE).await;
+        assert_eq!((error_code(&execution), execution.artifacts.len()), (None, 1), "{execution:?}");
+        let result = execution.result.unwrap();
+        assert_eq!((&result[0], &result[2]), (&json!([true, true, true]), &json!(42)));
+        assert!(!drawn.contains(&result[1]), "two sandboxes drew the same");
+        drawn.push(result[1].clone());
+    }
+    lab.close().await;
+}
+
+#[test]
+fn the_benchmark_shows_what_an_import_costs() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let rows = ["import_pandas", "import_pandas_preloaded"];
+        let mut command = coracle.command();
+        command.env("CORACLE_PYTHON", python()).args([
+            "bench",
+            "sandbox",
+            "--quick",
+            "--json",
+            "--only",
+            &rows.join(","),
+        ]);
+        let output = command.output().unwrap();
+        let report: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let names: Vec<&Value> = report["rows"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+        assert_eq!(names, rows, "as {who:?}: {report:#}");
+    }
 }

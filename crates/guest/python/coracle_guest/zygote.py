@@ -31,6 +31,9 @@ EXIT_BROKEN = 70
 # So often has the interpreter been through its own code that it knows it and changes nothing of it any more.
 _REHEARSALS = 30
 
+# So often, every hundredth of a second, is looked whether threads that a module has started are gone.
+_LOOKS = 200
+
 _CONFIG_BYTES = 1 << 20
 # The first word of what the launcher is told: that the zygote is warm.
 _HELLO = 1
@@ -110,15 +113,34 @@ def _preload(modules: list[str]) -> int:
             pass
     failed = 0
     for bit, name in enumerate(modules):
+        before = set(sys.modules)
         try:
             __import__(name)
         except Exception:  # whatever a package does when it is imported, the others are still wanted
             failed |= 1 << bit
+            _forget_parts(before)
         # Locks that another thread holds would stay locked for ever in a child.
-        if len(os.listdir("/proc/self/task")) > 1:
+        if not _is_alone():
             os.write(2, f"execution.preload: {name} starts threads and cannot be imported in advance".encode())
             os._exit(EXIT_BROKEN)
     return failed
+
+
+def _forget_parts(before: set[str]) -> None:
+    """A package that could not be imported is gone, and its modules are not: children would find the half of it."""
+    for name in sorted(sys.modules.keys() - before):
+        package = name.rpartition(".")[0]
+        if package and package not in sys.modules:
+            del sys.modules[name]
+
+
+def _is_alone() -> bool:
+    """Whether this process has one thread; what is about to end is waited for a little."""
+    for _ in range(_LOOKS):
+        if len(os.listdir("/proc/self/task")) == 1:
+            return True
+        select.select((), (), (), 0.01)
+    return False
 
 
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:

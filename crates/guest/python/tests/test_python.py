@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
 import time
 import unittest
 
-from coracle_guest import helpers, interpreter, program, sources
+from coracle_guest import helpers, interpreter, program, sources, zygote
 from driver import GuestCase
 
 
@@ -281,6 +284,26 @@ class HelperGlobals(GuestCase):
         self.assertEqual(helpers.format_output([], "table"), "\n")
         with self.assertRaises(ValueError):
             helpers.format_output(rows, "pdf")
+
+
+class Preloading(unittest.TestCase):
+    def test_of_a_package_that_fails_nothing_is_left(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for package, code in (("half", "from half import part\nraise ValueError"), ("whole", "from whole import part")):
+                os.mkdir(f"{folder}/{package}")
+                for name, text in (("__init__", code), ("part", "")):
+                    with open(f"{folder}/{package}/{name}.py", "w") as file:
+                        file.write(text)
+            sys.path.append(folder)
+            alone, zygote._is_alone = zygote._is_alone, lambda: True
+            try:
+                failed = zygote._preload(["half", "whole", "missing"])
+            finally:
+                zygote._is_alone = alone
+                sys.path.remove(folder)
+        self.assertEqual(failed, 0b101)
+        there = [name in sys.modules for name in ("half", "half.part", "whole", "whole.part", "missing")]
+        self.assertEqual(there, [False, False, True, True, False])
 
 
 class Program(unittest.TestCase):

@@ -65,7 +65,7 @@ class Calling(ToolCase):
             "from servers.dem import echo": server,
             "from servers import dem": server,
             "import servers.xyz": "there is no server 'xyz'; there are: demo",
-            "import xyz": None,
+            "import os.xyz": None,
             "from os import ecko": None,
         }
         for code, hint in cases.items():

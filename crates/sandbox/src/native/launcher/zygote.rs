@@ -6,6 +6,7 @@ use super::privilege::{Privilege, drop_root};
 use super::{LaunchError, root, seccomp};
 use crate::native::messages::{self, Slot, Start};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::mount::{MountFlags, mount};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::fs::{self, File};
@@ -174,6 +175,11 @@ fn set_up(
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     name_yourself()?;
     root::enter(shared, proc.of_zygote())?;
+    if start.preload.as_ref().is_some_and(|modules| !modules.is_empty()) {
+        // Some packages want to write a file when they are imported. Every child mounts its own over it.
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("tmpfs", "/tmp", "tmpfs", flags, c"size=64m,mode=1777").map_err(step("mount /tmp"))?;
+    }
     if privilege == Privilege::Root {
         drop_root()?;
     }

@@ -1,0 +1,388 @@
+//! `coracle bench server`: many people with sessions that live on, and many of them executing at once, over HTTP, with
+//! their keys, on a server of its own.
+
+use super::peers::{self, Peer};
+use super::program::Program;
+use super::report::{align, plain};
+use super::{Outcome, bar, ours};
+use crate::environment;
+use crate::process_tree::{descendants, pss_kib};
+use crate::status::Status;
+use crate::timing::{milliseconds, quantile};
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+use coracle_server::People;
+use coracle_store::{Home, KeyScope, KeySource, Role, SqliteStore, User};
+use coracle_types::{Secret, UserId};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// What everybody runs, in their session: a little work, and proof that it is the same interpreter as before.
+const PROGRAM: &str = "seen = globals().get('seen', 0) + 1\nwork = sum(n * n for n in range(2_000))\nseen";
+
+/// A server that does not say where it listens by then does not serve.
+const STARTED_WITHIN: Duration = Duration::from_mins(1);
+/// No answer takes longer.
+const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
+/// So often memory is weighed.
+const WEIGHED: u32 = 10;
+/// A peer is measured for so long at most.
+const PEER_WITHIN: Duration = Duration::from_secs(20);
+
+#[derive(Debug, Args)]
+pub(super) struct ServerArguments {
+    /// People, each with a session that lives on.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    users: u32,
+
+    /// Executions at once.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    at_once: u32,
+
+    /// For so long.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: u32,
+
+    /// The image for docker: it is not pulled and must have a python3; else the first local one that has.
+    #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
+    image: Option<String>,
+
+    /// Print one line of JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What it came to.
+#[derive(Debug, Serialize)]
+struct Report {
+    users: u32,
+    at_once: u32,
+    seconds: f64,
+    rows: Vec<Row>,
+    /// The server and everything below it, over time: the first when all sessions live.
+    memory_mib: Vec<f64>,
+    live_sessions: u64,
+    errors: Vec<String>,
+    skipped: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: &'static str,
+    executions: usize,
+    failed: usize,
+    per_second: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+}
+
+impl Row {
+    fn of(name: &'static str, mut times: Vec<f64>, failed: usize, seconds: f64) -> Self {
+        let executions = times.len();
+        #[expect(clippy::cast_precision_loss, reason = "nobody waits for that many")]
+        let per_second = executions as f64 / seconds;
+        let [p50_ms, p99_ms, max_ms] = [0.5, 0.99, 1.0].map(|part| quantile(&mut times, part));
+        Self { name, executions, failed, per_second, p50_ms, p99_ms, max_ms }
+    }
+}
+
+pub(super) async fn run(arguments: ServerArguments) -> anyhow::Result<Outcome> {
+    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let progress = bar();
+    let report = measure(&arguments, folder.path(), &progress).await?;
+    progress.finish_and_clear();
+    // Whoever asks this as a question wants the answer in the exit code, too.
+    let status = if report.errors.is_empty() { Status::Success } else { Status::Failed };
+    let text = if arguments.json {
+        serde_json::to_string(&report).context("write the report")? + "\n"
+    } else {
+        report.render()
+    };
+    Ok(Outcome { text, status })
+}
+
+async fn measure(arguments: &ServerArguments, folder: &Path, progress: &ProgressBar) -> anyhow::Result<Report> {
+    let home = folder.join("home");
+    progress.set_message("making people and their keys");
+    let keys = people(&home, arguments.users).await?;
+    let server = Serving::start(&home).await?;
+    let load = Arc::new(Load {
+        url: format!("http://{}/api/executions", server.address),
+        client: reqwest::Client::builder().timeout(ANSWERED_WITHIN).build().context("make a client")?,
+        keys: keys.into_iter().map(|key| (key, AtomicUsize::new(0))).collect(),
+        next: AtomicUsize::new(0),
+        times: Mutex::default(),
+        errors: Mutex::default(),
+    });
+    progress.set_message(format!("starting {} sessions", arguments.users));
+    load.each_once(arguments.at_once).await;
+    if let Some(error) = load.errors().first() {
+        bail!("a session could not be started: {error}");
+    }
+    load.times().clear();
+    let mut report = Report {
+        users: arguments.users,
+        at_once: arguments.at_once,
+        seconds: 0.0,
+        rows: Vec::new(),
+        memory_mib: vec![server.mib()?],
+        live_sessions: 0,
+        errors: Vec::new(),
+        skipped: Vec::new(),
+    };
+    let begun = Instant::now();
+    let time = Duration::from_secs(u64::from(arguments.seconds));
+    let mut workers = JoinSet::new();
+    for _ in 0..arguments.at_once {
+        let load = Arc::clone(&load);
+        workers.spawn(async move {
+            while begun.elapsed() < time {
+                load.next_one().await;
+            }
+        });
+    }
+    for tenth in 1..=WEIGHED {
+        tokio::time::sleep_until(begun + time * tenth / WEIGHED).await;
+        report.memory_mib.push(server.mib()?);
+        progress.set_message(format!("{} executions, {} failed", load.times().len(), load.errors().len()));
+    }
+    while workers.join_next().await.is_some() {}
+    report.seconds = begun.elapsed().as_secs_f64();
+    report.live_sessions = server.live_sessions(&load).await?;
+    let (times, errors) = (std::mem::take(&mut *load.times()), std::mem::take(&mut *load.errors()));
+    report.rows.push(Row::of("coracle", times, errors.len(), report.seconds));
+    report.errors = errors;
+    report.errors.truncate(5);
+    server.stop().await?;
+    progress.set_message("docker exec");
+    match docker(arguments, folder).await {
+        Ok(row) => report.rows.push(row),
+        Err(reason) => report.skipped.push(format!("docker exec: {reason:#}")),
+    }
+    Ok(report)
+}
+
+/// Makes so many people, each with a key for the API.
+async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
+    let store = SqliteStore::open(&Home::new(home), KeySource::File).await.context("make a store")?;
+    let store = Arc::new(store);
+    let people = People::new(Arc::clone(&store) as _);
+    let mut keys = Vec::new();
+    for number in 0..users {
+        let name = UserId::new(format!("user-{number}")).context("name a user")?;
+        people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("add a user")?;
+        let (_, key) = people.add_key(&name, "bench", [KeyScope::Api].into(), None).await.context("add a key")?;
+        keys.push(key);
+    }
+    store.close().await;
+    Ok(keys)
+}
+
+/// `coracle up`, until it is dropped.
+struct Serving {
+    child: Child,
+    address: String,
+}
+
+impl Serving {
+    async fn start(home: &Path) -> anyhow::Result<Self> {
+        let program = std::env::current_exe().context("find this program")?;
+        let mut child = Command::new(program)
+            .args(["up", "--port", "0"])
+            .current_dir(home)
+            .env(environment::HOME, home)
+            .env_remove(coracle_config::CONFIG_VARIABLE)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("start a server")?;
+        let stderr = child.stderr.take().context("a server without words")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let listening = async {
+            let mut said = String::new();
+            while let Some(line) = lines.next_line().await? {
+                if let Some((_, rest)) = line.split_once("http://") {
+                    return Ok(rest.split(['/', ' ']).next().unwrap_or_default().to_owned());
+                }
+                said = line;
+            }
+            bail!("the server ended: {said}")
+        };
+        let address = tokio::time::timeout(STARTED_WITHIN, listening).await.context("the server does not start")??;
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Self { child, address })
+    }
+
+    /// What it and everything below it hold.
+    fn mib(&self) -> anyhow::Result<f64> {
+        let id = self.child.id().context("the server has ended")?;
+        let own = pss_kib(id).context("weigh the server")?;
+        // Some may end meanwhile.
+        let below: u64 = descendants(id).into_iter().filter_map(|pid| pss_kib(pid).ok()).sum();
+        #[expect(clippy::cast_precision_loss, reason = "nobody has that much memory")]
+        let mib = (own + below) as f64 / 1024.0;
+        Ok(mib)
+    }
+
+    async fn live_sessions(&self, load: &Load) -> anyhow::Result<u64> {
+        let url = format!("http://{}/metrics", self.address);
+        let text = load.as_first(load.client.get(url)).send().await?.text().await?;
+        let line = text.lines().find(|line| line.starts_with("coracle_live_sessions "));
+        Ok(line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0))
+    }
+
+    async fn stop(mut self) -> anyhow::Result<()> {
+        let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
+        rustix::process::kill_process(id.context("the server has ended")?, rustix::process::Signal::INT)?;
+        self.child.wait().await.context("wait for the server")?;
+        Ok(())
+    }
+}
+
+/// Everybody, and what they have seen.
+struct Load {
+    url: String,
+    client: reqwest::Client,
+    /// A key, and how often its owner has executed.
+    keys: Vec<(Secret, AtomicUsize)>,
+    next: AtomicUsize,
+    times: Mutex<Vec<f64>>,
+    errors: Mutex<Vec<String>>,
+}
+
+impl Load {
+    fn times(&self) -> std::sync::MutexGuard<'_, Vec<f64>> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn errors(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn as_first(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match self.keys.first() {
+            Some((key, _)) => request.bearer_auth(key.expose()),
+            None => request,
+        }
+    }
+
+    /// Everybody executes once.
+    async fn each_once(self: &Arc<Self>, at_once: u32) {
+        let mut workers = JoinSet::new();
+        for _ in 0..at_once {
+            let load = Arc::clone(self);
+            workers.spawn(async move {
+                while load.next.load(Ordering::SeqCst) < load.keys.len() {
+                    load.next_one().await;
+                }
+            });
+        }
+        while workers.join_next().await.is_some() {}
+    }
+
+    /// The next in turn executes.
+    async fn next_one(&self) {
+        let (key, count) = &self.keys[self.next.fetch_add(1, Ordering::SeqCst) % self.keys.len()];
+        let begun = Instant::now();
+        match self.execute(key).await {
+            // Two turns of the same person may overtake each other on the way, so what was seen is only a lower bound.
+            Ok(seen) => {
+                let expected = count.fetch_add(1, Ordering::SeqCst);
+                self.times().push(milliseconds(begun.elapsed()));
+                if seen.is_none_or(|seen| seen + self.keys.len() < expected) {
+                    self.errors().push(format!("a session was lost: it has seen {seen:?} of {expected}"));
+                }
+            }
+            Err(error) => self.errors().push(format!("{error:#}")),
+        }
+    }
+
+    async fn execute(&self, key: &Secret) -> anyhow::Result<Option<usize>> {
+        let body = json!({ "code": PROGRAM, "session": "bench" });
+        let answer = self.client.post(&self.url).bearer_auth(key.expose()).json(&body).send().await?;
+        let status = answer.status();
+        let answer: Value = answer.json().await?;
+        ensure!(status.is_success() && answer["success"] == true, "{status}: {answer}");
+        ensure!(answer["session_restarted"] != true, "a session had to start anew");
+        Ok(answer["result"].as_u64().and_then(|seen| usize::try_from(seen).ok()))
+    }
+}
+
+/// The same number at once of what people do without Coracle: a container each, and `docker exec` into it.
+async fn docker(arguments: &ServerArguments, folder: &Path) -> anyhow::Result<Row> {
+    let bench = ours::Bench::start(folder).await?;
+    let peer = peers::probe("docker_exec", &bench.interpreter, arguments.image.as_deref()).await;
+    bench.shutdown().await;
+    let Peer { program, .. } = &peer?;
+    let (times, failed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let begun = Instant::now();
+    let mut workers = JoinSet::new();
+    for _ in 0..arguments.at_once {
+        let (program, times, failed): (Program, _, _) = (program.clone(), Arc::clone(&times), Arc::clone(&failed));
+        workers.spawn(async move {
+            while begun.elapsed() < PEER_WITHIN {
+                match program.time().await {
+                    Ok(time) => times.lock().unwrap_or_else(PoisonError::into_inner).push(time),
+                    Err(_) => {
+                        failed.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            }
+        });
+    }
+    while workers.join_next().await.is_some() {}
+    let seconds = begun.elapsed().as_secs_f64();
+    let times = std::mem::take(&mut *times.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Row::of("docker exec", times, failed.load(Ordering::SeqCst), seconds))
+}
+
+impl Report {
+    fn render(&self) -> String {
+        let mut table = plain(["", "executions", "failed", "a second", "p50 ms", "p99 ms", "max ms"]);
+        for row in &self.rows {
+            table.add_row([
+                row.name.to_owned(),
+                row.executions.to_string(),
+                row.failed.to_string(),
+                format!("{:.0}", row.per_second),
+                format!("{:.1}", row.p50_ms),
+                format!("{:.1}", row.p99_ms),
+                format!("{:.1}", row.max_ms),
+            ]);
+        }
+        align(&mut table, 1..=6);
+        let mut text = format!("{table}\n");
+        let memory: Vec<String> = self.memory_mib.iter().map(|mib| format!("{mib:.0}")).collect();
+        let _ = writeln!(
+            text,
+            "\n{} people with a live session each ({} live at the end), {} executing at once, for {:.0} s.\n\
+             Memory of the server and all sandboxes in MiB, over time: {}",
+            self.users,
+            self.live_sessions,
+            self.at_once,
+            self.seconds,
+            memory.join(" ")
+        );
+        for error in &self.errors {
+            let _ = writeln!(text, "error: {error}");
+        }
+        for skipped in &self.skipped {
+            let _ = writeln!(text, "skipped {skipped}");
+        }
+        text
+    }
+}
