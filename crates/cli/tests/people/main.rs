@@ -1,0 +1,22 @@
+//! Many people on one server: what one has is never another's, what was acknowledged is never lost, and the interface
+//! is what its document says.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[path = "../support/harness.rs"]
+mod harness;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "../bridge/lab.rs"]
+mod lab;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "../support/outcome.rs"]
+mod outcome;
+#[expect(dead_code, reason = "each test program uses a part of it")]
+#[path = "../support/place.rs"]
+mod place;
+
+mod document;
+mod durability;
+mod isolation;
+mod site;
