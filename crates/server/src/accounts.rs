@@ -167,21 +167,17 @@ impl People {
     /// Sets a password, and signs its owner out everywhere.
     pub async fn set_password(&self, name: &UserId, password: &Secret) -> Result<(), AccountError> {
         let hash = self.hash(password).await?;
-        self.changed(name, self.store.set_password(name, Some(&hash)).await?)
+        changed(name, self.store.set_password(name, Some(&hash)).await?)
     }
 
     /// Shuts somebody out, or lets them in again.
     pub async fn set_disabled(&self, name: &UserId, disabled: bool) -> Result<(), AccountError> {
-        self.changed(name, self.store.set_disabled(name, disabled).await?)
+        changed(name, self.store.set_disabled(name, disabled).await?)
     }
 
     /// Changes what somebody may do.
     pub async fn set_role(&self, name: &UserId, role: Role) -> Result<(), AccountError> {
-        self.changed(name, self.store.set_role(name, role).await?)
-    }
-
-    fn changed(&self, name: &UserId, changed: bool) -> Result<(), AccountError> {
-        if changed { Ok(()) } else { Err(AccountError::Unknown(name.clone())) }
+        changed(name, self.store.set_role(name, role).await?)
     }
 
     async fn hash(&self, password: &Secret) -> Result<Secret, AccountError> {
@@ -360,6 +356,10 @@ impl People {
         }
         Ok(())
     }
+}
+
+fn changed(name: &UserId, changed: bool) -> Result<(), AccountError> {
+    if changed { Ok(()) } else { Err(AccountError::Unknown(name.clone())) }
 }
 
 /// Whether a key is taken at this time.

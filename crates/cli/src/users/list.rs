@@ -122,12 +122,14 @@ pub(super) fn ago(time: SystemTime, now: SystemTime) -> String {
 }
 
 fn size(bytes: u64) -> String {
-    match bytes {
-        0..1_024 => format!("{bytes} B"),
-        1_024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1_024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.1} GiB", bytes as f64 / 1_073_741_824.0),
-    }
+    let (unit, name) = match bytes {
+        0..1_024 => return format!("{bytes} B"),
+        1_024..1_048_576 => (1 << 10, "KiB"),
+        1_048_576..1_073_741_824 => (1 << 20, "MiB"),
+        _ => (1 << 30, "GiB"),
+    };
+    let tenths = bytes.saturating_mul(10) / unit;
+    format!("{}.{} {name}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ fn people_with_keys_have_workspaces_of_their_own() {
     for (key, name) in [(&ann, "ann"), (&bob, "bob")] {
         let read = run(&up, key, "open('mine.txt').read()");
         assert!(read.contains(&format!("\"result\":\"{name}\"")), "{read}");
-        let mine = std::fs::read_to_string(coracle.home().join("workspaces").join(name).join("mine.txt"));
+        let mine = std::fs::read_to_string(coracle.home().join("workspaces").join(name).join("files/mine.txt"));
         assert_eq!(mine.ok().as_deref(), Some(name));
     }
     output(&coracle, &["users", "disable", "bob"]);

@@ -137,18 +137,7 @@ impl Desk {
 
     /// The token in the cookie of a request; none if there are several.
     pub(crate) fn cookie(&self, headers: &HeaderMap) -> Option<Secret> {
-        self.named_cookie(headers, self.cookie_name())
-    }
-
-    /// The same of a cookie with this name.
-    pub(crate) fn named_cookie(&self, headers: &HeaderMap, name: &str) -> Option<Secret> {
-        let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let mut ours = pairs.filter(|(its, _)| *its == name).map(|(_, value)| value);
-        match (ours.next(), ours.next()) {
-            (Some(token), None) => Some(Secret::new(token)),
-            _ => None,
-        }
+        named_cookie(headers, self.cookie_name())
     }
 
     /// Makes a browser keep a token, or forget it.
@@ -184,6 +173,17 @@ impl Desk {
         }
         let own = Url::parse(&format!("http://{}", guard::authority(uri, headers).unwrap_or_default()));
         own.is_ok_and(|own| own.origin() == origin.origin())
+    }
+}
+
+/// The value of a cookie; none if there are several of this name.
+pub(crate) fn named_cookie(headers: &HeaderMap, name: &str) -> Option<Secret> {
+    let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut ours = pairs.filter(|(its, _)| *its == name).map(|(_, value)| value);
+    match (ours.next(), ours.next()) {
+        (Some(token), None) => Some(Secret::new(token)),
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ mod verifier;
 
 pub(crate) use provider::{OidcError, Provider};
 
-use super::desk::{Desk, local_path};
+use super::desk::{Desk, local_path, named_cookie};
 use super::sign_in::{Way, begun};
 use super::{ApiError, App, pages};
 use crate::accounts::random_token;
@@ -206,7 +206,7 @@ async fn begin_at(
         .add_extra_param("nonce", nonce.clone())
         .set_pkce_challenge(challenge)
         .url();
-    let browser = match desk.named_cookie(headers, BROWSER) {
+    let browser = match named_cookie(headers, BROWSER) {
         Some(browser) => browser,
         None => random_token()?,
     };
@@ -241,7 +241,7 @@ async fn callback(
     let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else {
         return Ok(nothing());
     };
-    let browser = desk.named_cookie(&headers, BROWSER);
+    let browser = named_cookie(&headers, BROWSER);
     let waiting = back
         .state
         .as_deref()

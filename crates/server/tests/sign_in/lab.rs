@@ -54,10 +54,10 @@ impl Lab {
 
     pub(crate) async fn start(change: impl FnOnce(&mut AuthOptions)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::start_on(listener, change).await
+        Self::start_on(listener, change)
     }
 
-    pub(crate) async fn start_on(listener: TcpListener, change: impl FnOnce(&mut AuthOptions)) -> Self {
+    pub(crate) fn start_on(listener: TcpListener, change: impl FnOnce(&mut AuthOptions)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let people = People::new(Arc::clone(&store));

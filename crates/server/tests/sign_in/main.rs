@@ -9,3 +9,4 @@ mod modes;
 mod oidc;
 mod passwords;
 mod people;
+mod tokens;

@@ -62,8 +62,7 @@ async fn lab(change: impl FnOnce(&mut AuthOptions)) -> (Lab, Provider) {
         auth.oidc.client_secret = Some(coracle_types::Secret::new("canary-client-secret"));
         auth.oidc.auto_create = true;
         change(auth);
-    })
-    .await;
+    });
     (lab, provider)
 }
 
