@@ -253,6 +253,7 @@ fn nobody_meets(who: crate::harness::As) {
                 let next = (place + 1) % PEOPLE.len();
                 // Links to another's files, made from inside.
                 let host = workspaces.join(PEOPLE[next]).join("files");
+                let host = host.to_str().unwrap();
                 let links = format!(
                     "import os\nfor make, target, name in ((os.symlink, {host:?}, 'link'), (os.symlink, {host:?} + '/secret.txt', 'file-link'), \
                      (os.link, {host:?} + '/secret.txt', 'hard-link')):\n    try:\n        make(target, name)\n    except OSError:\n        pass\nopen('own.txt', 'w').write('x')"

@@ -185,7 +185,9 @@ impl Client {
 
     /// The same; an error if the server is gone.
     pub(crate) fn try_tool(&self, name: &str, arguments: Value) -> std::io::Result<Value> {
-        self.mcp("tools/call", json!({ "name": name, "arguments": arguments }))
+        let mut params = json!({ "name": name });
+        params["arguments"] = arguments;
+        self.mcp("tools/call", params)
     }
 
     /// Runs Python; its structured answer.
