@@ -146,6 +146,6 @@ struct Ended {
 )]
 async fn end(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<Json<Ended>, ApiError> {
     let session = found(&app, &user, &handle).await?;
-    let ended = app.face.engine.history().end(&user, &session).await;
+    let ended = app.face.engine.end_session(&user, &session).await;
     ended.map(|ended| Json(Ended { ended })).map_err(|error| ApiError::internal("end a session", error))
 }
