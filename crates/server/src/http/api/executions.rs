@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use coracle_engine::Request;
 use coracle_store::ExecutionRecord;
-use coracle_types::{Execution, ExecutionId, Language, SessionId};
+use coracle_types::{ErrorCode, Execution, ExecutionId, Language, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
@@ -36,7 +36,8 @@ struct Wanted {
     timeout_seconds: Option<f64>,
     /// Its memory in megabytes.
     #[serde(default)]
-    memory_mb: Option<u32>,
+    #[schema(minimum = 1)]
+    memory_mb: Option<i64>,
     /// A session, whose variables live on.
     #[serde(default)]
     session: Option<String>,
@@ -78,9 +79,17 @@ async fn execute(
     if let Some(seconds) = wanted.timeout_seconds {
         request.limits.wall_ms = crate::mcp::milliseconds("timeout_seconds", seconds).map_err(ApiError::invalid)?;
     }
-    request.limits.memory_mb = wanted.memory_mb.map_or(request.limits.memory_mb, u64::from);
+    if let Some(memory) = wanted.memory_mb {
+        let memory = u64::try_from(memory).map_err(|_| ApiError::invalid("memory_mb must be more than 0"))?;
+        request.limits.memory_mb = memory;
+    }
     request.limits = settings.within_guardrails(request.limits);
-    Ok(Json(Ran { execution: app.face.execute(request).await }))
+    let execution = app.face.execute(request).await;
+    // Nothing ran: it is the call that is wrong, not the code.
+    match &execution.failure {
+        Some(failure) if failure.error_code == ErrorCode::InvalidRequest => Err(ApiError::invalid(&failure.error)),
+        _ => Ok(Json(Ran { execution })),
+    }
 }
 
 /// Which executions to list.

@@ -65,7 +65,7 @@ struct Page {
     limit: Option<usize>,
     /// Those with a lower number.
     #[param(minimum = 1)]
-    before: Option<u32>,
+    before: Option<i64>,
 }
 
 /// The caller's sessions, the newest first.
@@ -79,10 +79,11 @@ async fn list(
     Asked(page): Asked<Page>,
 ) -> Result<Json<Vec<Session>>, ApiError> {
     let limit = page.limit.unwrap_or(50);
-    if !(1..=100).contains(&limit) || page.before == Some(0) {
+    let before = page.before.map(u64::try_from).transpose().unwrap_or(Some(0));
+    if !(1..=100).contains(&limit) || before == Some(0) {
         return Err(ApiError::invalid("limit must be from 1 to 100, and before at least 1"));
     }
-    let found = app.face.engine.history().sessions(&user, limit, page.before.map(u64::from)).await;
+    let found = app.face.engine.history().sessions(&user, limit, before).await;
     let found = found.map_err(|error| ApiError::internal("list sessions", error))?;
     Ok(Json(found.into_iter().map(Session::from).collect()))
 }
