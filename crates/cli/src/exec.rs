@@ -152,6 +152,7 @@ async fn execute(
         tokio::task::spawn_blocking(move || stream(listener))
     });
     let execution = engine.execute(request).await;
+    engine.settled().await;
     if !execution.success {
         // Whatever went wrong may be the launcher itself.
         engine.shutdown().await;

@@ -56,6 +56,8 @@ struct Inner {
     artifact_bytes: AtomicU64,
     /// Who has something running.
     active: Active,
+    /// Held by whoever writes a copy of a log.
+    copies: Arc<tokio::sync::RwLock<()>>,
 }
 
 /// What is known of an execution while it is under way.
@@ -117,6 +119,7 @@ impl Engine {
             usages: Usages::default(),
             artifact_bytes: data::ARTIFACT_BYTES.into(),
             active: Active::default(),
+            copies: Arc::default(),
         });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
@@ -178,11 +181,15 @@ impl Engine {
         if let Some(task) = task {
             let session = task.place.session.clone();
             self.finish_task(task, &mut execution, tape).await;
-            self.write_log_file(&request.user, &session, &workspace).await;
+            let (engine, user, copies) = (self.clone(), request.user.clone(), Arc::clone(&self.inner.copies));
+            let copying = copies.read_owned().await;
+            // The store has it. Whoever is next in the session has to wait for the copy, who is answered need not.
+            tokio::spawn(async move {
+                engine.write_log_file(&user, &session, &workspace).await;
+                drop((turn, copying));
+            });
         }
         self.wrap_up(&request, &execution, started_at).await;
-        // Whoever is next in the session finds it in the log.
-        drop(turn);
         execution
     }
 
@@ -243,8 +250,14 @@ impl Engine {
         self.inner.sessions.live()
     }
 
+    /// Waits until the copies of logs are written into the workspaces.
+    pub async fn settled(&self) {
+        drop(self.inner.copies.write().await);
+    }
+
     /// Ends all sandboxes; returns when nothing is left.
     pub async fn shutdown(&self) {
+        self.settled().await;
         self.inner.sessions.clear();
         self.inner.backend.shutdown().await;
     }

@@ -78,7 +78,9 @@ impl Lab {
     pub(crate) async fn execute(&self, request: Request) -> Execution {
         let code = request.code.clone();
         let executed = tokio::time::timeout(HARD, self.engine.execute(request)).await;
-        executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"))
+        let executed = executed.unwrap_or_else(|elapsed| panic!("hangs ({elapsed}): {code}"));
+        self.engine.settled().await;
+        executed
     }
 
     pub(crate) async fn python(&self, code: &str) -> Execution {
