@@ -12,7 +12,6 @@ mod place;
 use place::{Place, installed, mode};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{Read, Seek, SeekFrom, Write};
 
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
@@ -138,28 +137,33 @@ fn a_backup_is_read_back_into_another_data_folder() {
     assert!(said.stderr.contains("is no backup that can be restored"), "{said:?}");
 }
 
-/// The version of the schema is four bytes at 60 of the file.
+/// Sets the version of the schema, as another program would; gives the one before.
+fn schema_version(database: &std::path::Path, version: u32) -> u32 {
+    let code = "import sqlite3, sys\nfile = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                print(file.execute('PRAGMA user_version').fetchone()[0])\n\
+                file.execute(f'PRAGMA user_version = {sys.argv[2]}')";
+    let output = std::process::Command::new("python3")
+        .args(["-c", code])
+        .arg(database)
+        .arg(version.to_string())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+}
+
 #[test]
 fn an_older_program_refuses_a_newer_data_folder() {
     let place = Place::new();
     exec(&place, "work", "1");
     let database = place.home().join("store/coracle.db");
-    let mut file = fs::File::options().read(true).write(true).open(&database).unwrap();
-    let mut version = [0; 4];
-    file.seek(SeekFrom::Start(60)).unwrap();
-    file.read_exact(&mut version).unwrap();
-    let mut write = |bytes: &[u8]| {
-        file.seek(SeekFrom::Start(60)).unwrap();
-        file.write_all(bytes).unwrap();
-    };
-    write(&1_000_u32.to_be_bytes());
+    let known = schema_version(&database, 1_000);
     for arguments in [&["sessions", "list"][..], &["exec", "--session", "work", "-c", "1"], &["backup", "x.tar"]] {
         let said = place.run(arguments);
         assert_eq!(said.code, Some(125), "{said:?}");
-        let known = u32::from_be_bytes(version);
         let expected = format!("has schema version 1000; this version of coracle knows {known}");
         assert!(said.stderr.contains(&expected) && said.stderr.contains("nothing was changed"), "{said:?}");
     }
-    write(&version);
+    schema_version(&database, known);
     assert!(place.output(&["sessions", "list"]).contains("work"));
 }
