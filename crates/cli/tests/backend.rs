@@ -29,7 +29,7 @@ async fn the_native_backend_keeps_the_contract() {
             folders: Vec::new(),
             limits: Limits::default(),
         });
-        contract::holds(&backend, folder.path()).await;
+        contract::holds(&backend, folder.path(), true).await;
         assert_eq!(backend.launcher_pid().await, None);
         let left: Vec<_> =
             std::fs::read_dir(home.join("run")).unwrap().flatten().map(|entry| entry.file_name()).collect();
