@@ -6,7 +6,7 @@ use coracle_config::Settings;
 use coracle_engine::{Engine, Inventory, Listing, Request, Toolbox};
 use coracle_types::{Execution, UserId};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -65,6 +65,12 @@ impl Face {
     /// The same for this user.
     pub(crate) fn of_user(&self, user: &UserId) -> Self {
         Self { user: user.clone(), ..self.clone() }
+    }
+
+    /// The folder to use instead of the caller's own workspace. It is for whoever works here without signing in: users who
+    /// come later do not share it.
+    pub(crate) fn workspace(&self) -> Option<&Path> {
+        self.options.workspace.as_deref().filter(|_| self.user == UserId::local())
     }
 
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {

@@ -69,14 +69,27 @@ fn the_first_start_adds_an_admin_who_signs_in_by_the_link_that_it_prints() {
 #[test]
 fn people_with_keys_have_workspaces_of_their_own() {
     let coracle = Coracle::new(first());
-    let up = Up::start(&coracle, &[]);
+    apart(&coracle, &[]);
+}
+
+/// The folder that was named when there was nobody else is not for those who come.
+#[test]
+fn people_who_come_later_do_not_share_a_folder() {
+    let coracle = Coracle::new(first());
+    let folder = coracle.workspace();
+    apart(&coracle, &["--workspace", folder.to_str().unwrap()]);
+    assert_eq!(std::fs::read_to_string(folder.join("mine.txt")).unwrap(), "local");
+}
+
+fn apart(coracle: &Coracle, arguments: &[&str]) {
+    let up = Up::start(coracle, arguments);
     // Nobody is there yet: the one user of this machine needs no key.
     let local = run(&up, "whatever", "open('mine.txt', 'w').write('local')");
     assert!(local.contains("\"success\":true"), "{local}");
 
     let [ann, bob] = ["ann", "bob"].map(|name| {
-        output(&coracle, &["users", "add", name]);
-        output(&coracle, &["users", "keys", "add", name, "--name", "test"])
+        output(coracle, &["users", "add", name]);
+        output(coracle, &["users", "keys", "add", name, "--name", "test"])
     });
     eventually("everyone has to sign in", || status(&run(&up, "whatever", "1")) == 401);
     for (key, name) in [(&ann, "ann"), (&bob, "bob")] {
@@ -90,7 +103,7 @@ fn people_with_keys_have_workspaces_of_their_own() {
         let mine = std::fs::read_to_string(coracle.home().join("workspaces").join(name).join("files/mine.txt"));
         assert_eq!(mine.ok().as_deref(), Some(name));
     }
-    output(&coracle, &["users", "disable", "bob"]);
+    output(coracle, &["users", "disable", "bob"]);
     assert_eq!(status(&run(&up, &bob, "1")), 401);
     assert_eq!(status(&run(&up, &ann, "1")), 200);
 }

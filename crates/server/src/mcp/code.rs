@@ -12,6 +12,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, Conte
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +133,7 @@ fn bash_request(face: &Face, request: &CallToolRequestParams) -> Result<Request,
 
 fn fresh(face: &Face, language: Language, code: String) -> Request {
     let mut request = Request::new(face.user(), language, code);
-    request.workspace.clone_from(&face.options.workspace);
+    request.workspace = face.workspace().map(Path::to_owned);
     request.limits = face.options.settings.limits();
     request
 }

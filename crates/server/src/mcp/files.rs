@@ -68,9 +68,9 @@ pub(crate) async fn with_files<T: Send + 'static>(
     face: &Face,
     work: impl FnOnce(&WorkspaceFiles) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
-    let (engine, user, options) = (face.engine.clone(), face.user(), std::sync::Arc::clone(&face.options));
+    let face = face.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let files = engine.files(&user, options.workspace.as_deref(), &options.settings.limits())?;
+        let files = face.engine.files(&face.user(), face.workspace(), &face.options.settings.limits())?;
         work(&files)
     });
     match done.await {

@@ -110,7 +110,7 @@ impl Cut<'_> {
         }
         let file = self.face.engine.keep(
             &self.face.user(),
-            self.face.options.workspace.as_deref(),
+            self.face.workspace(),
             &self.face.options.settings.limits(),
             &format!("{}.json", self.name),
             text.as_bytes(),
@@ -129,7 +129,7 @@ impl Cut<'_> {
         if already.is_some() || self.whole.is_empty() {
             return already;
         }
-        let (workspace, limits) = (self.face.options.workspace.as_deref(), self.face.options.settings.limits());
+        let (workspace, limits) = (self.face.workspace(), self.face.options.settings.limits());
         let name = format!("{}.txt", self.name);
         self.face.engine.keep(&self.face.user(), workspace, &limits, &name, self.whole.as_bytes())
     }

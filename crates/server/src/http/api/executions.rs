@@ -10,6 +10,7 @@ use coracle_store::ExecutionRecord;
 use coracle_types::{ErrorCode, Execution, ExecutionId, Language, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::path::Path;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -69,7 +70,9 @@ async fn execute(
         Some(name) => name.parse::<Language>().map_err(|error| ApiError::invalid(error.to_string()))?,
     };
     let settings = &app.face.options.settings;
+    let face = app.face.of_user(&user);
     let mut request = Request::new(user, language, wanted.code);
+    request.workspace = face.workspace().map(Path::to_owned);
     request.limits = settings.limits();
     request.vars = wanted.context_vars.unwrap_or_default();
     request.session = match wanted.session.filter(|name| !name.is_empty()) {

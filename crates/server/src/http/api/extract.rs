@@ -16,9 +16,10 @@ pub(crate) struct Caller(pub(crate) UserId);
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-        let signed_in = parts.extensions.get::<Identity>().map(|identity| identity.user.clone());
-        Ok(Self(signed_in.unwrap_or_else(|| app.face.user())))
+    async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
+        // The door has put it there; who came another way is nobody.
+        let identity = parts.extensions.get::<Identity>().ok_or_else(ApiError::not_signed_in)?;
+        Ok(Self(identity.user.clone()))
     }
 }
 
