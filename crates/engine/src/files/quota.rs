@@ -55,6 +55,8 @@ struct Known {
     /// Promised to writers and not written yet.
     bytes: u64,
     files: u64,
+    /// All that writers have written so far: a walk may have passed before it was there.
+    written: Room,
 }
 
 impl Usages {
@@ -64,18 +66,24 @@ impl Usages {
 
     /// What the folder holds. May walk it.
     pub(crate) fn usage(&self, folder: &Path) -> Result<FolderUsage, FileError> {
-        if let Some(Known { usage: Some((usage, at, took)), .. }) = self.lock().get(folder).copied()
+        let before = self.lock().get(folder).copied().unwrap_or_default();
+        if let Some((usage, at, took)) = before.usage
             && at.elapsed() < took * WORTH
         {
             return Ok(usage);
         }
         let begun = Instant::now();
-        let usage = folder_usage(folder).ok_or_else(|| FileError::failed(&".", "looked at", &"it cannot be opened"))?;
+        let walked = folder_usage(folder);
+        let mut usage = walked.ok_or_else(|| FileError::failed(&".", "looked at", &"it cannot be opened"))?;
         let mut known = self.lock();
         if known.len() >= MAX_REMEMBERED {
             known.retain(|_, known| known.bytes > 0 || known.files > 0);
         }
-        known.entry(folder.to_owned()).or_default().usage = Some((usage, Instant::now(), begun.elapsed()));
+        let entry = known.entry(folder.to_owned()).or_default();
+        // Perhaps it was seen, and counts twice until the next walk: too much, never too little.
+        usage.bytes += entry.written.bytes.saturating_sub(before.written.bytes);
+        usage.files += entry.written.files.saturating_sub(before.written.files);
+        entry.usage = Some((usage, Instant::now(), begun.elapsed()));
         Ok(usage)
     }
 
@@ -96,9 +104,11 @@ impl Usages {
         if quota == Quota::NONE {
             return Ok(());
         }
-        let usage = self.usage(folder)?;
+        let walked = self.usage(folder)?;
         let mut known = self.lock();
         let entry = known.entry(folder.to_owned()).or_default();
+        // Others may have written since.
+        let usage = entry.usage.map_or(walked, |(usage, ..)| usage);
         let there = usage.bytes + entry.bytes;
         if grows && (there + more.bytes).saturating_sub(freed) > quota.bytes {
             let (more, most) = (more.bytes, quota.bytes);
@@ -117,8 +127,8 @@ impl Usages {
 
     /// Something was changed in a way that is not worth adding up.
     pub(crate) fn forget(&self, folder: &Path) {
-        if let Some(known) = self.lock().get_mut(folder) {
-            known.usage = None;
+        if let Some((_, _, worth)) = self.lock().get_mut(folder).and_then(|known| known.usage.as_mut()) {
+            *worth = Duration::ZERO;
         }
     }
 }
@@ -157,6 +167,8 @@ impl Reservation {
         let mut known = self.usages.lock();
         let Some(known) = known.get_mut(&self.folder) else { return };
         known.give_back(room);
+        known.written.bytes += room.bytes;
+        known.written.files += room.files;
         if let Some((usage, ..)) = &mut known.usage {
             usage.bytes = (usage.bytes + room.bytes).saturating_sub(self.freed);
             usage.files += room.files;
