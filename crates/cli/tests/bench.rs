@@ -119,6 +119,22 @@ const CALLS_OF_SERVERS: [&str; 17] = [
     "plain_http_hasty",
 ];
 
+#[test]
+fn many_people_on_one_server_are_measured() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let words = ["bench", "server", "--users", "6", "--at-once", "3", "--seconds", "2", "--json"];
+        let output = coracle.command().args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "as {who:?}: {output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let row = &report["rows"][0];
+        assert_eq!((&row["name"], &row["failed"]), (&"coracle".into(), &0.into()), "{report:#}");
+        assert!(row["executions"].as_u64().unwrap() > 6 && row["p99_ms"].as_f64().unwrap() > 0.0, "{report:#}");
+        assert_eq!((&report["live_sessions"], &report["errors"]), (&6.into(), &serde_json::json!([])), "{report:#}");
+        assert!(report["memory_mib"].as_array().unwrap().iter().all(|mib| mib.as_f64().unwrap() > 1.0), "{report:#}");
+    }
+}
+
 /// The folder of the test servers, as `cargo xtask test-servers` makes it.
 fn servers() -> PathBuf {
     let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {

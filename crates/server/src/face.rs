@@ -2,9 +2,12 @@ use crate::identity::Identity;
 use crate::mcp::{Headed, Parked, definitions};
 use crate::metrics::Metrics;
 use crate::profile::Profile;
+use axum::http::request::Parts;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Inventory, Listing, Request, Toolbox};
 use coracle_types::{Execution, UserId};
+use rmcp::ErrorData;
+use rmcp::model::Extensions;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,11 +58,13 @@ impl Face {
         self.user.clone()
     }
 
-    /// The same for whoever asks: over HTTP that is who has signed in.
-    pub(crate) fn of(&self, extensions: &rmcp::model::Extensions) -> Self {
-        let request = extensions.get::<axum::http::request::Parts>();
-        let user = request.and_then(|request| request.extensions.get::<Identity>()).map(|caller| caller.user.clone());
-        Self { user: user.unwrap_or_else(|| self.user()), ..self.clone() }
+    /// The same for whoever asks: over HTTP that is who has signed in, and nobody else.
+    pub(crate) fn of(&self, extensions: &Extensions) -> Result<Self, ErrorData> {
+        let Some(request) = extensions.get::<Parts>() else { return Ok(self.clone()) };
+        match request.extensions.get::<Identity>() {
+            Some(caller) => Ok(self.of_user(&caller.user)),
+            None => Err(ErrorData::invalid_request("nobody has signed in", None)),
+        }
     }
 
     /// The same for this user.

@@ -202,7 +202,7 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         let mut tools: Vec<Tool> = self.tools.iter().map(definitions::Definition::tool).collect();
         if self.options.profile == Profile::Direct {
             tools.extend(face.passed_on_tools().await);
@@ -215,7 +215,7 @@ impl ServerHandler for Face {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.tools.iter().any(|tool| tool.name == request.name) {
             return face.call_own(request, context).await;
         }
@@ -235,7 +235,7 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
             return face.passed_on_prompts().await;
         }
@@ -247,7 +247,7 @@ impl ServerHandler for Face {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
             return face.pass_on_prompt(request, context).await;
         }
@@ -263,7 +263,7 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
             return face.passed_on_resources().await;
         }
@@ -279,7 +279,7 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
             return face.passed_on_templates().await;
         }
@@ -291,7 +291,7 @@ impl ServerHandler for Face {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
             return face.pass_on_resource(request, context).await;
         }
@@ -309,7 +309,7 @@ impl ServerHandler for Face {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
             return face.pass_on_completion(request, context).await;
         }
@@ -317,7 +317,7 @@ impl ServerHandler for Face {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let face = self.of(&context.extensions);
+        let Ok(face) = self.of(&context.extensions) else { return };
         if self.options.profile == Profile::Direct {
             face.tell_of_changes(context.peer);
         }
@@ -328,7 +328,7 @@ impl ServerHandler for Face {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let face = self.of(&context.request_context().extensions);
+        let face = self.of(&context.request_context().extensions)?;
         face.listened(context).await
     }
 
@@ -337,7 +337,7 @@ impl ServerHandler for Face {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         self.only_direct::<SubscribeRequestMethod>()?;
         face.watch(&request.uri).await
     }
@@ -347,7 +347,7 @@ impl ServerHandler for Face {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         self.only_direct::<UnsubscribeRequestMethod>()?;
         face.unwatch(&request.uri).await
     }
@@ -357,7 +357,7 @@ impl ServerHandler for Face {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let face = self.of(&context.extensions);
+        let face = self.of(&context.extensions)?;
         self.only_direct::<SetLevelRequestMethod>()?;
         face.set_levels(&request).await
     }

@@ -118,6 +118,8 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
     progress.set_message("making people and their keys");
     let keys = people(&home, arguments.users).await?;
     let server = Serving::start(&home).await?;
+    // The client will not do without, though it speaks no TLS here; whoever comes second is too late.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let load = Arc::new(Load {
         url: format!("http://{}/api/executions", server.address),
         client: reqwest::Client::builder().timeout(ANSWERED_WITHIN).build().context("make a client")?,
@@ -183,7 +185,8 @@ async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
     for number in 0..users {
         let name = UserId::new(format!("user-{number}")).context("name a user")?;
         people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("add a user")?;
-        let (_, key) = people.add_key(&name, "bench", [KeyScope::Api].into(), None).await.context("add a key")?;
+        let scopes = [KeyScope::Api, KeyScope::Metrics].into();
+        let (_, key) = people.add_key(&name, "bench", scopes, None).await.context("add a key")?;
         keys.push(key);
     }
     store.close().await;
@@ -242,7 +245,7 @@ impl Serving {
         let url = format!("http://{}/metrics", self.address);
         let text = load.as_first(load.client.get(url)).send().await?.text().await?;
         let line = text.lines().find(|line| line.starts_with("coracle_live_sessions "));
-        Ok(line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0))
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).context("the server does not tell its sessions")
     }
 
     async fn stop(mut self) -> anyhow::Result<()> {

@@ -176,15 +176,15 @@ fn tries(client: &Client, other: &str, theirs: &Own, paths: &[String]) -> Vec<(S
         let answer = client.ask(method, &path, "application/json", body).unwrap();
         heard.push((format!("{method} {path}"), answer.text()));
     };
-    for path in paths {
-        let path = encoded(path);
+    for raw in paths {
+        let path = encoded(raw);
         request("GET", format!("/api/workspace/file?path={path}"), b"");
         request("GET", format!("/api/workspace/files?path={path}"), b"");
         request("PUT", format!("/api/workspace/file?path={path}"), b"overwritten");
         request("DELETE", format!("/api/workspace/file?path={path}"), b"");
-        let body = json!({ "from": path, "to": "stolen.txt" }).to_string();
+        let body = json!({ "from": raw, "to": "stolen.txt" }).to_string();
         request("POST", "/api/workspace/move".to_owned(), body.as_bytes());
-        let body = json!({ "from": "own.txt", "to": path }).to_string();
+        let body = json!({ "from": "own.txt", "to": raw }).to_string();
         request("POST", "/api/workspace/move".to_owned(), body.as_bytes());
     }
     for (method, path) in [

@@ -23,6 +23,9 @@ use axum::routing::get;
 pub(crate) use extract::Body;
 pub(crate) use problem::{ApiError, Problem, Refusals};
 use utoipa::OpenApi;
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
+};
 use utoipa_axum::router::OpenApiRouter;
 
 #[derive(OpenApi)]
@@ -50,7 +53,15 @@ fn behind_the_door() -> OpenApiRouter<App> {
 /// The OpenAPI document, as it is checked in.
 pub fn openapi_document() -> String {
     let all = OpenApiRouter::with_openapi(Document::openapi()).merge(behind_the_door()).merge(accounts::open_routes());
-    let (_, document) = all.split_for_parts();
+    let (_, mut document) = all.split_for_parts();
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("An API key, or an access token"));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new("coracle_session"));
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
+    components.add_security_scheme("cookie", SecurityScheme::ApiKey(cookie));
+    // Either of them; what needs none says so itself.
+    let either = ["bearer", "cookie"].map(|name| SecurityRequirement::new(name, [""; 0]));
+    document.security = Some(either.into());
     let mut text = document.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text

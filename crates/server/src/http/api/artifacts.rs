@@ -1,7 +1,7 @@
 //! `/api/artifacts`: what the caller's code has left, in versions.
 
 use super::content::{Content, send};
-use super::extract::{Asked, At, Caller};
+use super::extract::{Asked, At, Caller, listed};
 use super::problem::{ApiError, Problem, Refusals};
 use crate::http::App;
 use axum::Json;
@@ -16,9 +16,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-
-/// So many are listed if nobody says how many.
-const PAGE: usize = 50;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
@@ -139,10 +136,7 @@ pub(crate) async fn list(
     Caller(user): Caller,
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<ArtifactPage>, ApiError> {
-    let limit = paging.limit.unwrap_or(PAGE);
-    if !(1..=100).contains(&limit) {
-        return Err(ApiError::invalid("limit is between 1 and 100"));
-    }
+    let limit = listed(paging.limit)?;
     let before =
         paging.before.map(ArtifactId::new).transpose().map_err(|error| ApiError::invalid(error.to_string()))?;
     let records = app.face.engine.artifacts(&user, limit, before.as_ref()).await?;

@@ -1,6 +1,6 @@
 //! Runs code, and shows what was run.
 
-use super::extract::{Asked, At, Body, Caller};
+use super::extract::{Asked, At, Body, Caller, listed};
 use super::problem::{ApiError, Refusals};
 use crate::http::App;
 use axum::Json;
@@ -152,10 +152,7 @@ async fn list(
         None => None,
         Some(id) => Some(ExecutionId::new(&id).map_err(|error| ApiError::invalid(error.to_string()))?),
     };
-    let limit = page.limit.unwrap_or(50);
-    if !(1..=100).contains(&limit) {
-        return Err(ApiError::invalid("limit must be from 1 to 100"));
-    }
+    let limit = listed(page.limit)?;
     let page = app.face.engine.executions(&user, limit, before.as_ref()).await;
     let page = page.map_err(|error| ApiError::internal("list executions", error))?;
     Ok(Json(page.into_iter().map(Past::from).collect()))

@@ -63,6 +63,17 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
     }
 }
 
+/// So many at most are listed at once.
+const MAX_LISTED: usize = 100;
+
+/// How many are to be listed: as many as were asked for, or half of the most.
+pub(crate) fn listed(limit: Option<usize>) -> Result<usize, ApiError> {
+    match limit.unwrap_or(MAX_LISTED / 2) {
+        limit @ 1..=MAX_LISTED => Ok(limit),
+        _ => Err(ApiError::invalid(format!("limit must be from 1 to {MAX_LISTED}"))),
+    }
+}
+
 /// What the path names.
 pub(crate) struct At<T>(pub(crate) T);
 

@@ -1,6 +1,6 @@
 //! What ran in sessions.
 
-use super::extract::{Asked, At, Caller};
+use super::extract::{Asked, At, Caller, listed};
 use super::problem::{ApiError, Refusals};
 use crate::http::App;
 use axum::Json;
@@ -78,10 +78,10 @@ async fn list(
     Caller(user): Caller,
     Asked(page): Asked<Page>,
 ) -> Result<Json<Vec<Session>>, ApiError> {
-    let limit = page.limit.unwrap_or(50);
+    let limit = listed(page.limit)?;
     let before = page.before.map(u64::try_from).transpose().unwrap_or(Some(0));
-    if !(1..=100).contains(&limit) || before == Some(0) {
-        return Err(ApiError::invalid("limit must be from 1 to 100, and before at least 1"));
+    if before == Some(0) {
+        return Err(ApiError::invalid("sessions count from 1: before must be at least that"));
     }
     let found = app.face.engine.history().sessions(&user, limit, before).await;
     let found = found.map_err(|error| ApiError::internal("list sessions", error))?;

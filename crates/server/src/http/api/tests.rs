@@ -295,3 +295,17 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     assert_eq!(delete("ada", format!("/api/artifacts/{id}")).await.status, 204);
     place.get("ada", &uri).await.assert_error(404, "not_found");
 }
+
+#[tokio::test]
+async fn over_http_who_has_not_signed_in_is_nobody() {
+    let place = Place::new();
+    let mut extensions = rmcp::model::Extensions::new();
+    assert_eq!(place.face.of(&extensions).unwrap().user(), UserId::local(), "without HTTP it is the one user");
+    let mut parts = Request::new(()).into_parts().0;
+    extensions.insert(parts.clone());
+    assert!(place.face.of(&extensions).is_err());
+    let alice = UserId::new("alice").unwrap();
+    parts.extensions.insert(Identity { user: alice.clone(), ..Identity::local() });
+    extensions.insert(parts);
+    assert_eq!(place.face.of(&extensions).unwrap().user(), alice);
+}
