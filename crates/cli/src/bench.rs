@@ -132,7 +132,7 @@ impl Scale {
             runs,
             rounds: runs.clamp(1, 20),
             at_once: &[2, 8, 32],
-            rate_rounds: 3,
+            rate_rounds: 9,
             rate_window: Duration::from_secs(1),
             prepared: &[100, 1_000],
             sessions: &[10, 200],

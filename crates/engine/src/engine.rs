@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::files::Usages;
 use crate::history::History;
 use crate::housekeeping::Active;
-use crate::journal::{OpenTask, Tape, shown_name};
+use crate::journal::{OpenTask, Shown, Tape, shown_name};
 use crate::ledger::Ledger;
 use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
 use crate::run::{Context, Ran, run};
@@ -176,16 +176,23 @@ impl Engine {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
-        let (task, tape, turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
+        let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
         let mut execution = self.finished(facts, &request, ran, capture.finish(), &workspace);
         if let Some(task) = task {
             let session = task.place.session.clone();
             self.finish_task(task, &mut execution, tape).await;
             let (engine, user, copies) = (self.clone(), request.user.clone(), Arc::clone(&self.inner.copies));
             let copying = copies.read_owned().await;
-            // The store has it. Whoever is next in the session has to wait for the copy, who is answered need not.
+            // The store has it. Whoever is next in the session has to wait for the rest, who is answered need not. One task
+            // for all of it: a second one would wake a thread, which takes longer than answering.
             tokio::spawn(async move {
-                engine.write_log_file(&user, &session, &workspace).await;
+                let live = turn.as_deref_mut().and_then(Option::as_mut);
+                let mut unknown = Shown::default();
+                let shown = live.map_or(&mut unknown, |live| &mut live.shown);
+                engine.write_log_file(&user, &session, &workspace, shown).await;
+                if let Some(live) = turn.as_deref_mut().and_then(Option::as_mut) {
+                    live.sandbox.control.rest().await;
+                }
                 drop((turn, copying));
             });
         }
@@ -302,7 +309,7 @@ impl Engine {
         if live.is_none() && session.tasks > 0 {
             // Others may have been interrupted; the code that follows should find that in the log.
             self.recover().await;
-            self.write_log_file(&request.user, &session.id, workspace).await;
+            self.write_log_file(&request.user, &session.id, workspace, &mut Shown::default()).await;
         }
         match self.begin_task(request, &session, &facts.id).await {
             Ok(task) => facts.task = Some(task),
@@ -323,7 +330,6 @@ impl Engine {
         let ran = self.run_live(&mut current, request, capture, facts).await;
         facts.restarted |= ran.restarted;
         if ran.reusable {
-            current.sandbox.control.rest();
             current.last_used = Instant::now();
             *live = Some(current);
         }
@@ -347,7 +353,8 @@ impl Engine {
         };
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
         let artifacts = ArtifactFolder::new(sandbox.artifacts.clone());
-        Ok(Live { sandbox, artifacts, workspace: workspace.to_owned(), runs: 0, last_used: Instant::now() })
+        let (workspace, shown) = (workspace.to_owned(), Shown::default());
+        Ok(Live { sandbox, artifacts, workspace, shown, runs: 0, last_used: Instant::now() })
     }
 
     async fn run_live(&self, live: &mut Live, request: &Request, capture: &mut Capture, facts: &mut Facts) -> Ran {

@@ -13,7 +13,7 @@ use coracle_store::{
     Checkpoint, MAX_CONTEXT_BYTES, MAX_NAME_BYTES, NewTask, SessionRecord, Store, StoreError, TaskEnd, TaskState,
 };
 use coracle_types::{ErrorCode, Execution, ExecutionId, Failure, SessionId, UserId};
-pub(crate) use file::{Copy, checkpoint, entry, stamp, state_files};
+pub(crate) use file::{Copy, Shown, checkpoint, entry, stamp, state_files};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -140,8 +140,8 @@ impl Engine {
     }
 
     /// Writes the copy of the log into the workspace. That it cannot be written is no fault of the code.
-    pub(crate) async fn write_log_file(&self, user: &UserId, session: &SessionId, workspace: &Path) {
-        let copy = match Copy::of(self.store().as_ref(), user, session).await {
+    pub(crate) async fn write_log_file(&self, user: &UserId, session: &SessionId, workspace: &Path, shown: &mut Shown) {
+        let copy = match Copy::of(self.store().as_ref(), user, session, std::mem::take(shown)).await {
             Ok(Some(copy)) => copy,
             Ok(None) => return,
             Err(error) => {
@@ -150,9 +150,10 @@ impl Engine {
             }
         };
         let workspace = workspace.to_owned();
-        let written = tokio::task::spawn_blocking(move || copy.write(&workspace)).await;
-        if let Err(error) = written.map_err(std::io::Error::other).and_then(|written| written) {
-            tracing::warn!(%session, %error, "the log of a session is not written into the workspace");
+        let writing = tokio::task::spawn_blocking(move || copy.write(&workspace).map(|()| copy.into_shown()));
+        match writing.await.map_err(std::io::Error::other).and_then(|written| written) {
+            Ok(written) => *shown = written,
+            Err(error) => tracing::warn!(%session, %error, "the log of a session is not written into the workspace"),
         }
     }
 
@@ -169,7 +170,7 @@ impl Engine {
             tracing::warn!(user = %task.user, session = %task.session, number = task.number,
                 "an execution was interrupted: its process is gone");
             if let Ok(workspace) = self.folders(&task.user).files() {
-                self.write_log_file(&task.user, &task.session, &workspace).await;
+                self.write_log_file(&task.user, &task.session, &workspace, &mut Shown::default()).await;
             }
         }
     }

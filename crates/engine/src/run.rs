@@ -9,12 +9,12 @@ use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_
 use coracle_sandbox::Sandbox;
 use coracle_types::{Limits, OutputStream};
 use serde_json::{Map, Value};
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinSet;
 
 /// A longer result is replaced by a summary of its shape.
@@ -29,8 +29,8 @@ const CALLS_AT_ONCE: usize = 32;
 /// While calls of more than so many bytes are under way, no other is heard: as values they take far more than as text.
 const CALL_BYTES_AT_ONCE: usize = 1 << 20;
 
-/// How much output is read at once.
-const CHUNK: usize = 64 << 10;
+/// How much output is read at once: room for more would be taken from the system and given back with each run.
+const CHUNK: usize = 16 << 10;
 
 /// After the last word of the guest, output that is still in the pipes is waited for no longer than this.
 const DRAIN_WITHIN: Duration = Duration::from_millis(200);
@@ -151,21 +151,21 @@ impl Run<'_> {
                 other => Err(Ending::Protocol(other.to_string())),
             };
         }
-        let (mut out, mut err) = (vec![0; CHUNK], vec![0; CHUNK]);
+        let (mut out, mut err) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK));
         let (mut out_open, mut err_open) = (true, true);
         let mut last_word = None;
         loop {
             if let Some(ending) = last_word.take_if(|_| self.outbox.is_empty()) {
-                drain_ready(sandbox, capture).await.map_err(|TooMuchOutput| self.too_much())?;
+                drain_ready(sandbox, capture, &mut out).await.map_err(|TooMuchOutput| self.too_much())?;
                 return Ok(ending);
             }
             tokio::select! {
                 biased;
-                read = sandbox.stdout.read(&mut out), if out_open => {
-                    out_open = self.output(capture, OutputStream::Stdout, read, &out).await?;
+                read = sandbox.stdout.read_buf(&mut out), if out_open => {
+                    out_open = self.output(capture, OutputStream::Stdout, &read, &mut out).await?;
                 }
-                read = sandbox.stderr.read(&mut err), if err_open => {
-                    err_open = self.output(capture, OutputStream::Stderr, read, &err).await?;
+                read = sandbox.stderr.read_buf(&mut err), if err_open => {
+                    err_open = self.output(capture, OutputStream::Stderr, &read, &mut err).await?;
                 }
                 () = self.outbox.write_some(&mut *sandbox.to_guest), if !self.outbox.is_empty() => {}
                 Some(answer) = self.answers.join_next(), if self.may_answer() && last_word.is_none() => {
@@ -200,7 +200,6 @@ impl Run<'_> {
     /// Frames that came before this run was asked for, in a session: threads of an earlier run may call, but there is
     /// nothing to answer.
     async fn hear_unasked(&mut self, sandbox: &mut Sandbox) -> Result<(), Ending> {
-        let mut bytes = vec![0; CHUNK];
         while self.may_hear() {
             match sandbox.buffer.pop() {
                 Ok(Some(frame)) => {
@@ -208,10 +207,11 @@ impl Run<'_> {
                         return Err(Ending::Protocol("an answer before the question".to_owned()));
                     }
                 }
-                Ok(None) => match ReadNow(&mut sandbox.from_guest, &mut bytes).await {
-                    0 => break,
-                    length => sandbox.buffer.push(bytes.get(..length).unwrap_or_default()),
-                },
+                Ok(None) => {
+                    if read_now(&mut sandbox.from_guest, sandbox.buffer.room()).await == 0 {
+                        break;
+                    }
+                }
                 Err(error) => return Err(Ending::Protocol(error.to_string())),
             }
         }
@@ -239,13 +239,12 @@ impl Run<'_> {
         &self,
         capture: &mut Capture,
         stream: OutputStream,
-        read: std::io::Result<usize>,
-        bytes: &[u8],
+        read: &std::io::Result<usize>,
+        bytes: &mut Vec<u8>,
     ) -> Result<bool, Ending> {
-        let length = read.unwrap_or(0);
-        let bytes = bytes.get(..length).unwrap_or_default();
         capture.push(stream, bytes).await.map_err(|TooMuchOutput| self.too_much())?;
-        Ok(length > 0)
+        bytes.clear();
+        Ok(matches!(read, Ok(1..)))
     }
 
     /// A frame of the guest; the ending if it was the last.
@@ -318,18 +317,15 @@ async fn answer(calls: &dyn HostCalls, id: u64, method: String, params: Map<Stri
 }
 
 /// Takes what is in the pipes now, without waiting: the guest wrote it before its last word.
-async fn drain_ready(sandbox: &mut Sandbox, capture: &mut Capture) -> Result<(), TooMuchOutput> {
+async fn drain_ready(sandbox: &mut Sandbox, capture: &mut Capture, bytes: &mut Vec<u8>) -> Result<(), TooMuchOutput> {
     for stream in [OutputStream::Stdout, OutputStream::Stderr] {
-        loop {
-            let pipe = match stream {
-                OutputStream::Stdout => &mut sandbox.stdout,
-                OutputStream::Stderr => &mut sandbox.stderr,
-            };
-            let mut bytes = vec![0; CHUNK];
-            match ReadNow(pipe, &mut bytes).await {
-                0 => break,
-                length => capture.push(stream, bytes.get(..length).unwrap_or_default()).await?,
-            }
+        let pipe = match stream {
+            OutputStream::Stdout => &mut sandbox.stdout,
+            OutputStream::Stderr => &mut sandbox.stderr,
+        };
+        while read_now(pipe, bytes).await > 0 {
+            capture.push(stream, bytes).await?;
+            bytes.clear();
         }
     }
     Ok(())
@@ -343,11 +339,12 @@ async fn drain(sandbox: &mut Sandbox, capture: &mut Capture) {
                 OutputStream::Stdout => &mut sandbox.stdout,
                 OutputStream::Stderr => &mut sandbox.stderr,
             };
-            let mut bytes = vec![0; CHUNK];
-            while let Ok(length @ 1..) = pipe.read(&mut bytes).await {
-                if capture.push(stream, bytes.get(..length).unwrap_or_default()).await.is_err() {
+            let mut bytes = Vec::with_capacity(CHUNK);
+            while let Ok(1..) = pipe.read_buf(&mut bytes).await {
+                if capture.push(stream, &bytes).await.is_err() {
                     return;
                 }
+                bytes.clear();
             }
         }
     };
@@ -356,21 +353,12 @@ async fn drain(sandbox: &mut Sandbox, capture: &mut Capture) {
 }
 
 /// Reads what is there; zero if nothing is.
-struct ReadNow<'a>(&'a mut Box<dyn AsyncRead + Send + Sync + Unpin>, &'a mut [u8]);
-
-impl Future for ReadNow<'_> {
-    type Output = usize;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<usize> {
-        let Self(pipe, bytes) = &mut *self;
-        let mut buffer = ReadBuf::new(bytes);
-        // Unconstrained: a task that has done much already would be told that nothing is there, to make it pause.
-        let mut read = tokio::task::coop::unconstrained(std::future::poll_fn(|context| {
-            Pin::new(&mut **pipe).poll_read(context, &mut buffer)
-        }));
-        match Pin::new(&mut read).poll(context) {
-            Poll::Ready(Ok(())) => Poll::Ready(buffer.filled().len()),
-            Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(0),
-        }
-    }
+async fn read_now(pipe: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> usize {
+    // Unconstrained: a task that has done much already would be told that nothing is there, to make it pause.
+    let mut read = pin!(tokio::task::coop::unconstrained(pipe.read_buf(into)));
+    let look = poll_fn(|context| match read.as_mut().poll(context) {
+        Poll::Ready(Ok(length)) => Poll::Ready(length),
+        Poll::Ready(Err(_)) | Poll::Pending => Poll::Ready(0),
+    });
+    look.await
 }

@@ -1,6 +1,7 @@
 //! Interpreters that live on between executions, each owned by one user's session.
 
 use crate::artifacts::ArtifactFolder;
+use crate::journal::Shown;
 use coracle_sandbox::Sandbox;
 use coracle_types::{SessionId, UserId};
 use std::collections::HashMap;
@@ -17,6 +18,8 @@ pub(crate) struct Live {
     pub(crate) artifacts: ArtifactFolder,
     /// The workspace it was opened with: another one needs another sandbox.
     pub(crate) workspace: PathBuf,
+    /// What the copy of its log shows.
+    pub(crate) shown: Shown,
     pub(crate) runs: u64,
     pub(crate) last_used: Instant,
 }

@@ -29,8 +29,8 @@ pub enum FrameError {
 
 const HEADER: usize = 4;
 
-/// How much is read at once.
-const CHUNK: usize = 64 << 10;
+/// How much is read at once, at least.
+const CHUNK: usize = 16 << 10;
 
 /// Cuts a byte stream into frames. Holds at most one frame and one chunk.
 #[derive(Debug, Default)]
@@ -43,6 +43,11 @@ pub struct FrameBuffer {
 impl FrameBuffer {
     /// Takes what was read.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.room().extend_from_slice(bytes);
+    }
+
+    /// Where more can be read to.
+    pub fn room(&mut self) -> &mut Vec<u8> {
         if self.start == self.bytes.len() {
             self.bytes.clear();
             // What one long frame took is not kept for the life of a session.
@@ -52,7 +57,8 @@ impl FrameBuffer {
             self.bytes.drain(..self.start);
             self.start = 0;
         }
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.reserve(CHUNK);
+        &mut self.bytes
     }
 
     /// The next whole frame, if it is there.
@@ -113,11 +119,9 @@ where
         if let Some(frame) = buffer.pop()? {
             return Ok(Some(frame));
         }
-        let mut chunk = Vec::with_capacity(CHUNK);
-        if stream.read_buf(&mut chunk).await? == 0 {
+        if stream.read_buf(buffer.room()).await? == 0 {
             return if buffer.is_empty() { Ok(None) } else { Err(FrameError::Cut) };
         }
-        buffer.push(&chunk);
     }
 }
 

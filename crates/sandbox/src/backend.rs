@@ -90,8 +90,8 @@ pub trait Control: Send + Sync {
     /// Waits until the sandbox is gone and says how it ended.
     async fn exit(&mut self) -> Exit;
 
-    /// A run is over and another may come: the limits that this one met are not that one's. Must not wait.
-    fn rest(&mut self) {}
+    /// A run is over and another may come: the limits that this one met are not that one's.
+    async fn rest(&mut self) {}
 
     /// What limits it has run into since it last rested, as far as is known.
     async fn causes(&mut self) -> Vec<Cause>;

@@ -1,18 +1,16 @@
 mod accounts;
 mod artifacts;
+mod executions;
 mod journal;
 
 use crate::moment::kept;
-use crate::{
-    ExecutionRecord, KEPT_EXECUTIONS, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, ToolDecision, bounds,
-};
+use crate::{ExecutionRecord, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds};
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
+use executions::Executions;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 /// A [`Store`] that ends with the process: for tests, and for programs that must leave nothing behind.
 #[derive(Debug, Default)]
@@ -29,7 +27,7 @@ struct State {
     decisions: BTreeMap<(UserId, ServerName, String), ToolDecision>,
     secrets: BTreeMap<(Owner, String), Secret>,
     artifacts: artifacts::Shelves,
-    executions: BTreeMap<UserId, BTreeMap<(SystemTime, ExecutionId), ExecutionRecord>>,
+    executions: BTreeMap<UserId, Executions>,
 }
 
 impl MemoryStore {
@@ -136,21 +134,12 @@ impl Store for MemoryStore {
 
     async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError> {
         bounds::record(record)?;
-        let mut state = self.state();
-        let executions = state.executions.entry(record.user.clone()).or_default();
-        executions.retain(|(_, id), _| *id != record.execution_id);
-        let record = ExecutionRecord { started_at: kept(record.started_at), ..record.clone() };
-        executions.insert((record.started_at, record.execution_id.clone()), record);
-        while executions.len() > KEPT_EXECUTIONS {
-            executions.pop_first();
-        }
+        self.state().executions.entry(record.user.clone()).or_default().put(record);
         Ok(())
     }
 
     async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
-        let state = self.state();
-        let executions = state.executions.get(user);
-        Ok(executions.and_then(|all| all.values().find(|record| record.execution_id == *id)).cloned())
+        Ok(self.state().executions.get(user).and_then(|executions| executions.get(id)))
     }
 
     async fn executions(
@@ -160,15 +149,6 @@ impl Store for MemoryStore {
         before: Option<&ExecutionId>,
     ) -> Result<Vec<ExecutionRecord>, StoreError> {
         let state = self.state();
-        let Some(executions) = state.executions.get(user) else { return Ok(Vec::new()) };
-        let end = match before {
-            None => Bound::Unbounded,
-            Some(id) => match executions.keys().find(|(_, known)| known == id) {
-                Some(key) => Bound::Excluded(key),
-                None => return Ok(Vec::new()),
-            },
-        };
-        let older = executions.range((Bound::Unbounded, end)).rev().take(limit.min(MAX_PAGE));
-        Ok(older.map(|(_, record)| record.clone()).collect())
+        Ok(state.executions.get(user).map(|executions| executions.page(limit, before)).unwrap_or_default())
     }
 }

@@ -26,15 +26,18 @@ pub(super) async fn measure(bench: &Bench, scale: &Scale, progress: &ProgressBar
                 Err(error) => report.skip(&format!("per_second {at_once}"), &error),
             }
             progress.inc(1);
-        }
-        progress.set_message(format!("the floor, {FLOOR_AT_ONCE} at once"));
-        if let Ok(running) = &mut floor {
-            match running.rate(FLOOR_AT_ONCE, scale.rate_window).await {
-                Ok(rate) => floors.push(rate),
-                Err(error) => floor = Err(error),
+            if *at_once == FLOOR_AT_ONCE {
+                // At once: the speed of a machine changes within seconds.
+                progress.set_message(format!("the floor, {FLOOR_AT_ONCE} at once"));
+                if let Ok(running) = &mut floor {
+                    match running.rate(FLOOR_AT_ONCE, scale.rate_window).await {
+                        Ok(rate) => floors.push(rate),
+                        Err(error) => floor = Err(error),
+                    }
+                }
+                progress.inc(1);
             }
         }
-        progress.inc(1);
     }
     if let Err(error) = floor {
         report.skip("floor_per_second", &error);

@@ -112,8 +112,9 @@ impl Report {
 }
 
 const HOW_STARTS: &str = "\
-Starts: rows take turns in blocks. From request to answer; before each run of Coracle's own rows the pool is full again\n\
-and the machine has rested 5 ms. Programs are timed from start to end.\n";
+Starts: rows take turns in blocks. From request to answer. Before each run in a new sandbox the pool is full again and the\n\
+machine has rested 5 ms; the session and the floor go on as soon as the run before has been wound up, which is not timed.\n\
+Programs are timed from start to end.\n";
 const HOW_RATES: &str = "\
 Executions a second: counted after the pool's store is used up, so making sandboxes is included; medians of the rounds.\n";
 const HOW_MEMORY: &str = "\

@@ -5,7 +5,10 @@
 use coracle_store::{Checkpoint, SessionRecord, Store, StoreError, TaskRecord, TaskState};
 use coracle_types::{SessionId, UserId};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -29,63 +32,137 @@ const MAX_STATE_FILES: usize = 500;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
+/// The tasks of a session as the copy shows them, the oldest first. Kept as long as the interpreter: what is over changes
+/// no more, and is read and put into words once.
+#[derive(Debug, Default)]
+pub(crate) struct Shown(VecDeque<Line>);
+
+#[derive(Debug)]
+struct Line {
+    number: u64,
+    state: TaskState,
+    /// Until younger ones need the room.
+    whole: Option<Box<RawValue>>,
+    short: Box<RawValue>,
+}
+
+impl Line {
+    fn new(task: &TaskRecord) -> Self {
+        let text = |value: &Value| to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned());
+        Self { number: task.number, state: task.state, whole: Some(text(&entry(task))), short: text(&shortened(task)) }
+    }
+
+    fn text(&self) -> &RawValue {
+        self.whole.as_ref().unwrap_or(&self.short)
+    }
+
+    fn bytes(&self) -> usize {
+        self.whole.as_ref().map_or(0, |whole| whole.get().len())
+    }
+}
+
+impl Shown {
+    /// Reads what has come since.
+    async fn catch_up(&mut self, store: &dyn Store, user: &UserId, session: &SessionRecord) -> Result<(), StoreError> {
+        let known = self.0.back().map_or(0, |line| line.number);
+        let mut missing = usize::try_from(session.tasks.saturating_sub(known)).unwrap_or(MAX_TASKS).min(MAX_TASKS);
+        let (mut news, mut bytes, mut before) = (VecDeque::new(), 0, None);
+        // No more is read than is written.
+        while missing > 0 && bytes < MAX_BYTES {
+            let page = store.tasks(user, &session.id, missing.min(PAGE), before).await?;
+            let Some(oldest) = page.last() else { break };
+            (before, missing) = (Some(oldest.number), missing.saturating_sub(page.len()));
+            for task in page.iter().take_while(|task| task.number > known) {
+                let line = Line::new(task);
+                bytes += line.bytes();
+                news.push_front(line);
+            }
+        }
+        self.0.append(&mut news);
+        self.make_room();
+        Ok(())
+    }
+
+    /// The oldest ones are shortened, or go.
+    fn make_room(&mut self) {
+        self.0.drain(..self.0.len().saturating_sub(MAX_TASKS));
+        let mut bytes = 0;
+        for line in self.0.iter_mut().rev() {
+            bytes += line.bytes();
+            if bytes > MAX_BYTES {
+                line.whole = None;
+            }
+        }
+    }
+
+    /// Forgets what may still change: others may use the session too.
+    fn forget_unfinished(&mut self) {
+        let over = self.0.iter().take_while(|line| line.state != TaskState::Running).count();
+        self.0.truncate(over);
+    }
+}
+
 /// A session, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Copy {
     user: UserId,
     session: SessionRecord,
-    /// The newest first.
-    tasks: Vec<TaskRecord>,
+    tasks: Shown,
     checkpoint: Option<Checkpoint>,
 }
 
+/// What is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    session_id: &'a SessionId,
+    label: Option<&'a str>,
+    customer_uid: &'a UserId,
+    started_at: String,
+    ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    tasks: Vec<&'a RawValue>,
+    state_files: &'a [String],
+    checkpoint: Option<Value>,
+}
+
 impl Copy {
-    pub(crate) async fn of(store: &dyn Store, user: &UserId, session: &SessionId) -> Result<Option<Self>, StoreError> {
+    /// With what is known of its tasks.
+    pub(crate) async fn of(
+        store: &dyn Store,
+        user: &UserId,
+        session: &SessionId,
+        mut tasks: Shown,
+    ) -> Result<Option<Self>, StoreError> {
         let Some(session) = store.session(user, session).await? else { return Ok(None) };
-        let (mut tasks, mut bytes): (Vec<TaskRecord>, usize) = (Vec::new(), 0);
-        // No more is read than is written.
-        while tasks.len() < MAX_TASKS && bytes < MAX_BYTES {
-            let before = tasks.last().map(|task| task.number);
-            let page = store.tasks(user, &session.id, PAGE, before).await?;
-            if page.is_empty() {
-                break;
-            }
-            bytes += page.iter().map(|task| task.begun.code.len()).sum::<usize>();
-            tasks.extend(page);
-        }
+        tasks.catch_up(store, user, &session).await?;
         let checkpoint = store.last_checkpoint(user, &session.id).await?;
         Ok(Some(Self { user: user.clone(), session, tasks, checkpoint }))
     }
 
+    /// What is known of its tasks from now on.
+    pub(crate) fn into_shown(mut self) -> Shown {
+        self.tasks.forget_unfinished();
+        self.tasks
+    }
+
     /// As it is written.
     fn text(&self, state_files: &[String]) -> io::Result<Vec<u8>> {
-        let (mut bytes, mut tasks) = (0, Vec::new());
-        for task in &self.tasks {
-            let mut entry = entry(task);
-            bytes += entry.to_string().len();
-            if bytes > MAX_BYTES {
-                entry = shortened(task);
-            }
-            tasks.push(entry);
-        }
-        tasks.reverse();
-        let session = &self.session;
+        let (session, tasks) = (&self.session, &self.tasks.0);
         let dropped = session.tasks.saturating_sub(tasks.len() as u64);
-        let mut whole = json!({
-            "session_id": session.id,
-            "label": session.label,
-            "customer_uid": self.user,
-            "started_at": stamp(session.started_at),
-            "ended_at": session.ended_at.map(stamp),
-            "tasks": tasks,
-            "state_files": state_files,
-            "checkpoint": self.checkpoint.as_ref().map(checkpoint),
-        });
-        if dropped > 0 {
-            whole["note"] =
-                format!("{dropped} older tasks are not listed here: coracle sessions export has them").into();
-        }
-        serde_json::to_vec_pretty(&whole).map_err(io::Error::other)
+        let note = format!("{dropped} older tasks are not listed here: coracle sessions export has them");
+        let written = Written {
+            session_id: &session.id,
+            label: session.label.as_deref(),
+            customer_uid: &self.user,
+            started_at: stamp(session.started_at),
+            ended_at: session.ended_at.map(stamp),
+            note: (dropped > 0).then_some(note),
+            tasks: tasks.iter().map(Line::text).collect(),
+            state_files,
+            checkpoint: self.checkpoint.as_ref().map(checkpoint),
+        };
+        serde_json::to_vec_pretty(&written).map_err(io::Error::other)
     }
 
     /// Puts it into the workspace; whoever reads there sees the old or the new one.

@@ -65,7 +65,6 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
             seen,
             watcher,
             life,
-            marking: None,
             earlier: Counters::default(),
         }),
     }
@@ -78,16 +77,12 @@ struct NativeControl {
     seen: Arc<Mutex<Vec<Cause>>>,
     watcher: JoinHandle<()>,
     life: Arc<Life>,
-    /// Asks for what earlier runs met, between them.
-    marking: Option<JoinHandle<Counters>>,
+    /// What earlier runs met.
     earlier: Counters,
 }
 
 impl NativeControl {
-    async fn causes_with(&mut self, counters: Counters) -> Vec<Cause> {
-        if let Some(marking) = self.marking.take() {
-            self.earlier = marking.await.unwrap_or(self.earlier);
-        }
+    fn causes_with(&self, counters: Counters) -> Vec<Cause> {
         let mut causes = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if counters.oom_kills > self.earlier.oom_kills {
             causes.push(Cause::Memory);
@@ -105,9 +100,8 @@ impl Control for NativeControl {
         self.life.kill();
     }
 
-    fn rest(&mut self) {
-        let (link, slot) = (Arc::clone(&self.link), self.slot);
-        self.marking = Some(tokio::spawn(async move { link.count(slot).await }));
+    async fn rest(&mut self) {
+        self.earlier = self.link.count(self.slot).await;
     }
 
     async fn exit(&mut self) -> Exit {
@@ -115,14 +109,14 @@ impl Control for NativeControl {
         let ended = tokio::time::timeout(GONE_WITHIN, waited).await.ok().flatten();
         // The launcher is gone or stuck: all that is known is that the sandbox was to be killed.
         let ended = ended.unwrap_or(Ended { status: Signal::KILL.as_raw(), ..Ended::default() });
-        let mut causes = self.causes_with(ended.counters).await;
+        let mut causes = self.causes_with(ended.counters);
         causes.extend(ended.failure);
         Exit { status: shell_status(ended.status), causes }
     }
 
     async fn causes(&mut self) -> Vec<Cause> {
         let counters = self.link.count(self.slot).await;
-        self.causes_with(counters).await
+        self.causes_with(counters)
     }
 }
 

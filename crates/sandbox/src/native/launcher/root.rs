@@ -187,17 +187,19 @@ fn furnish() -> std::io::Result<()> {
 
 /// A detached mount of a user's folder, without what is mounted below it: no setuid programs, no devices.
 pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    let name = || format!("take the mount of {}", path.display());
-    let tree = open_tree(CWD, path, flags).map_err(|errno| LaunchError::step(name(), errno))?;
-    restrict_mount(tree.as_fd(), NO_SUID | NO_DEVICES).map_err(|errno| LaunchError::step(name(), errno))?;
-    Ok(tree)
+    restricted(path, NO_SUID | NO_DEVICES)
 }
 
 /// A detached mount of the modules of servers, or of skills.
 pub(super) fn modules(path: &Path) -> Result<OwnedFd, LaunchError> {
-    let tree = user_folder(path)?;
-    restrict_mount(tree.as_fd(), READ_ONLY).map_err(|errno| LaunchError::step("make modules read-only", errno))?;
+    restricted(path, NO_SUID | NO_DEVICES | READ_ONLY)
+}
+
+fn restricted(path: &Path, attributes: u64) -> Result<OwnedFd, LaunchError> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    let failed = |errno| LaunchError::step(format!("take the mount of {}", path.display()), errno);
+    let tree = open_tree(CWD, path, flags).map_err(failed)?;
+    restrict_mount(tree.as_fd(), attributes).map_err(failed)?;
     Ok(tree)
 }
 
