@@ -85,6 +85,20 @@ fn run_in(engine: &str, image: &str) -> anyhow::Result<Program> {
 
 async fn exec(engine: &str, image: Option<&str>) -> anyhow::Result<Peer> {
     let image = image_with_python(engine, image).await?;
+    exec_into(engine, &image).await
+}
+
+/// So many people with a container each, into which `docker exec` goes.
+pub(super) async fn containers(people: u32, image: Option<&str>) -> anyhow::Result<Vec<Peer>> {
+    let image = image_with_python("docker", image).await?;
+    let mut peers = Vec::new();
+    for _ in 0..people {
+        peers.push(exec_into("docker", &image).await?);
+    }
+    Ok(peers)
+}
+
+async fn exec_into(engine: &str, image: &str) -> anyhow::Result<Peer> {
     let wait = format!("import time; time.sleep({CONTAINER_SECONDS})");
     let program = installed(engine)?;
     let mut line = vec![program.clone()];
@@ -96,7 +110,7 @@ async fn exec(engine: &str, image: Option<&str>) -> anyhow::Result<Peer> {
         "--pull=never",
         "--network=none",
         "--entrypoint=python3",
-        &image,
+        image,
         "-c",
         &wait,
     ];

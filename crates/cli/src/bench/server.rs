@@ -4,7 +4,7 @@
 use super::peers::{self, Peer};
 use super::program::Program;
 use super::report::{align, plain};
-use super::{Outcome, bar, ours};
+use super::{Outcome, bar};
 use crate::environment;
 use crate::process_tree::{descendants, pss_kib};
 use crate::status::Status;
@@ -168,8 +168,8 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
     report.errors = errors;
     report.errors.truncate(5);
     server.stop().await?;
-    progress.set_message("docker exec");
-    match docker(arguments, folder).await {
+    progress.set_message("docker exec: a container each");
+    match docker(arguments).await {
         Ok(row) => report.rows.push(row),
         Err(reason) => report.skipped.push(format!("docker exec: {reason:#}")),
     }
@@ -326,15 +326,12 @@ impl Load {
 }
 
 /// The same number at once of what people do without Coracle: a container each, and `docker exec` into it.
-async fn docker(arguments: &ServerArguments, folder: &Path) -> anyhow::Result<Row> {
-    let bench = ours::Bench::start(folder).await?;
-    let peer = peers::probe("docker_exec", &bench.interpreter, arguments.image.as_deref()).await;
-    bench.shutdown().await;
-    let Peer { program, .. } = &peer?;
+async fn docker(arguments: &ServerArguments) -> anyhow::Result<Row> {
+    let containers = peers::containers(arguments.at_once, arguments.image.as_deref()).await?;
     let (times, failed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
     let begun = Instant::now();
     let mut workers = JoinSet::new();
-    for _ in 0..arguments.at_once {
+    for Peer { program, .. } in &containers {
         let (program, times, failed): (Program, _, _) = (program.clone(), Arc::clone(&times), Arc::clone(&failed));
         workers.spawn(async move {
             while begun.elapsed() < PEER_WITHIN {

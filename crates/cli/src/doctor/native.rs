@@ -65,7 +65,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         limits,
         python: environment::python(),
         folders: Vec::new(),
-        packages: Packages::default(),
+        packages: Packages { environment: crate::packages::current()?, ..Packages::default() },
     };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {
@@ -123,7 +123,7 @@ async fn examine_booted(
     let started = processes.result.as_ref().and_then(serde_json::Value::as_u64);
     checks.push(checks::processes(started, FEW_PROCESSES, enforced.as_ref()));
     checks.push(checks::open_files(&probe, Limits::default().open_files));
-    checks.push(checks::packages(&probe));
+    checks.push(checks::packages(&probe, sandboxes.packages.environment.as_ref()));
     let start = StartTimes { warm_ms: tried.warm(backend).await?, cold_ms: cold(&tried.workspace).await };
     Ok(Tier { name: NAME.to_owned(), verdict: Verdict::of(&checks), checks, start: Some(start) })
 }

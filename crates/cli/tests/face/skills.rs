@@ -54,6 +54,11 @@ fn skills_are_saved_found_read_and_deleted() {
                 "execute_code",
                 &json!({ "code": "import shout\nshout.shout(open('/skills/pdf/SKILL.md').read()[-5:])" }),
             ),
+            json!({ "do": "read", "uri": "skill://pdf/SKILL.md" }),
+            json!({ "do": "read", "uri": "skill://pdf/references/forms.md" }),
+            json!({ "do": "read", "uri": "skill://pdf/../../coracle.yaml" }),
+            json!({ "do": "read", "uri": "skill://pdf/%2e%2e/%2e%2e/coracle.yaml" }),
+            json!({ "do": "read", "uri": "skill://nobody/SKILL.md" }),
         ];
         let all = steps(stdio(&coracle, &["--profile", "full"]), mode, &plan);
         let whole = |at: usize| &all[at]["value"]["structuredContent"];
@@ -88,5 +93,11 @@ fn skills_are_saved_found_read_and_deleted() {
         assert!(!failed(13), "{:#}", all[13]);
         assert!(failed(14), "{:#}", all[14]);
         assert_eq!(whole(15)["result"], "READ\n", "{:#}", all[15]);
+        let read = |at: usize| &all[at]["value"]["contents"][0]["text"];
+        assert!(read(16).as_str().unwrap().contains("# How to read"), "{:#}", all[16]);
+        assert_eq!(*read(17), "# Forms\n", "{:#}", all[17]);
+        for at in 18..21 {
+            assert!(all[at]["value"].is_null() && !all[at].to_string().contains("skills_dir"), "{:#}", all[at]);
+        }
     }
 }

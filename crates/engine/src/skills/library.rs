@@ -112,15 +112,20 @@ impl Library {
         found
     }
 
-    /// What sandboxes see, and where: each folder by itself, since they come from several places.
+    /// What sandboxes see, and where: each folder by itself, since they come from several places; our own as one if there
+    /// are no others. Every one-shot sandbox waits for this: what we have written ourselves is not read again.
     pub fn mounts(&self) -> Vec<(PathBuf, PathBuf)> {
-        let shelved = self.read_now();
+        let candidates = self.candidates(&mut Vec::new());
+        if candidates.iter().all(|candidate| candidate.origin == Origin::Builtin) {
+            let ours = self.sources.iter().filter(|source| source.origin == Origin::Builtin);
+            return ours.map(|source| (source.path.clone(), SEEN_AT.into())).collect();
+        }
         let mut mounts: Vec<(PathBuf, PathBuf)> = Vec::new();
         let seen_at = |folder: &str| Path::new(SEEN_AT).join(folder);
         // Of the operator's folder everything, of the others what is a skill.
-        let configured = self.candidates(&mut Vec::new()).into_iter().filter(|one| one.origin == Origin::Configured);
+        let configured = candidates.into_iter().filter(|one| one.origin == Origin::Configured);
         mounts.extend(configured.map(|candidate| (candidate.path, seen_at(&candidate.folder))));
-        for skill in shelved.skills {
+        for skill in self.read_now().skills {
             let target = seen_at(&skill.folder);
             if mounts.iter().all(|(_, there)| *there != target) {
                 mounts.push((skill.path, target));

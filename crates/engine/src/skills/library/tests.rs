@@ -92,3 +92,17 @@ fn of_the_operators_folder_everything_is_seen() {
     assert_eq!(library.mounts(), [(shared, PathBuf::from("/skills/shared"))]);
     assert_eq!(library.read_now().skills, []);
 }
+
+#[test]
+fn ours_are_one_mount_where_there_are_no_others() {
+    let home = TempDir::new().unwrap();
+    let (user, cache) = (home.path().join("u"), home.path().join("cache"));
+    let library = Library::new(vec![source(&user, Origin::User)], Some(&cache));
+    let mounts = library.mounts();
+    assert_eq!(mounts.len(), 1, "{mounts:?}");
+    let (from, seen_at) = &mounts[0];
+    assert_eq!(seen_at, Path::new("/skills"));
+    assert!(from.join("charts/SKILL.md").is_file() && from.join("symbolic-math/SKILL.md").is_file());
+    skill(&user, "pdf", "d");
+    assert_eq!(library.mounts().len(), 4);
+}
