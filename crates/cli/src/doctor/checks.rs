@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use super::mends;
 use super::report::{Check, Outcome};
-use coracle_sandbox::{Environment, NativeReport};
+use coracle_sandbox::NativeReport;
 use coracle_types::{Enforced, Execution, Mechanism};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -118,16 +118,14 @@ pub(super) fn bash(execution: &Execution, machine: &Machine) -> Check {
     }
 }
 
-pub(super) fn packages(probe: &Probe, environment: Option<&Environment>) -> Check {
+pub(super) fn packages(probe: &Probe, has_environment: bool) -> Check {
     let names = probe.packages.join(", ");
-    match (environment, probe.packages.is_empty()) {
-        (None, true) => Check::new("packages", Outcome::Absent, "no NumPy, no pandas: optional")
+    match (has_environment, probe.packages.is_empty()) {
+        (false, true) => Check::new("packages", Outcome::Absent, "no NumPy, no pandas: optional")
             .with_mend(vec!["`coracle env sync` installs those of data analysis for sandboxes alone".to_owned()]),
-        (None, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the system's Python")),
-        (Some(_), true) => Check::new("packages", Outcome::Ok, "the operator's own environment: no NumPy, no pandas"),
-        (Some(_), false) => {
-            Check::new("packages", Outcome::Ok, format!("{names}: of the environment of `coracle env`"))
-        }
+        (false, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the system's Python")),
+        (true, true) => Check::new("packages", Outcome::Ok, "the operator's own environment: no NumPy, no pandas"),
+        (true, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the environment of `coracle env`")),
     }
 }
 

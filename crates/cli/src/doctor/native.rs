@@ -81,6 +81,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
     let tried = Tried {
         engine: engine(&Settings::default(), backend.clone(), std::sync::Arc::new(MemoryStore::new()), None)?,
         workspace: folder.path().join("workspace"),
+        has_environment: sandboxes.packages.environment.is_some(),
     };
     std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
     let outcome = examine_booted(&tried, &backend, folder.path(), machine, &report).await;
@@ -123,7 +124,7 @@ async fn examine_booted(
     let started = processes.result.as_ref().and_then(serde_json::Value::as_u64);
     checks.push(checks::processes(started, FEW_PROCESSES, enforced.as_ref()));
     checks.push(checks::open_files(&probe, Limits::default().open_files));
-    checks.push(checks::packages(&probe, sandboxes.packages.environment.as_ref()));
+    checks.push(checks::packages(&probe, tried.has_environment));
     let start = StartTimes { warm_ms: tried.warm(backend).await?, cold_ms: cold(&tried.workspace).await };
     Ok(Tier { name: NAME.to_owned(), verdict: Verdict::of(&checks), checks, start: Some(start) })
 }
@@ -147,6 +148,8 @@ fn look_from_outside(launcher: u32, pid_namespace: &str) -> Option<Outside> {
 struct Tried {
     engine: Engine,
     workspace: std::path::PathBuf,
+    /// That of `coracle env`.
+    has_environment: bool,
 }
 
 impl Tried {
