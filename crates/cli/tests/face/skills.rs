@@ -96,8 +96,8 @@ fn skills_are_saved_found_read_and_deleted() {
         let read = |at: usize| &all[at]["value"]["contents"][0]["text"];
         assert!(read(16).as_str().unwrap().contains("# How to read"), "{:#}", all[16]);
         assert_eq!(*read(17), "# Forms\n", "{:#}", all[17]);
-        for at in 18..21 {
-            assert!(all[at]["value"].is_null() && !all[at].to_string().contains("skills_dir"), "{:#}", all[at]);
+        for refused in &all[18..21] {
+            assert!(refused["value"].is_null() && !refused.to_string().contains("skills_dir"), "{refused:#}");
         }
     }
 }

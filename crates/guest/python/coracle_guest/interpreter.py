@@ -84,6 +84,8 @@ class Interpreter:
             from coracle_guest import failure
 
             return _failed(failure.rejected(rejected.cause, len(source)))
+        if self._streams is not None and program.defines(code):
+            sources.last(filename)
         return self._run(code, variables, result_bytes)
 
     def _run(self, code: CodeType, variables: dict[str, Any], result_bytes: int) -> dict[str, Any]:

@@ -60,6 +60,13 @@ def awaits(code: CodeType) -> bool:
     return bool(code.co_flags & _CO_COROUTINE)
 
 
+def defines(code: CodeType) -> bool:
+    """Whether there is a function or a class in the code, so that parts of it may run when it has ended."""
+    inner = (const for const in code.co_consts if type(const) is type(code))
+    # What is in a comprehension ends with it.
+    return any(not part.co_name.startswith("<") or part.co_name == "<lambda>" or defines(part) for part in inner)
+
+
 def names(code: CodeType) -> set[str]:
     """Every global or attribute name that the code or a function in it mentions."""
     found: set[str] = set()

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_sources: dict[str, str] = {}
+# Of runs that have defined nothing only the newest are kept, and not all of the others: a session may see thousands.
+_PASSING = 16
+_LASTING = 256
+
+_passing: dict[str, str] = {}
+_lasting: dict[str, str] = {}
 
 
 def filename(run: int) -> str:
@@ -23,31 +28,51 @@ def filename(run: int) -> str:
 
 def is_code(name: str) -> bool:
     """Whether a file name of a traceback is the code of some run."""
-    return name in _sources
+    return name == "<code>" or (name.startswith("<code ") and name.endswith(">"))
 
 
 def register(name: str, source: str) -> None:
-    """Keep the source of one run."""
-    _sources[name] = source
+    """Keep the source of one run, for some time."""
+    _keep(_passing, _PASSING, name, source)
     linecache = sys.modules.get("linecache")
     if linecache is not None:
-        _publish(linecache)
+        _publish(linecache, {name: source})
+
+
+def last(name: str) -> None:
+    """What the run defines may be called by later ones: keep its source for longer."""
+    _keep(_lasting, _LASTING, name, _passing.pop(name))
+
+
+def _keep(kept: dict[str, str], most: int, name: str, source: str) -> None:
+    kept[name] = source
+    while len(kept) > most:
+        _drop(kept, next(iter(kept)))
+
+
+def _drop(kept: dict[str, str], name: str) -> None:
+    del kept[name]
+    linecache = sys.modules.get("linecache")
+    if linecache is not None:
+        try:
+            linecache.cache.pop(name, None)
+        except Exception:
+            # The user's code may have replaced it.
+            pass
 
 
 def forget() -> None:
     """As if nothing had ever run."""
-    linecache = sys.modules.get("linecache")
-    for name in _sources:
-        if linecache is not None:
-            linecache.cache.pop(name, None)
-    _sources.clear()
+    for kept in (_passing, _lasting):
+        for name in list(kept):
+            _drop(kept, name)
 
 
 def show_all() -> None:
     """Make sure that tracebacks made now show lines, even if the user's code has emptied the cache."""
     import linecache
 
-    _publish(linecache)
+    _publish(linecache, {**_lasting, **_passing})
 
 
 def watch_imports() -> None:
@@ -56,9 +81,9 @@ def watch_imports() -> None:
         sys.meta_path.insert(0, _finder)
 
 
-def _publish(linecache: ModuleType) -> None:
+def _publish(linecache: ModuleType, kept: dict[str, str]) -> None:
     try:
-        for name, source in _sources.items():
+        for name, source in kept.items():
             # No time of change: `checkcache` then leaves the entry alone.
             lines = [line + "\n" for line in source.split("\n")]
             linecache.cache[name] = (len(source), None, lines, name)
@@ -98,7 +123,7 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         self._loader.exec_module(module)
-        _publish(module)
+        _publish(module, {**_lasting, **_passing})
 
 
 _finder = _Finder()

@@ -100,6 +100,14 @@ class MainModule(GuestCase):
         self.assertIn("\n    1/0\n", self.result(code))
         self.assertIn("def f", self.result("import inspect\ndef f(): pass\ninspect.getsource(f)"))
 
+    def test_of_many_runs_only_what_may_run_again_is_kept(self) -> None:
+        self.result("def first():\n    raise ValueError('from the first run')\n1")
+        for number in range(40):
+            self.assertEqual(self.result(f"sum(n for n in range({number})) * 0"), 0)
+        self.assertIn("raise ValueError('from the first run')", self.error("first()")["traceback"])
+        kept = "import sys\nkept = sys.modules['coracle_guest.sources']\n[len(kept._passing), len(kept._lasting)]"
+        self.assertEqual(self.result(kept), [16, 1])
+
     def test_watching_for_linecache_leaves_a_normal_module(self) -> None:
         code = "import linecache, sys, importlib\n[linecache.__spec__.name, linecache is sys.modules['linecache'], importlib.reload(linecache) is linecache]"
         self.assertEqual(self.result(code), ["linecache", True, True])
