@@ -233,8 +233,10 @@ impl Skills {
         let shelf = self.shelf(user);
         let is_ready = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).contains(user);
         if !is_ready || !shelf.importable().is_dir() {
-            let made = shelf.clone();
-            blocking(move || made.prepare()).await?;
+            if !shelf.is_bare() {
+                let made = shelf.clone();
+                blocking(move || made.prepare()).await?;
+            }
             self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(user.clone());
         }
         Ok(shelf.importable().to_owned())

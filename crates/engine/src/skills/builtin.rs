@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 const BUILTIN: [(&str, &str); 3] = [
     ("charts", include_str!("../../skills/charts/SKILL.md")),
@@ -12,8 +13,8 @@ const BUILTIN: [(&str, &str); 3] = [
     ("symbolic-math", include_str!("../../skills/symbolic-math/SKILL.md")),
 ];
 
-/// Writes them below `cache`, where sandboxes can be shown them; gives the folder. What is there already is left alone.
-pub(super) fn install(cache: &Path) -> io::Result<PathBuf> {
+/// Where they are: another text is another folder.
+static FOLDER: LazyLock<String> = LazyLock::new(|| {
     let mut digest = Sha256::new();
     for (name, text) in BUILTIN {
         digest.update(name);
@@ -22,7 +23,12 @@ pub(super) fn install(cache: &Path) -> io::Result<PathBuf> {
         digest.update([0]);
     }
     let digest = hex::encode(digest.finalize());
-    let folder = cache.join(format!("builtin-{}", digest.get(..16).unwrap_or(&digest)));
+    format!("builtin-{}", digest.get(..16).unwrap_or(&digest))
+});
+
+/// Writes them below `cache`, where sandboxes can be shown them; gives the folder. What is there already is left alone.
+pub(super) fn install(cache: &Path) -> io::Result<PathBuf> {
+    let folder = cache.join(&*FOLDER);
     if folder.is_dir() {
         return Ok(folder);
     }

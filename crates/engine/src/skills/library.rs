@@ -115,11 +115,11 @@ impl Library {
     /// What sandboxes see, and where: each folder by itself, since they come from several places; our own as one if there
     /// are no others. Every one-shot sandbox waits for this: what we have written ourselves is not read again.
     pub fn mounts(&self) -> Vec<(PathBuf, PathBuf)> {
-        let candidates = self.candidates(&mut Vec::new());
-        if candidates.iter().all(|candidate| candidate.origin == Origin::Builtin) {
-            let ours = self.sources.iter().filter(|source| source.origin == Origin::Builtin);
-            return ours.map(|source| (source.path.clone(), SEEN_AT.into())).collect();
+        let (ours, others): (Vec<_>, Vec<_>) = self.sources.iter().partition(|source| source.origin == Origin::Builtin);
+        if others.iter().all(|source| !source.path.is_dir()) {
+            return ours.into_iter().map(|source| (source.path.clone(), SEEN_AT.into())).collect();
         }
+        let candidates = self.candidates(&mut Vec::new());
         let mut mounts: Vec<(PathBuf, PathBuf)> = Vec::new();
         let seen_at = |folder: &str| Path::new(SEEN_AT).join(folder);
         // Of the operator's folder everything, of the others what is a skill.

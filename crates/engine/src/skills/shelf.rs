@@ -90,6 +90,13 @@ impl Shelf {
         Ok(())
     }
 
+    /// Nothing was ever saved here, so that nothing can be in disorder: a few looks tell, which nobody has to wait for.
+    pub(super) fn is_bare(&self) -> bool {
+        let only_lock = |names: Vec<String>| names.iter().all(|name| name == LOCK);
+        let has_folders = self.versions.is_dir() && self.importable.join("__init__.py").is_file();
+        has_folders && entries(&self.versions).is_ok_and(only_lock)
+    }
+
     fn turn(&self) -> Result<Turn, SkillError> {
         let path = self.versions.join(LOCK);
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
