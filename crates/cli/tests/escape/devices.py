@@ -10,6 +10,13 @@ def fresh(folder=WORKSPACE):
     return f"{folder}/node-{next(numbers)}-{os.getpid()}"
 
 
+def make(folder, mode, device=0):
+    """Outside, this is the real /tmp: nothing stays there."""
+    path = fresh(folder)
+    os.mknod(path, mode, device)
+    os.unlink(path)
+
+
 def a_file():
     path = fresh()
     with open(path, "w"):
@@ -21,18 +28,18 @@ null = os.makedev(1, 3)
 for folder in (WORKSPACE, "/tmp"):
     probe(
         f"a character device in {folder}",
-        lambda: os.mknod(fresh(folder), stat.S_IFCHR | 0o666, null),
+        lambda: make(folder, stat.S_IFCHR | 0o666, null),
         ("EPERM", "EACCES"),
         root="done",
     )
     probe(
         f"a block device in {folder}",
-        lambda: os.mknod(fresh(folder), stat.S_IFBLK | 0o666, os.makedev(8, 0)),
+        lambda: make(folder, stat.S_IFBLK | 0o666, os.makedev(8, 0)),
         ("EPERM", "EACCES"),
         root="done",
     )
-    probe(f"a fifo in {folder}", lambda: os.mknod(fresh(folder), stat.S_IFIFO | 0o666), "done", "done")
-    probe(f"a plain node in {folder}", lambda: os.mknod(fresh(folder), stat.S_IFREG | 0o666), "done", "done")
+    probe(f"a fifo in {folder}", lambda: make(folder, stat.S_IFIFO | 0o666), "done", "done")
+    probe(f"a plain node in {folder}", lambda: make(folder, stat.S_IFREG | 0o666), "done", "done")
 for name in (
     "mem", "kmem", "kmsg", "port", "tty", "ptmx", "pts/0", "console", "tty0", "fuse", "kvm", "net/tun", "sda", "vda",
     "loop0", "loop-control", "userfaultfd", "mapper/control", "hpet", "cpu/0/msr", "nvram", "vhost-net", "vsock",
