@@ -65,7 +65,7 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["requirements-sqlite.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-sqlite.txt"), folder),
     },
-    // No server: what tries our own HTTP interface against its document.
+    // No server: what tries our own HTTP interface against its document, and `uv`.
     Environment {
         name: "venv-api",
         pins: &["requirements-api.txt"],
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn every_pin_is_exact() {
         let pins = repository().join("xtask/test-servers");
-        for name in ["requirements.txt", "requirements-sqlite.txt", "requirements-science.txt"] {
-            let text = fs::read_to_string(pins.join(name)).unwrap();
+        for name in ["", "-sqlite", "-api", "-science"].map(|of| format!("requirements{of}.txt")) {
+            let text = fs::read_to_string(pins.join(&name)).unwrap();
             let loose: Vec<_> = text.lines().filter(|line| line.split("==").count() != 2).collect();
             assert_eq!(loose, Vec::<&str>::new(), "{name}");
         }

@@ -6,6 +6,9 @@
 #[path = "support/harness.rs"]
 mod harness;
 
+#[path = "support/installed.rs"]
+mod installed;
+
 use harness::{As, Coracle, everybody};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -169,6 +172,51 @@ def attempt(path):
             failed["traceback"].as_str().unwrap().contains("File \"/environment/tiny_words.py\", line 3"),
             "{failed:#}"
         );
+    }
+}
+
+/// With the `uv` of the package index, which comes before `pip`; what it has in its cache is copied, not linked.
+#[test]
+fn uv_installs_where_it_is_on_the_path() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.2.3", TINY);
+        let bin = place.wheels.join("bin");
+        fs::create_dir(&bin).unwrap();
+        fs::set_permissions(&bin, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(installed::installed("venv-api/bin/uv"), bin.join("uv")).unwrap();
+        let sync = || {
+            let mut command = place.command(&["env", "sync"]);
+            command.env("PATH", format!("{}:/usr/bin:/bin", bin.display())).env("UV_OFFLINE", "1");
+            command.env("UV_NO_INDEX", "1").env("UV_FIND_LINKS", &place.wheels);
+            let output = command.output().unwrap();
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+        };
+        place.requirements("tiny-words >= 1.2\n");
+        let (code, said) = sync();
+        assert_eq!(code, Some(0), "as {who:?}: {said}");
+        assert_eq!(place.list()["current"]["made_by"], "uv", "{:#}", place.list());
+        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
+        let seen = place.coracle.python("import tiny_words; [tiny_words.word, tiny_words.__file__]");
+        assert_eq!(seen, json!(["first", "/environment/tiny_words.py"]), "as {who:?}");
+        let file = fs::metadata(place.folder().join("1/packages/tiny_words.py")).unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::nlink(&file), 1, "others could change it through the cache");
+        // What it cannot do is told in its words, and changes nothing.
+        place.requirements("tiny-words >= 2\n");
+        let (code, said) = sync();
+        assert_eq!(code, Some(125), "as {who:?}: {said}");
+        assert!(said.contains("tiny-words"), "{said}");
+        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
+        // And what has to be built is not.
+        let source = place.wheels.join("grown");
+        fs::create_dir(&source).unwrap();
+        fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
+        let trace = place.coracle.workspace().join("built");
+        fs::write(source.join("setup.py"), format!("open({trace:?}, 'w').close()")).unwrap();
+        place.requirements("./grown\n");
+        let (code, said) = sync();
+        assert_eq!((code, trace.exists()), (Some(125), false), "as {who:?}: {said}");
+        assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
     }
 }
 

@@ -15,3 +15,17 @@ fn the_document_is_up_to_date() {
         "docs/openapi.json is out of date: CORACLE_UPDATE=1 cargo test -p coracle-server --test openapi"
     );
 }
+
+/// Programs that write clients name their functions by them.
+#[test]
+fn every_operation_has_a_name_of_its_own() {
+    let document: serde_json::Value = serde_json::from_str(&coracle_server::openapi_document()).unwrap();
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|path| path.as_object().unwrap().values());
+    let names: Vec<&str> = operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    assert!(names.len() > 30, "{names:?}");
+    let mut different = names.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), names.len(), "{names:?}");
+}

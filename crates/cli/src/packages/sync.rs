@@ -107,9 +107,11 @@ fn requirements(
         own.extend(usual.filter(|name| !given.contains(name) && !wanted.without.contains(name)));
     }
     asked.extend(own.iter().cloned());
-    let path = aside.join("requirements.txt");
-    fs::write(&path, own.join("\n") + "\n").with_context(|| path.display().to_string())?;
-    files.push(path);
+    if !own.is_empty() {
+        let path = aside.join("requirements.txt");
+        fs::write(&path, own.join("\n") + "\n").with_context(|| path.display().to_string())?;
+        files.push(path);
+    }
     Ok((files, asked))
 }
 

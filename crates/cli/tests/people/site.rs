@@ -100,7 +100,11 @@ impl Site {
     }
 
     pub(crate) fn client(&self, user: &str) -> Client {
-        Client { address: self.address().to_owned(), key: self.keys[user].clone() }
+        self.client_with(&self.keys[user])
+    }
+
+    pub(crate) fn client_with(&self, key: &str) -> Client {
+        Client { address: self.address().to_owned(), key: key.to_owned() }
     }
 }
 

@@ -32,7 +32,7 @@ fn all_skills_are_seen_below_skills_and_cannot_be_changed() {
 
 /// An environment with the packages, where everybody can reach it.
 fn science() -> (Option<TempDir>, PathBuf) {
-    let environment = crate::installed::installed("venv-science");
+    let environment = PathBuf::from(crate::place::installed("venv-science"));
     let is_open = |folder: &Path| folder.metadata().unwrap().permissions().mode() & 0o001 != 0;
     if environment.ancestors().all(is_open) && !environment.starts_with("/tmp") {
         return (None, environment.join("bin/python3"));

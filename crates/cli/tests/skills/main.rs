@@ -5,8 +5,6 @@
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]
 mod harness;
-#[path = "../support/installed.rs"]
-mod installed;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "../support/lab.rs"]
 mod lab;

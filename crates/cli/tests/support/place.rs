@@ -1,5 +1,8 @@
 //! A folder of settings, a home and a data folder of its own, and the program run in it.
 
+#[path = "installed.rs"]
+mod built;
+
 use crate::harness::{Coracle, everybody};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -107,12 +110,5 @@ pub(crate) fn mode(path: &Path) -> u32 {
 
 /// A part of the folder of real servers; a test without it fails and says how to get it.
 pub(crate) fn installed(part: &str) -> String {
-    let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
-        Some(folder) => PathBuf::from(folder),
-        // A test is run from below `<target>/debug/deps`.
-        None => std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("test-servers"),
-    };
-    let path = folder.join(part);
-    assert!(path.exists(), "{} is missing: run `cargo xtask needs`", path.display());
-    path.to_str().unwrap().to_owned()
+    built::installed(part).to_str().unwrap().to_owned()
 }

@@ -78,6 +78,10 @@ impl Shown {
                 news.push_front(line);
             }
         }
+        if missing > 0 {
+            // What is known from before does not reach up to what was read: the copy is of one piece.
+            self.0.clear();
+        }
         self.0.append(&mut news);
         self.make_room();
         Ok(())
@@ -281,4 +285,49 @@ fn state_files_in(root: impl AsFd) -> Vec<String> {
     let mut names: Vec<String> = names.take(MAX_STATE_FILES).collect();
     names.sort();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Copy, MAX_BYTES, PAGE, Shown};
+    use coracle_store::{Journal, MemoryStore, NewTask, TaskEnd, TaskState};
+    use coracle_types::{ExecutionId, Language, SessionId, UserId};
+    use serde_json::Value;
+    use std::time::SystemTime;
+
+    async fn run(store: &MemoryStore, user: &UserId, session: &SessionId, code: String) {
+        let now = SystemTime::now();
+        let (execution_id, language) = (ExecutionId::from_random(fastrand::u64(..)), Language::Python);
+        let task = NewTask { execution_id, description: None, language, code, vars: None, started_at: now };
+        let number = store.begin_task(user, session, &task).await.unwrap();
+        let end = TaskEnd { ended_at: now, state: TaskState::Done, outcome: Value::Null, recording: None };
+        store.finish_task(user, session, number, &end).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_others_added_leaves_no_gap() {
+        let (store, user) = (MemoryStore::new(), UserId::new("ada").unwrap());
+        let session = store.open_session(&user, &SessionId::from_random(1), None, SystemTime::now()).await.unwrap().id;
+        let numbers = async |shown: Shown| {
+            let shown = Copy::of(&store, &user, &session, shown).await.unwrap().unwrap().into_shown();
+            let numbers: Vec<u64> = shown.0.iter().map(|line| line.number).collect();
+            (shown, numbers)
+        };
+        for _ in 0..3 {
+            run(&store, &user, &session, "pass".to_owned()).await;
+        }
+        let (shown, known) = numbers(Shown::default()).await;
+        assert_eq!(known, [1, 2, 3]);
+        // A few small ones follow what is known.
+        run(&store, &user, &session, "pass".to_owned()).await;
+        let (shown, known) = numbers(shown).await;
+        assert_eq!(known, [1, 2, 3, 4]);
+        // So many large ones that they are not all read.
+        for _ in 0..PAGE + 5 {
+            run(&store, &user, &session, "x".repeat(MAX_BYTES / 10)).await;
+        }
+        let (_, known) = numbers(shown).await;
+        let newest = 4 + PAGE as u64 + 5;
+        assert_eq!(known, (newest + 1 - PAGE as u64..=newest).collect::<Vec<_>>());
+    }
 }

@@ -122,7 +122,7 @@ pub(crate) struct Login {
 
 /// Sign in with a name and a password.
 #[utoipa::path(
-    post, path = "/api/auth/login", tag = "auth", security(()), request_body = Login,
+    post, path = "/api/auth/login", operation_id = "login", tag = "auth", security(()), request_body = Login,
     responses(
         (status = 200, description = "Signed in; the answer sets the cookie", body = super::api::Me),
         (status = 429, description = "Too many attempts", body = super::api::Problem),

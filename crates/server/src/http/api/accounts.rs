@@ -19,6 +19,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
+use utoipa::openapi::{Array, ObjectBuilder, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -124,6 +125,7 @@ pub(crate) struct Key {
     /// What its owner calls it.
     name: String,
     /// What it is good for: `mcp`, `api`, `admin`, `metrics`.
+    #[schema(schema_with = scopes)]
     scopes: Vec<&'static str>,
     /// Whether it is taken now.
     active: bool,
@@ -176,6 +178,12 @@ pub(crate) struct Accounts {
     users: Vec<Account>,
 }
 
+/// What is said of scopes in the document.
+fn scopes() -> Array {
+    let names = KeyScope::ALL.map(KeyScope::as_str);
+    Array::new(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)))
+}
+
 /// What only admins may.
 fn admin(caller: &Identity) -> Result<(), ApiError> {
     if caller.may(KeyScope::Admin) {
@@ -186,7 +194,7 @@ fn admin(caller: &Identity) -> Result<(), ApiError> {
 
 /// Who am I?
 #[utoipa::path(
-    get, path = "/api/auth/me", tag = "auth",
+    get, path = "/api/auth/me", operation_id = "show_me", tag = "auth",
     responses(
         (status = 200, description = "Who is signed in", body = Me),
         Refusals,
@@ -204,7 +212,7 @@ async fn me(State(desk): Desks, caller: Identity) -> Result<Json<Me>, ApiError> 
 
 /// Sign out: the session of this browser ends.
 #[utoipa::path(
-    post, path = "/api/auth/logout", tag = "auth",
+    post, path = "/api/auth/logout", operation_id = "logout", tag = "auth",
     responses(
         (status = 204, description = "Signed out"),
         Refusals,
@@ -227,13 +235,13 @@ pub(crate) struct PasswordChange {
     #[schema(value_type = Option<String>)]
     current: Option<Secret>,
     /// The new one.
-    #[schema(value_type = String)]
+    #[schema(value_type = String, min_length = 10, max_length = 1024)]
     new: Secret,
 }
 
 /// Set one's own password: all sessions end, and this browser gets a new one.
 #[utoipa::path(
-    post, path = "/api/auth/password", tag = "auth", request_body = PasswordChange,
+    post, path = "/api/auth/password", operation_id = "change_password", tag = "auth", request_body = PasswordChange,
     responses(
         (status = 204, description = "Set; the answer sets the cookie"),
         (status = 429, description = "Too many attempts", body = Problem),
@@ -259,7 +267,7 @@ async fn password(
 
 /// One's own keys.
 #[utoipa::path(
-    get, path = "/api/keys", tag = "keys",
+    get, path = "/api/keys", operation_id = "list_own_keys", tag = "keys",
     responses(
         (status = 200, description = "All of them, also those that are no longer good", body = Keys),
         Refusals,
@@ -279,6 +287,7 @@ pub(crate) struct WantedKey {
     name: String,
     /// What it is good for: `mcp`, `api`, `admin`, `metrics`. Without any, `mcp` and `api`.
     #[serde(default)]
+    #[schema(schema_with = scopes)]
     scopes: Vec<String>,
     /// For how many days; for ever without.
     #[schema(minimum = 1, maximum = 36500)]
@@ -287,7 +296,7 @@ pub(crate) struct WantedKey {
 
 /// Make a key of one's own. A key cannot make one that is good for more than itself.
 #[utoipa::path(
-    post, path = "/api/keys", tag = "keys", request_body = WantedKey,
+    post, path = "/api/keys", operation_id = "add_own_key", tag = "keys", request_body = WantedKey,
     responses(
         (status = 201, description = "Made. The key is shown this once", body = NewKey),
         Refusals,
@@ -319,7 +328,7 @@ async fn add_own_key(
 
 /// Revoke a key of one's own, for good.
 #[utoipa::path(
-    delete, path = "/api/keys/{id}", tag = "keys", params(("id" = String, Path, description = "Which")),
+    delete, path = "/api/keys/{id}", operation_id = "revoke_own_key", tag = "keys", params(("id" = String, Path, description = "Which")),
     responses(
         (status = 204, description = "Revoked"),
         Refusals,
@@ -339,7 +348,7 @@ async fn revoked(desk: &Desk, owner: &coracle_types::UserId, id: &str) -> Result
 
 /// Everybody.
 #[utoipa::path(
-    get, path = "/api/users", tag = "users",
+    get, path = "/api/users", operation_id = "list_users", tag = "users",
     responses(
         (status = 200, description = "By name", body = Accounts),
         Refusals,
@@ -356,15 +365,16 @@ async fn users(State(desk): Desks, caller: Identity) -> Result<Json<Accounts>, A
 #[serde(deny_unknown_fields)]
 pub(crate) struct WantedUser {
     /// 1 to 64 letters, digits, '-', '_' or '.', not starting with '.' or '-'. Letters become small ones.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
     name: String,
     /// What they are called.
     #[schema(min_length = 1, max_length = 256)]
     display_name: Option<String>,
     /// `admin` or `user`, which it is without.
+    #[schema(pattern = "^(admin|user)$")]
     role: Option<String>,
     /// A password. Without, the answer has a link that signs in once.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, min_length = 10, max_length = 1024)]
     password: Option<Secret>,
 }
 
@@ -384,7 +394,7 @@ fn role(text: Option<&str>) -> Result<Option<Role>, ApiError> {
 
 /// Add somebody.
 #[utoipa::path(
-    post, path = "/api/users", tag = "users", request_body = WantedUser,
+    post, path = "/api/users", operation_id = "add_user", tag = "users", request_body = WantedUser,
     responses(
         (status = 201, description = "Added", body = AddedUser),
         (status = 409, description = "The name is taken", body = Problem),
@@ -422,7 +432,7 @@ fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
 
 /// Somebody.
 #[utoipa::path(
-    get, path = "/api/users/{name}", tag = "users", params(("name" = String, Path, description = "Who")),
+    get, path = "/api/users/{name}", operation_id = "show_user", tag = "users", params(("name" = String, Path, description = "Who")),
     responses(
         (status = 200, description = "The account", body = Account),
         Refusals,
@@ -440,12 +450,13 @@ pub(crate) struct UserChange {
     /// Shut out, or let in again.
     disabled: Option<bool>,
     /// `admin` or `user`.
+    #[schema(pattern = "^(admin|user)$")]
     role: Option<String>,
 }
 
 /// Disable or enable somebody, or change their role. Admins cannot do that to themselves.
 #[utoipa::path(
-    patch, path = "/api/users/{name}", tag = "users", params(("name" = String, Path, description = "Who")),
+    patch, path = "/api/users/{name}", operation_id = "change_user", tag = "users", params(("name" = String, Path, description = "Who")),
     request_body = UserChange,
     responses(
         (status = 200, description = "The account afterwards", body = Account),
@@ -478,7 +489,7 @@ async fn change_user(
 
 /// Make a link that signs somebody in once.
 #[utoipa::path(
-    post, path = "/api/users/{name}/link", tag = "users", params(("name" = String, Path, description = "Who")),
+    post, path = "/api/users/{name}/link", operation_id = "make_sign_in_link", tag = "users", params(("name" = String, Path, description = "Who")),
     responses(
         (status = 201, description = "Made; it is shown this once", body = AddedUser),
         (status = 409, description = "The user is disabled", body = Problem),
@@ -501,7 +512,7 @@ async fn link(
 
 /// Somebody's keys.
 #[utoipa::path(
-    get, path = "/api/users/{name}/keys", tag = "users", params(("name" = String, Path, description = "Whose")),
+    get, path = "/api/users/{name}/keys", operation_id = "list_keys", tag = "users", params(("name" = String, Path, description = "Whose")),
     responses(
         (status = 200, description = "All of them", body = Keys),
         Refusals,
@@ -516,7 +527,7 @@ async fn keys(State(desk): Desks, caller: Identity, At(name): At<String>) -> Res
 
 /// Revoke somebody's key, for good.
 #[utoipa::path(
-    delete, path = "/api/users/{name}/keys/{id}", tag = "users",
+    delete, path = "/api/users/{name}/keys/{id}", operation_id = "revoke_key", tag = "users",
     params(("name" = String, Path, description = "Whose"), ("id" = String, Path, description = "Which")),
     responses(
         (status = 204, description = "Revoked"),

@@ -1,6 +1,6 @@
 //! `/api/artifacts`: what the caller's code has left, in versions.
 
-use super::content::{Content, send};
+use super::content::{Content, Inline, send};
 use super::extract::{Asked, At, Caller, listed};
 use super::problem::{ApiError, Problem, Refusals};
 use crate::http::App;
@@ -125,7 +125,7 @@ pub(crate) struct Paging {
 
 /// The caller's artifacts.
 #[utoipa::path(
-    get, path = "/api/artifacts", tag = "artifacts", params(Paging),
+    get, path = "/api/artifacts", operation_id = "list_artifacts", tag = "artifacts", params(Paging),
     responses(
         (status = 200, description = "A page of them", body = ArtifactPage),
         Refusals
@@ -151,8 +151,8 @@ pub(crate) async fn list(
 #[into_params(parameter_in = Query)]
 pub(crate) struct Showing {
     /// 1 shows images, texts and isolated pages in the browser instead of saving them.
-    #[param(minimum = 0, maximum = 1)]
-    inline: u8,
+    #[param(value_type = u8, minimum = 0, maximum = 1)]
+    inline: Inline,
 }
 
 /// What cannot be an id is one that there is not.
@@ -162,7 +162,7 @@ fn known(id: &str) -> Result<ArtifactId, ApiError> {
 
 /// An artifact with its versions.
 #[utoipa::path(
-    get, path = "/api/artifacts/{id}", tag = "artifacts", params(("id" = String, Path, description = "Which")),
+    get, path = "/api/artifacts/{id}", operation_id = "show_artifact", tag = "artifacts", params(("id" = String, Path, description = "Which")),
     responses(
         (status = 200, description = "It, with its versions", body = ArtifactBody),
         Refusals
@@ -187,16 +187,16 @@ async fn sent(
     let (record, version, file) = app.face.engine.open_artifact(user, &known(id)?, version).await?;
     let ArtifactVersion { mime, bytes, sha256, .. } = version;
     let etag = format!("\"{sha256}\"");
-    Ok(send(Content { file, bytes, mime, name: record.name, etag, inline: showing.inline == 1 }, headers))
+    Ok(send(Content { file, bytes, mime, name: record.name, etag, inline: showing.inline.0 }, headers))
 }
 
 /// The newest version of an artifact, or a range of it.
 #[utoipa::path(
-    get, path = "/api/artifacts/{id}/content", tag = "artifacts",
+    get, path = "/api/artifacts/{id}/content", operation_id = "download_artifact", tag = "artifacts",
     params(("id" = String, Path, description = "Which"), Showing),
     responses(
-        (status = 200, description = "The file", content_type = "application/octet-stream"),
-        (status = 206, description = "A range of it", content_type = "application/octet-stream"),
+        (status = 200, description = "The file", content_type = "*/*"),
+        (status = 206, description = "A range of it", content_type = "*/*"),
         (status = 304, description = "It is what the caller has"),
         (status = 416, description = "The range is beyond its end", body = Problem),
         Refusals
@@ -214,15 +214,15 @@ pub(crate) async fn newest_content(
 
 /// One version of an artifact, or a range of it.
 #[utoipa::path(
-    get, path = "/api/artifacts/{id}/versions/{version}/content", tag = "artifacts",
+    get, path = "/api/artifacts/{id}/versions/{version}/content", operation_id = "download_artifact_version", tag = "artifacts",
     params(
         ("id" = String, Path, description = "Which"),
         ("version" = u64, Path, description = "Its number"),
         Showing,
     ),
     responses(
-        (status = 200, description = "The file", content_type = "application/octet-stream"),
-        (status = 206, description = "A range of it", content_type = "application/octet-stream"),
+        (status = 200, description = "The file", content_type = "*/*"),
+        (status = 206, description = "A range of it", content_type = "*/*"),
         (status = 304, description = "It is what the caller has"),
         (status = 416, description = "The range is beyond its end", body = Problem),
         Refusals
@@ -240,7 +240,7 @@ pub(crate) async fn content(
 
 /// Delete an artifact with all its versions.
 #[utoipa::path(
-    delete, path = "/api/artifacts/{id}", tag = "artifacts", params(("id" = String, Path, description = "Which")),
+    delete, path = "/api/artifacts/{id}", operation_id = "delete_artifact", tag = "artifacts", params(("id" = String, Path, description = "Which")),
     responses(
         (status = 204, description = "It is gone"),
         Refusals
@@ -257,7 +257,7 @@ pub(crate) async fn remove(
 
 /// Delete one version of an artifact.
 #[utoipa::path(
-    delete, path = "/api/artifacts/{id}/versions/{version}", tag = "artifacts",
+    delete, path = "/api/artifacts/{id}/versions/{version}", operation_id = "delete_artifact_version", tag = "artifacts",
     params(("id" = String, Path, description = "Which"), ("version" = u64, Path, description = "Its number")),
     responses(
         (status = 204, description = "It is gone"),

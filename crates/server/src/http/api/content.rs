@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coracle_engine::percent_encoded;
 use futures::stream;
+use serde::Deserialize;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::RangeInclusive;
@@ -28,6 +29,22 @@ pub(crate) struct Content {
     pub(crate) etag: String,
     /// The caller wants to see it, not to save it.
     pub(crate) inline: bool,
+}
+
+/// Whether content is to be shown instead of saved: 0 or 1.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(try_from = "u8")]
+pub(crate) struct Inline(pub(crate) bool);
+
+impl TryFrom<u8> for Inline {
+    type Error = &'static str;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        match number {
+            0 | 1 => Ok(Self(number == 1)),
+            _ => Err("inline is 0 or 1"),
+        }
+    }
 }
 
 /// What a shown file may do: nothing.

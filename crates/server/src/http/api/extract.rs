@@ -23,7 +23,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// A body in JSON.
+/// An object in JSON.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
@@ -35,6 +35,10 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             return Err(ApiError::unsupported("the body must be JSON: send Content-Type: application/json"));
         }
         let bytes = whole(request).await?;
+        // An array of the fields in their order would be taken, too.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(ApiError::invalid("the body: a JSON object is expected"));
+        }
         serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::invalid(format!("the body: {error}")))
     }
 }

@@ -92,7 +92,7 @@ struct Draft {
 /// Saves code under a name: a further version, if it is there already.
 #[utoipa::path(
     put, path = "/api/skills/{name}", operation_id = "save_skill", tag = "skills", request_body = Draft,
-    params(("name" = String, Path, description = "What code imports it by")),
+    params(("name" = String, Path, description = "What code imports it by", max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9_]*$")),
     responses(
         (status = 200, body = Object, description = "`name`, `version`, `import`, `metadata`"),
         (status = 503, body = super::problem::Problem, description = "Its example could not be tried"),
@@ -123,7 +123,7 @@ struct Version {
 /// The source of a saved skill.
 #[utoipa::path(
     get, path = "/api/skills/{name}", operation_id = "load_skill", tag = "skills",
-    params(("name" = String, Path, description = "What code imports it by"), Version),
+    params(("name" = String, Path, description = "What code imports it by", max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9_]*$"), Version),
     responses((status = 200, body = Object, description = "`name`, `code`, `metadata`, `versions`"), Refusals)
 )]
 async fn load(
@@ -142,7 +142,7 @@ async fn load(
 /// Deletes a saved skill with all its versions.
 #[utoipa::path(
     delete, path = "/api/skills/{name}", operation_id = "delete_skill", tag = "skills",
-    params(("name" = String, Path, description = "What code imports it by")),
+    params(("name" = String, Path, description = "What code imports it by", max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9_]*$")),
     responses((status = 200, body = Object, description = "It is gone"), Refusals)
 )]
 async fn delete(State(app): State<App>, Caller(user): Caller, At(name): At<String>) -> Result<Json<Value>, ApiError> {

@@ -175,6 +175,10 @@ async fn files_are_written_read_in_ranges_listed_moved_and_deleted() {
     assert_eq!(paths, ["a", "a/b c.txt"]);
     let json = [("content-type", "application/json")];
     let body = br#"{"from": "a/b c.txt", "to": "new/d.txt"}"#;
+    // The fields in their order are no object.
+    let listed = br#"["a.txt", "b.txt", true]"#;
+    let refused = place.ask("ada", Method::POST, "/api/workspace/move", &json, listed).await;
+    refused.assert_error(400, "invalid_request");
     let moved = place.ask("ada", Method::POST, "/api/workspace/move", &json, body).await;
     assert_eq!((moved.status, &moved.json()["path"]), (200, &json!("new/d.txt")));
     place.ask("ada", Method::POST, "/api/workspace/move", &json, body).await.assert_error(404, "not_found");
@@ -262,6 +266,8 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     let newest = place.get("ada", &format!("/api/artifacts/{id}/content?inline=1")).await;
     assert_eq!((newest.body.as_slice(), newest.header("content-type")), (&b"\x89PNG two!"[..], "image/png"));
     assert!(newest.header("content-disposition").starts_with("inline;"));
+    let unclear = place.get("ada", &format!("/api/artifacts/{id}/content?inline=2")).await;
+    unclear.assert_error(400, "invalid_request");
     let uri = format!("/api/artifacts/{id}/versions/2/content");
     let part = place.ask("ada", Method::GET, &uri, &[("range", "bytes=-4")], b"").await;
     assert_eq!((part.status, part.body.as_slice()), (206, &b"two!"[..]));

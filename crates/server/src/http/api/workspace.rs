@@ -1,6 +1,6 @@
 //! `/api/workspace`: the caller's files.
 
-use super::content::{Content, send};
+use super::content::{Content, Inline, send};
 use super::extract::{Asked, Body, Caller};
 use super::problem::{ApiError, Problem, Refusals};
 use crate::face::Face;
@@ -73,7 +73,7 @@ pub(crate) struct WorkspaceUsage {
 
 /// How full is the workspace?
 #[utoipa::path(
-    get, path = "/api/workspace", tag = "workspace",
+    get, path = "/api/workspace", operation_id = "show_workspace", tag = "workspace",
     responses(
         (status = 200, description = "How full it is", body = WorkspaceUsage),
         Refusals
@@ -135,7 +135,7 @@ pub(crate) struct Listing {
 
 /// What is in a folder of the workspace; at most 1000 entries.
 #[utoipa::path(
-    get, path = "/api/workspace/files", tag = "workspace", params(Listing),
+    get, path = "/api/workspace/files", operation_id = "list_files", tag = "workspace", params(Listing),
     responses(
         (status = 200, description = "By name", body = Entries),
         Refusals
@@ -162,17 +162,17 @@ pub(crate) struct Reading {
     path: String,
     /// 1 shows images, texts and isolated pages in the browser instead of saving them.
     #[serde(default)]
-    #[param(minimum = 0, maximum = 1)]
-    inline: u8,
+    #[param(value_type = u8, minimum = 0, maximum = 1)]
+    inline: Inline,
 }
 
 /// A file of the workspace, or a range of it.
 #[utoipa::path(
-    get, path = "/api/workspace/file", tag = "workspace",
+    get, path = "/api/workspace/file", operation_id = "read_file", tag = "workspace",
     params(Reading),
     responses(
-        (status = 200, description = "The file", content_type = "application/octet-stream"),
-        (status = 206, description = "A range of it", content_type = "application/octet-stream"),
+        (status = 200, description = "The file", content_type = "*/*"),
+        (status = 206, description = "A range of it", content_type = "*/*"),
         (status = 304, description = "It is what the caller has"),
         (status = 416, description = "The range is beyond its end", body = Problem),
         Refusals
@@ -203,7 +203,7 @@ pub(crate) async fn download(
     .await?;
     let etag = format!("\"{:x}-{:x}\"", info.modified_ms, info.bytes);
     let content =
-        Content { file, bytes: info.bytes, mime: mime.to_owned(), name: info.path, etag, inline: reading.inline == 1 };
+        Content { file, bytes: info.bytes, mime: mime.to_owned(), name: info.path, etag, inline: reading.inline.0 };
     Ok(send(content, &headers))
 }
 
@@ -220,7 +220,7 @@ pub(crate) struct Writing {
 
 /// Write a file of the workspace: the body, as it is. Whoever reads it meanwhile sees the old or the new one.
 #[utoipa::path(
-    put, path = "/api/workspace/file", tag = "workspace",
+    put, path = "/api/workspace/file", operation_id = "write_file", tag = "workspace",
     params(Writing),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
@@ -305,7 +305,7 @@ pub(crate) struct Removing {
 
 /// Delete a file, a link or a folder.
 #[utoipa::path(
-    delete, path = "/api/workspace/file", tag = "workspace",
+    delete, path = "/api/workspace/file", operation_id = "delete_file", tag = "workspace",
     params(Removing),
     responses(
         (status = 204, description = "It is gone"),
@@ -338,7 +338,7 @@ pub(crate) struct Move {
 
 /// Give a file or a folder another name or place.
 #[utoipa::path(
-    post, path = "/api/workspace/move", tag = "workspace", request_body = Move,
+    post, path = "/api/workspace/move", operation_id = "move_file", tag = "workspace", request_body = Move,
     responses(
         (status = 200, description = "Where it is now", body = Entry),
         (status = 409, description = "Something is there already", body = Problem),
