@@ -73,7 +73,17 @@ fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+/// A launcher that is at work before anybody knows for what. If it comes to nothing, it ends with this process.
+pub(crate) struct Ahead(std::io::Result<ForkedLauncher>);
+
+impl Ahead {
+    /// Before there is a thread, and before this process knows a secret of the settings.
+    pub(crate) fn new() -> Self {
+        Self(coracle_sandbox::fork_launcher())
+    }
+}
+
+pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>, ahead: Option<Ahead>) -> anyhow::Result<Status> {
     let code = match read_code(&arguments) {
         Ok(code) => code,
         Err(error) => {
@@ -81,8 +91,7 @@ pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>) -> anyhow::Re
             return Ok(Status::Usage);
         }
     };
-    // Before there is a thread, and before this process knows a secret of the settings.
-    let launcher = coracle_sandbox::fork_launcher().context("start the launcher")?;
+    let launcher = ahead.unwrap_or_else(Ahead::new).0.context("start the launcher")?;
     let loaded = match settings(&arguments, config) {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -149,7 +158,7 @@ async fn execute(
     let (events, listener) = mpsc::channel(EVENTS_AHEAD);
     let streaming = (!arguments.json).then(|| {
         request.events = Some(events);
-        tokio::task::spawn_blocking(move || stream(listener))
+        tokio::spawn(stream(listener))
     });
     let execution = engine.execute(request).await;
     engine.settled().await;
@@ -217,15 +226,23 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }
 
-/// Writes output as it comes. Holds no lock between two pieces: the log goes to standard error too, and whoever writes
-/// to it would wait for the end of the output, which may be waiting for them.
-fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
+/// Writes output as it comes, on a thread of its own: whoever reads it may be slow. Without output there is no thread.
+async fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
+    let Some(first) = listener.recv().await else { return Ok(()) };
+    tokio::task::spawn_blocking(move || write_from(first, listener)).await?
+}
+
+/// Holds no lock between two pieces: the log goes to standard error too, and whoever writes to it would wait for the end
+/// of the output, which may be waiting for them.
+fn write_from(first: Event, mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
-    while let Some(Event::Output { stream, bytes }) = listener.blocking_recv() {
+    let mut event = Some(first);
+    while let Some(Event::Output { stream, bytes }) = event {
         match stream {
             OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,
             OutputStream::Stderr => stderr.write_all(&bytes)?,
         }
+        event = listener.blocking_recv();
     }
     Ok(())
 }

@@ -112,6 +112,8 @@ fn main() -> ExitCode {
     if let Some(guest) = coracle_guest::guest_main() {
         return guest;
     }
+    // What `exec` needs first is begun before its other arguments are read.
+    let ahead = std::env::args_os().nth(1).is_some_and(|argument| argument == "exec").then(exec::Ahead::new);
     let arguments = Arguments::parse();
     log::start(match arguments.command {
         // They say themselves what is the matter with a server.
@@ -124,7 +126,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Up(arguments) => up::run(&arguments, config),
         Command::Mcp(arguments) => mcp::run(&arguments, config),
-        Command::Exec(arguments) => exec::run(arguments, config),
+        Command::Exec(arguments) => exec::run(arguments, config, ahead),
         Command::Users(arguments) => users::run(arguments, config),
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),

@@ -13,12 +13,15 @@ mod lab;
 #[path = "support/outcome.rs"]
 mod outcome;
 
+use coracle_store::{Home, KeySource, SqliteStore};
 use coracle_types::Language::{Bash, Python};
 use coracle_types::Limits;
 use lab::{Lab, error_code};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// How much resident memory may differ, in kB: allocators keep some of what was freed.
 const MEMORY_SLACK: u64 = 4_096;
@@ -124,7 +127,10 @@ async fn one(lab: &Lab, round: u32) {
 }
 
 async fn endure(warm_up: u32, rounds: u32) {
-    let lab = Lab::new(Limits::default(), POOL, Duration::from_mins(10));
+    // With the store of a server: the one in memory keeps what was run, up to a bound, in this process.
+    let home = TempDir::new().unwrap();
+    let store = SqliteStore::open(&Home::new(home.path()), KeySource::File).await.unwrap();
+    let lab = Lab::on(home, Arc::new(store), Limits::default(), POOL);
     for round in 0..warm_up {
         one(&lab, round).await;
     }

@@ -35,7 +35,7 @@ async fn lab() -> Lab {
 
 async fn lab_on(home: TempDir) -> Lab {
     let store = SqliteStore::open(&Home::new(home.path()), KeySource::File).await.unwrap();
-    Lab::on(home, Arc::new(store), Limits { wall_ms: 10_000, ..Limits::default() })
+    Lab::on(home, Arc::new(store), Limits { wall_ms: 10_000, ..Limits::default() }, 0)
 }
 
 fn ada() -> UserId {

@@ -122,8 +122,8 @@ const ASIDE: i32 = 200;
 const MOST_KEPT: usize = 64;
 const MOST_PARAMETERS: usize = 16;
 
-/// Mounts of modules that a sandbox can be given: of servers, of skills.
-const MODULE_MOUNTS: usize = 2;
+/// What a sandbox can be given beside its workspace: mounts of servers and of skills, the door of a cgroup.
+const GIVEN: usize = 3;
 
 /// What [`seal`] gives when nobody wants the sandbox any more.
 const UNWANTED: i64 = 1;
@@ -415,10 +415,10 @@ unsafe fn seal() -> i64 {
     if written != ready.length as i64 {
         return UNWANTED;
     }
-    // Parameter 0 is the mount of the workspace, the next came in the message; the last of them are the mounts of modules,
+    // Parameter 0 is the mount of the workspace, the next came in the message; the last of them are what else is given,
     // each told by its place among the descriptors.
     let mut parameters = [0_u64; MOST_PARAMETERS];
-    let mut beside = Control::new([-1_i32; 4]);
+    let mut beside = Control::new([-1_i32; 1 + GIVEN]);
     let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
     // SAFETY: numbers only.
     let received = unsafe { receive(BINDING, rest, &mut beside) };
@@ -428,11 +428,11 @@ unsafe fn seal() -> i64 {
     }
     parameters[0] = workspace as u64;
     let end = 1 + received as usize / size_of::<u64>();
-    let Some(mounts) = parameters.get_mut(end.saturating_sub(MODULE_MOUNTS)..end) else { return UNWANTED };
-    for mount in mounts {
-        if *mount != NOTHING {
-            let Some(descriptor) = beside.descriptors.get(*mount as usize) else { return UNWANTED };
-            *mount = *descriptor as u64;
+    let Some(given) = parameters.get_mut(end.saturating_sub(GIVEN)..end) else { return UNWANTED };
+    for place in given {
+        if *place != NOTHING {
+            let Some(descriptor) = beside.descriptors.get(*place as usize) else { return UNWANTED };
+            *place = *descriptor as u64;
         }
     }
     // SAFETY: the launcher's plan.

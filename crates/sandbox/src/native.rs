@@ -261,7 +261,6 @@ impl NativeBackend {
             python: python.path.clone(),
             folders: own.chain(environment).chain(config.folders.iter().cloned()).collect(),
             preload: config.preload.then(|| self.packages.preload.clone()),
-            alone: forked.is_some(),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
             processes: config.limits.processes,

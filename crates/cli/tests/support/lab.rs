@@ -32,8 +32,8 @@ impl Lab {
     }
 
     /// On a data folder and a store that may have been used before.
-    pub(crate) fn on(home: TempDir, store: Arc<dyn Store>, limits: Limits) -> Self {
-        Self::made(home, store, None, limits, 0, Duration::from_mins(10))
+    pub(crate) fn on(home: TempDir, store: Arc<dyn Store>, limits: Limits, pool: usize) -> Self {
+        Self::made(home, store, None, limits, pool, Duration::from_mins(10))
     }
 
     fn made(

@@ -1,16 +1,21 @@
 //! Memory limits for whole process trees: cgroup v2 where it is delegated to us, else v1, else nothing.
 //!
 //! Processes are limited here only where it costs nothing, in the one group of v2. In v1 they have a hierarchy of their
-//! own, and each hierarchy costs every sandbox one more move, which stops all forks on the machine for a moment. The
-//! resource limit on processes holds for the whole tree anyway, since each sandbox has a user namespace of its own.
+//! own, and each hierarchy costs every sandbox one more move. The resource limit on processes holds for the whole tree
+//! anyway, since each sandbox has a user namespace of its own.
+//!
+//! Moving another process stops all forks on the machine for a moment, and takes milliseconds on a machine at rest. In v1
+//! a process of one thread that moves itself does neither: there a sandbox is given the door of its group, and enters
+//! before it is sealed.
 //!
 //! Groups are used again: making one and setting its limits costs more than an execution. A group is given out only when
 //! it is empty. What is found is found by trying; all paths hang below one folder that is named in the instance's
 //! folder first, so that a crash leaves nothing that the next start does not find.
 
 use super::messages::{CgroupKind, Counters};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 #[cfg(test)]
@@ -30,6 +35,7 @@ pub(crate) struct Group {
     limits: GroupLimits,
     /// What the kernel had counted when the group was made or last given back.
     baseline: Counters,
+    door: Option<File>,
 }
 
 /// Where this instance's groups are.
@@ -52,6 +58,8 @@ const RECORD: &str = "cgroups";
 
 /// The file that lists the processes of a group, and moves them there.
 const PROCESSES: &str = "cgroup.procs";
+/// The file of v1 that moves one thread.
+const THREADS: &str = "tasks";
 
 /// The v2 group that the server and its launcher are moved to where they stand in the way; its parent is then ours.
 const HOST_GROUP: &str = "coracle-host";
@@ -126,7 +134,8 @@ impl Cgroups {
             let name = format!("s{}", self.made);
             self.layout.create(&name)?;
             let baseline = self.layout.counters(&name);
-            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline }
+            let door = self.layout.door(&name);
+            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline, door }
         };
         self.limit(&mut group, limits)?;
         Ok(group)
@@ -144,7 +153,7 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Moves a process into a group.
+    /// Moves a process into a group that has no door.
     pub(crate) fn add(&self, group: &Group, pid: u32) -> io::Result<()> {
         fs::write(self.layout.file(&group.name, PROCESSES), pid.to_string())
     }
@@ -177,6 +186,11 @@ impl Cgroups {
 }
 
 impl Group {
+    /// What a process of one thread writes a zero to in order to move here.
+    pub(crate) fn door(&self) -> Option<BorrowedFd<'_>> {
+        self.door.as_ref().map(AsFd::as_fd)
+    }
+
     fn since(&self, now: Counters) -> Counters {
         Counters {
             oom_kills: now.oom_kills.saturating_sub(self.baseline.oom_kills),
@@ -321,6 +335,13 @@ impl Layout {
         Ok(())
     }
 
+    fn door(&self, name: &str) -> Option<File> {
+        match self {
+            Self::One { .. } => File::options().write(true).open(self.file(name, THREADS)).ok(),
+            Self::Two { .. } => None,
+        }
+    }
+
     fn set_memory(&self, name: &str, bytes: u64) -> io::Result<()> {
         match self {
             Self::One { .. } => {
@@ -411,7 +432,7 @@ fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>)
 /// The beginning of a control file, which is all of those that count: one read, since this is done for every sandbox.
 fn beginning(path: &Path) -> io::Result<String> {
     let mut buffer = [0; 512];
-    let length = fs::File::open(path)?.read(&mut buffer)?;
+    let length = File::open(path)?.read(&mut buffer)?;
     Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 

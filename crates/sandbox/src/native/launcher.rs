@@ -87,7 +87,7 @@ pub fn fork_launcher() -> std::io::Result<ForkedLauncher> {
         Forked::Child => {
             drop(socket);
             // A panic must not go on in the frames of what this process is a copy of.
-            let outcome = std::panic::catch_unwind(move || part().and_then(|()| serve(&theirs)));
+            let outcome = std::panic::catch_unwind(move || part().and_then(|()| serve_alone(&theirs)));
             kernel::exit_now(i32::from(!matches!(outcome, Ok(Ok(())))))
         }
     }
@@ -114,16 +114,21 @@ fn run() -> Result<(), LaunchError> {
 }
 
 fn serve(server: &OwnedFd) -> Result<(), LaunchError> {
-    let received = messages::receive::<Start>(server.as_fd())
+    serve_as(server, |start| serve::Launcher::new(start, server.as_fd()).and_then(serve::Launcher::serve))
+}
+
+fn serve_alone(server: &OwnedFd) -> Result<(), LaunchError> {
+    // The server has its settings to read first: what they do not change is made meanwhile.
+    let ahead = alone::Ahead::new();
+    serve_as(server, |start| alone::Alone::new(start, server.as_fd(), ahead?).serve())
+}
+
+fn serve_as(server: &OwnedFd, serve: impl FnOnce(Start) -> Result<(), LaunchError>) -> Result<(), LaunchError> {
+    let received = messages::receive_start::<Start>(server.as_fd())
         .map_err(|error| LaunchError::io("read the first message", &error))?;
     let Some((start, lock)) = received else { return Ok(()) };
     let run_dir = start.run_dir.clone();
-    let outcome = if start.alone {
-        alone::Alone::new(start, server.as_fd()).and_then(alone::Alone::serve)
-    } else {
-        serve::Launcher::new(start, server.as_fd()).and_then(serve::Launcher::serve)
-    };
-    if let Err(error) = &outcome {
+    if let Err(error) = serve(start) {
         // If the server is gone there is nobody to tell.
         let _ = messages::send(server.as_fd(), &Say::StartFailed { reason: error.to_string() }, &[]);
     }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// A sandbox that is being prepared or used; never used twice.
@@ -35,8 +35,6 @@ pub(crate) struct Start {
     pub(crate) folders: Vec<(PathBuf, PathBuf)>,
     /// Import what a long-lived server wants to have imported, and these modules.
     pub(crate) preload: Option<Vec<String>>,
-    /// There will be few sandboxes, each wanted at once: no zygote is made.
-    pub(crate) alone: bool,
     pub(crate) tmp_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
@@ -146,10 +144,11 @@ pub(crate) struct Counters {
     pub(crate) forks_refused: u64,
 }
 
-/// No message is longer.
+/// No message is longer, but for the first one, which names all folders.
 const MAX_MESSAGE: usize = 16 << 10;
+const MAX_START: usize = 192 << 10;
 /// No message carries more descriptors.
-const MAX_FDS: usize = 8;
+pub(crate) const MAX_FDS: usize = 8;
 
 /// Sends one message.
 pub(crate) fn send<T: Serialize>(socket: BorrowedFd<'_>, message: &T, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -173,7 +172,16 @@ pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd
 
 /// Receives one message; `None` at the end.
 pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
-    let (bytes, fds) = receive_bytes(socket.as_fd())?;
+    receive_within(socket, MAX_MESSAGE)
+}
+
+/// Receives the message that has a [`Start`] in it.
+pub(crate) fn receive_start<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    receive_within(socket, MAX_START)
+}
+
+fn receive_within<T: DeserializeOwned>(socket: BorrowedFd<'_>, most: usize) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
+    let (bytes, fds) = receive_bytes_within(socket, most)?;
     if bytes.is_empty() {
         return Ok(None);
     }
@@ -182,7 +190,11 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result
 
 /// Receives one message of bytes; none of them at the end.
 pub(crate) fn receive_bytes(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    let mut bytes = vec![0; MAX_MESSAGE];
+    receive_bytes_within(socket, MAX_MESSAGE)
+}
+
+fn receive_bytes_within(socket: BorrowedFd<'_>, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
+    let mut bytes = vec![0; most];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
@@ -204,4 +216,37 @@ pub(crate) fn receive_bytes(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<
     }
     bytes.truncate(received.bytes);
     Ok((bytes, fds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_MESSAGE, Start, receive, receive_start, send};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::AsFd;
+    use std::path::PathBuf;
+
+    #[test]
+    fn the_first_message_may_name_many_folders() {
+        let folder = |number: usize| PathBuf::from(format!("/{}/skill-{number}", "deep/".repeat(60)));
+        let start = Start {
+            instance: "one".to_owned(),
+            run_dir: PathBuf::new(),
+            guest_dir: PathBuf::new(),
+            python: PathBuf::new(),
+            folders: (0..200).map(|number| (folder(number), PathBuf::from(format!("/skills/{number}")))).collect(),
+            preload: None,
+            tmp_bytes: 0,
+            memory_bytes: 0,
+            processes: 0,
+        };
+        let pair = || socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let (ours, theirs) = pair();
+        send(ours.as_fd(), &start, &[]).unwrap();
+        let (received, _) = receive_start::<Start>(theirs.as_fd()).unwrap().unwrap();
+        assert_eq!(received.folders, start.folders);
+        // Others are told that it is too long, and not given a part of it.
+        send(ours.as_fd(), &start, &[]).unwrap();
+        assert!(serde_json::to_vec(&start).unwrap().len() > MAX_MESSAGE);
+        assert!(receive::<Start>(theirs.as_fd()).is_err());
+    }
 }

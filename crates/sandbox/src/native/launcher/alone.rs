@@ -1,71 +1,54 @@
 //! A launcher for one command: each sandbox is a Python of its own, started confined, without a zygote.
 //!
 //! Forking a zygote pays when there are many sandboxes; for one, it is a second process to make and to take down. What
-//! holds in a sandbox is the same, from the same plans, carried out here instead of in `confine.rs` of the guest.
+//! holds in a sandbox is the same, from the same plans, carried out in `child.rs` instead of in `confine.rs` of the guest.
 //!
-//! Trust boundary: the order in `become_sandbox` is what keeps foreign code out until the process is confined.
+//! The first sandbox is begun before the server has said what it wants: its namespaces and most of its file tree do not
+//! depend on that, and they take about as long as the server takes to read its settings.
 
-use super::confinement::{INSIDE_ID, MemoryCount, Proc, sealing, settling};
+mod child;
+
+use super::confinement::{INSIDE_ID, Proc};
 use super::folders::Folders;
-use super::id_map::{IdMaps, Mounts};
-use super::kernel::{self, AfterExec, Forked, exit_now, fork_into, install_filter};
-use super::plan::{NOTHING, Plan};
+use super::id_map::IdMaps;
+use super::kernel::{Forked, fork_into};
 use super::privilege::{self, Privilege};
-use super::serve::{parameters, settings};
-use super::zygote::{ENVIRONMENT, NAMESPACES, name_yourself};
-use super::{LaunchError, landlock, root, seccomp};
+use super::zygote::NAMESPACES;
+use super::{LaunchError, landlock, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
-use crate::native::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
+use crate::native::messages::{self, Ask, Bind, Counters, MAX_FDS, Say, Slot, Start, Started};
+use child::{Child, HEAR, Word};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, set_parent_process_death_signal, waitid};
-use seccompiler::BpfProgram;
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-/// From the bundle if there is one, else module by module; see `bundle.py` of the guest.
-const BOOT: &str = "\
-import sys, marshal
-sys.path.append('/coracle')
-try:
-    with open('/coracle/bundle', 'rb') as file: bundle, parts = marshal.loads(file.read())
-    exec(bundle, scope := {'__name__': 'coracle_guest.bundle'})
-    scope['load'](parts)
-except Exception: pass
-from coracle_guest import alone
-alone.main()";
+/// What is made before the server has said anything.
+pub(super) struct Ahead {
+    privilege: Privilege,
+    blank: Result<Blank, LaunchError>,
+    id_maps: IdMaps,
+}
 
-/// Where a sandbox has what it needs until it is one; what comes before and after is closed.
-const CHANNEL: i32 = 3;
-const ARTIFACTS: i32 = 21;
-const WORKSPACE: i32 = 22;
-const SERVERS: i32 = 23;
-const SKILLS: i32 = 24;
-/// At or above this, out of the way of all others.
-const REPORT: i32 = 100;
-
-const EXIT_BROKEN: i32 = 70;
-
-/// What the launcher tells a new process: its ids are set, and then who counts its memory.
-const IDS_ARE_SET: u8 = 1;
-const KERNEL_COUNTS: u8 = 2;
-const WE_COUNT: u8 = 3;
-/// The step that fails when the launcher says nothing.
-const HEAR: &str = "hear the launcher";
+impl Ahead {
+    pub(super) fn new() -> Result<Self, LaunchError> {
+        let privilege = privilege::find()?;
+        Ok(Self { privilege, blank: Blank::new(privilege, Proc::Own), id_maps: IdMaps::of_root(privilege) })
+    }
+}
 
 pub(super) struct Alone<'a> {
     server: BorrowedFd<'a>,
     start: Start,
     privilege: Privilege,
     proc: Proc,
-    filters: Filters,
-    plans: Plans,
+    /// For the first sandbox.
+    ahead: Option<Result<Blank, LaunchError>>,
     /// Looked for when the first sandbox is on its way.
     cgroups: Option<Result<Cgroups, String>>,
     id_maps: IdMaps,
@@ -74,16 +57,17 @@ pub(super) struct Alone<'a> {
     sandboxes: HashMap<Slot, Sandbox>,
 }
 
-/// The first two filters of a sandbox, by who counts its memory.
-struct Filters {
-    kernel_counts: [BpfProgram; 2],
-    we_count: [BpfProgram; 2],
-}
-
-/// What is carried out before Python starts.
-struct Plans {
-    settling: Plan,
-    sealing: Plan,
+/// A process in its namespaces that does not know yet what it will be.
+struct Blank {
+    pid: u32,
+    pidfd: OwnedFd,
+    ends: Ends,
+    /// What it is told.
+    words: OwnedFd,
+    /// Why it failed; closed by the start of Python.
+    report: OwnedFd,
+    /// What went wrong when it was told of the settings. If it has failed itself, its report says more.
+    trouble: Option<LaunchError>,
 }
 
 struct Sandbox {
@@ -98,53 +82,88 @@ struct Ends {
     stderr: OwnedFd,
 }
 
-/// What the sandbox sees, taken while it can be reached.
-struct Trees {
-    shared: Vec<root::Shared>,
-    artifacts: OwnedFd,
-    mounts: Mounts,
-}
+impl Blank {
+    fn new(privilege: Privilege, proc: Proc) -> Result<Self, LaunchError> {
+        let step = |errno| LaunchError::step("make the sandbox's streams", errno);
+        // Taken by root, who can reach everything; an ordinary user may take mounts in the new namespaces only.
+        let common = (privilege == Privilege::Root).then(root::common).transpose()?;
+        let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(step);
+        let (channel, guest_channel) = pair(SocketType::STREAM)?;
+        let (stdout, guest_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
+        let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
+        let (words, guest_words) = pair(SocketType::SEQPACKET)?;
+        let (report, guest_report) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
+        let forked = fork_into(NAMESPACES | libc::CLONE_NEWUSER)
+            .map_err(|errno| LaunchError::step("make a user namespace", errno))?;
+        let Forked::Parent(pid, pidfd) = forked else {
+            // Else it would never hear that the launcher is gone.
+            drop(words);
+            let streams = [guest_channel, guest_stdout, guest_stderr];
+            Child { privilege, proc, common, streams, words: guest_words }.live(guest_report)
+        };
+        let blank = Self { pid, pidfd, ends: Ends { channel, stdout, stderr }, words, report, trouble: None };
+        match blank.map_ids(privilege).and_then(|()| blank.tell(&Word::IdsAreSet, &[])) {
+            Ok(()) => Ok(blank),
+            Err(error) => {
+                end(&blank.pidfd);
+                Err(error)
+            }
+        }
+    }
 
-/// What a new process needs to become a sandbox.
-struct Making<'a> {
-    artifacts: &'a Path,
-    bind: &'a Bind,
-    /// Taken by root, who can reach everything; an ordinary user may take mounts in the new namespaces only.
-    trees: Option<Trees>,
-    channel: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
-    /// The launcher's word.
-    word: OwnedFd,
-    /// Why it failed; closed by the start of Python.
-    report: OwnedFd,
+    fn map_ids(&self, privilege: Privilege) -> Result<(), LaunchError> {
+        let (uid, gid) = privilege.sandbox_ids();
+        let maps = [
+            ("setgroups", "deny".to_owned()),
+            ("uid_map", format!("{INSIDE_ID} {uid} 1")),
+            ("gid_map", format!("{INSIDE_ID} {gid} 1")),
+        ];
+        maps.into_iter().try_for_each(|(file, text)| {
+            fs::write(format!("/proc/{}/{file}", self.pid), text)
+                .map_err(|error| LaunchError::io(format!("write {file}"), &error))
+        })
+    }
+
+    fn tell(&self, word: &Word, fds: &[BorrowedFd<'_>]) -> Result<(), LaunchError> {
+        messages::send(self.words.as_fd(), word, fds).map_err(|error| LaunchError::io("talk to the sandbox", &error))
+    }
+
+    /// Tells it what every sandbox is told.
+    fn begin(mut self, start: &Start, privilege: Privilege) -> Self {
+        self.trouble = self.tell_start(start, privilege).err();
+        self
+    }
+
+    fn tell_start(&self, start: &Start, privilege: Privilege) -> Result<(), LaunchError> {
+        self.tell(&Word::Start(Box::new(start.clone())), &[])?;
+        if privilege == Privilege::Root {
+            let named = root::named(&start.guest_dir, &start.folders)?;
+            for some in named.chunks(MAX_FDS) {
+                self.tell(&Word::Folders, &some.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Alone<'a> {
-    pub(super) fn new(start: Start, server: BorrowedFd<'a>) -> Result<Self, LaunchError> {
-        let privilege = privilege::find(&start.guest_dir)?;
+    pub(super) fn new(start: Start, server: BorrowedFd<'a>, ahead: Ahead) -> Self {
+        let Ahead { privilege, blank, id_maps } = ahead;
         let owner = (privilege == Privilege::Root).then(|| privilege.sandbox_ids());
         let folders = Folders::new(&start.run_dir, owner);
-        let wrong = |error: seccomp::FilterError| LaunchError::other("make the filters", error.to_string());
-        let settings = settings(&start, privilege, MemoryCount::Processes);
-        let filters = Filters {
-            kernel_counts: seccomp::of_zygote(MemoryCount::Kernel).map_err(wrong)?,
-            we_count: seccomp::of_zygote(MemoryCount::Processes).map_err(wrong)?,
-        };
-        let plans = Plans { settling: settling(&settings), sealing: sealing(&settings).map_err(wrong)? };
-        Ok(Self {
+        let ahead = blank.map(|blank| blank.begin(&start, privilege));
+        Self {
             server,
             start,
             privilege,
             proc: Proc::Own,
-            filters,
-            plans,
+            ahead: Some(ahead),
             cgroups: None,
-            id_maps: IdMaps::default(),
+            id_maps,
             folders,
             has_said_started: false,
             sandboxes: HashMap::new(),
-        })
+        }
     }
 
     /// Until the server is gone.
@@ -244,44 +263,16 @@ impl<'a> Alone<'a> {
         }
     }
 
-    fn try_to_make(&mut self, artifacts: &PathBuf, bind: &Bind) -> Result<(Sandbox, Ends), LaunchError> {
-        let step = |errno| LaunchError::step("make the sandbox's streams", errno);
-        let trees = match self.privilege {
-            Privilege::Root => Some(self.take(artifacts, bind)?),
-            Privilege::Ordinary => None,
+    fn try_to_make(&mut self, artifacts: &Path, bind: &Bind) -> Result<(Sandbox, Ends), LaunchError> {
+        let blank = match self.ahead.take() {
+            Some(ahead) => ahead?,
+            None => Blank::new(self.privilege, self.proc)?.begin(&self.start, self.privilege),
         };
-        let (channel, guest_channel) =
-            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(step)?;
-        let (stdout, guest_stdout) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
-        let (stderr, guest_stderr) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
-        let (word, our_word) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
-        let (report, guest_report) = pipe_with(PipeFlags::CLOEXEC).map_err(step)?;
-        let making = Making {
-            artifacts,
-            bind,
-            trees,
-            channel: guest_channel,
-            stdout: guest_stdout,
-            stderr: guest_stderr,
-            word,
-            report: guest_report,
-        };
-        let forked = fork_into(NAMESPACES | libc::CLONE_NEWUSER)
-            .map_err(|errno| LaunchError::step("make a user namespace", errno))?;
-        let Forked::Parent(pid, pidfd) = forked else {
-            // Else it would never hear that the launcher is gone.
-            drop(our_word);
-            if let Ok(report) = rustix::io::fcntl_dupfd_cloexec(&making.report, REPORT) {
-                let error = self.become_sandbox(making, &report);
-                let reason = serde_json::to_vec(&(&error.step, &error.cause)).unwrap_or_default();
-                let _ = rustix::io::write(&report, &reason);
-            }
-            exit_now(EXIT_BROKEN)
-        };
-        drop(making);
-        let seen_to = self.see_to(pid, bind, &our_word);
+        let seen_to = self.see_to(&blank, artifacts, bind);
+        let Blank { pidfd, ends, words, report, trouble, .. } = blank;
         // Who waits for a word that does not come any more says so.
-        drop(our_word);
+        drop(words);
+        let seen_to = trouble.map_or(seen_to, Err);
         let outcome = match (seen_to, reported(report)) {
             // Whoever has failed does not hear us: what it says tells more.
             (Err(ours), Err(theirs)) if theirs.step == HEAR => Err(ours),
@@ -289,7 +280,7 @@ impl<'a> Alone<'a> {
             (seen_to, Ok(())) => seen_to,
         };
         match outcome {
-            Ok(group) => Ok((Sandbox { pidfd, group }, Ends { channel, stdout, stderr })),
+            Ok(group) => Ok((Sandbox { pidfd, group }, ends)),
             Err(error) => {
                 end(&pidfd);
                 Err(error)
@@ -297,106 +288,32 @@ impl<'a> Alone<'a> {
         }
     }
 
-    fn take(&mut self, artifacts: &Path, bind: &Bind) -> Result<Trees, LaunchError> {
-        Ok(Trees {
-            shared: root::shared(&self.start.guest_dir, &self.start.folders)?,
-            artifacts: root::user_folder(artifacts)?,
-            mounts: self.id_maps.mounts(bind, self.privilege)?,
-        })
-    }
-
-    /// What a new process cannot do for itself: its ids, its cgroup.
-    fn see_to(&mut self, pid: u32, bind: &Bind, word: &OwnedFd) -> Result<Option<Group>, LaunchError> {
-        let tell = |byte: u8| {
-            let told = rustix::io::write(word, &[byte]);
-            told.map_err(|errno| LaunchError::step("talk to the sandbox", errno)).map(drop)
-        };
-        let (uid, gid) = self.privilege.sandbox_ids();
-        let maps = [
-            ("setgroups", "deny".to_owned()),
-            ("uid_map", format!("{INSIDE_ID} {uid} 1")),
-            ("gid_map", format!("{INSIDE_ID} {gid} 1")),
-        ];
-        for (file, text) in maps {
-            fs::write(format!("/proc/{pid}/{file}"), text)
-                .map_err(|error| LaunchError::io(format!("write {file}"), &error))?;
+    /// Tells a process what it will be, and does what it cannot do for itself: its cgroup.
+    fn see_to(&mut self, blank: &Blank, artifacts: &Path, bind: &Bind) -> Result<Option<Group>, LaunchError> {
+        let word = Word::Bind { bind: bind.clone(), artifacts: artifacts.to_owned() };
+        match self.privilege {
+            Privilege::Root => {
+                let artifacts = root::user_folder(artifacts)?;
+                let mounts = self.id_maps.mounts(bind, self.privilege)?;
+                let given = [&mounts.servers, &mounts.skills].into_iter().flatten();
+                let fds: Vec<_> = [&artifacts, &mounts.workspace].into_iter().chain(given).map(AsFd::as_fd).collect();
+                blank.tell(&word, &fds)?;
+            }
+            Privilege::Ordinary => blank.tell(&word, &[])?,
         }
-        tell(IDS_ARE_SET)?;
         let limits = GroupLimits { memory_bytes: bind.memory_bytes, processes: bind.processes };
         let cgroups = self.cgroups.get_or_insert_with(|| super::serve::cgroups(&self.start));
-        let Ok(cgroups) = cgroups else { return tell(WE_COUNT).map(|()| None) };
+        let Ok(cgroups) = cgroups else { return blank.tell(&Word::WeCount, &[]).map(|()| None) };
         let group = cgroups.take(limits).map_err(|error| LaunchError::io("make a cgroup", &error))?;
-        tell(KERNEL_COUNTS)?;
-        // Takes milliseconds on a machine at rest, beside the start of Python. No code is run before it is done.
-        let moved = cgroups.add(&group, pid);
-        moved.map_err(|error| LaunchError::io("move the sandbox into its cgroup", &error))?;
+        if let Some(door) = group.door() {
+            blank.tell(&Word::KernelCounts, &[door])?;
+        } else {
+            blank.tell(&Word::KernelCounts, &[])?;
+            // Takes milliseconds on a machine at rest, beside the start of Python. No code is run before it is done.
+            let moved = cgroups.add(&group, blank.pid);
+            moved.map_err(|error| LaunchError::io("move the sandbox into its cgroup", &error))?;
+        }
         Ok(Some(group))
-    }
-
-    /// In the new process: everything up to the start of Python. Comes back only if it fails.
-    fn become_sandbox(&mut self, making: Making<'_>, report: &OwnedFd) -> LaunchError {
-        match self.confine(making, report) {
-            Ok(mut python) => LaunchError::io(format!("start {}", self.start.python.display()), &python.exec()),
-            Err(error) => error,
-        }
-    }
-
-    fn confine(&mut self, mut making: Making<'_>, report: &OwnedFd) -> Result<Command, LaunchError> {
-        let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-        let hear = || {
-            let mut byte = [0];
-            match rustix::io::read(&making.word, &mut byte) {
-                Ok(1) => Ok(byte[0]),
-                _ => Err(LaunchError::other(HEAR, "it is gone")),
-            }
-        };
-        if hear()? != IDS_ARE_SET {
-            return Err(LaunchError::other(HEAR, "not the first word"));
-        }
-        if self.privilege == Privilege::Root {
-            privilege::become_inside(INSIDE_ID)?;
-        }
-        // After the change of user, which would clear it. Fires even if the launcher is killed.
-        set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
-        name_yourself()?;
-        let Trees { shared, artifacts, mounts: Mounts { workspace, servers, skills } } = match making.trees.take() {
-            Some(trees) => trees,
-            None => self.take(making.artifacts, making.bind)?,
-        };
-        root::enter(shared, self.proc.of_sandbox())?;
-        let (memory, filters) = match hear()? {
-            KERNEL_COUNTS => (MemoryCount::Kernel, &self.filters.kernel_counts),
-            _ => (MemoryCount::Processes, &self.filters.we_count),
-        };
-        let null = File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
-        let mut fixed = vec![
-            (null.as_fd(), 0, AfterExec::Stays),
-            (making.stdout.as_fd(), 1, AfterExec::Stays),
-            (making.stderr.as_fd(), 2, AfterExec::Stays),
-            (making.channel.as_fd(), CHANNEL, AfterExec::Stays),
-            (artifacts.as_fd(), ARTIFACTS, AfterExec::Closes),
-            (workspace.as_fd(), WORKSPACE, AfterExec::Closes),
-        ];
-        fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
-        fixed.extend(skills.as_ref().map(|skills| (skills.as_fd(), SKILLS, AfterExec::Closes)));
-        kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
-        let bind = making.bind;
-        // Closed by their numbers: whatever has these numbers now is not theirs.
-        std::mem::forget((null, artifacts, workspace, servers, skills, making));
-        let mut python = Command::new(&self.start.python);
-        python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
-        rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
-        for filter in filters {
-            install_filter(filter).map_err(step("install the filter"))?;
-        }
-        let failed = |(step, errno): (&str, rustix::io::Errno)| LaunchError::step(step, errno);
-        self.plans.settling.carry_out(&[ARTIFACTS as u64]).map_err(failed)?;
-        let mut all = vec![WORKSPACE as u64];
-        all.extend(parameters(bind, memory));
-        all.push(if bind.servers.is_some() { SERVERS as u64 } else { NOTHING });
-        all.push(if bind.skills.is_some() { SKILLS as u64 } else { NOTHING });
-        self.plans.sealing.carry_out(&all).map_err(failed)?;
-        Ok(python)
     }
 
     fn bury(&mut self, slot: Slot) -> Result<(), LaunchError> {
@@ -445,6 +362,9 @@ fn end(pidfd: &OwnedFd) -> i32 {
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
+        if let Some(Ok(blank)) = &self.ahead {
+            end(&blank.pidfd);
+        }
         for sandbox in self.sandboxes.values() {
             end(&sandbox.pidfd);
         }

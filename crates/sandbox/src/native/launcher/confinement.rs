@@ -127,14 +127,19 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     }
 }
 
-/// Which parameters of [`sealing`] are the mounts of the modules of servers and of skills.
+/// Which parameters of [`sealing`] are the mounts of the modules of servers and of skills, and the door of the cgroup.
 const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
 const SKILLS_PARAMETER: usize = SERVERS_PARAMETER + 1;
+const DOOR_PARAMETER: usize = SKILLS_PARAMETER + 1;
 
-/// The workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the workspace,
-/// the next are the values of [`RLIMITS`], and the last two, if given, are the mounts of servers and skills.
+/// The cgroup, the workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the
+/// workspace, the next are the values of [`RLIMITS`], and the last three, if given, are the mounts of servers and skills,
+/// and the door of the cgroup.
 pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
     let mut plan = Plan::default();
+    let oneself = plan.text("0");
+    plan.call("enter the cgroup", libc::SYS_write, &[IfGiven(DOOR_PARAMETER), Bytes(oneself), Value(1)]);
+    plan.call("close the door of the cgroup", libc::SYS_close, &[IfGiven(DOOR_PARAMETER)]);
     bind(&mut plan, Parameter(0), "/workspace");
     plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
     for (modules, seen_at) in [(SERVERS_PARAMETER, "/coracle/servers"), (SKILLS_PARAMETER, "/coracle/skills")] {

@@ -25,6 +25,17 @@ pub(super) struct Mounts {
 }
 
 impl IdMaps {
+    /// With the mapping of what belongs to root, which takes a process that comes and goes.
+    pub(super) fn of_root(privilege: Privilege) -> Self {
+        let mut maps = Self::default();
+        if privilege == Privilege::Root
+            && let Ok(namespace) = mapping((0, 0), privilege.sandbox_ids())
+        {
+            maps.by_owner.insert((0, 0), namespace);
+        }
+        maps
+    }
+
     /// Takes what a sandbox is to be given.
     pub(super) fn mounts(&mut self, bind: &Bind, privilege: Privilege) -> Result<Mounts, LaunchError> {
         let servers = bind.servers.as_deref().map(root::modules).transpose()?;

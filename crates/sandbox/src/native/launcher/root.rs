@@ -26,6 +26,13 @@ pub(super) struct Shared {
     kind: SharedKind,
 }
 
+/// What all sandboxes see, whatever the settings.
+pub(super) struct Common {
+    folders: Vec<Shared>,
+    /// Goes on top of a file of the guest's.
+    program: Option<Shared>,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SharedKind {
     Folder,
@@ -49,27 +56,28 @@ const FONTS: &str = "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/shar
 /// The step that fails where the host's own `/proc` is masked, as in a container.
 pub(super) const MOUNT_PROC: &str = "mount /proc";
 
-/// Takes detached mounts of all that is shared.
-pub(super) fn shared(guest_dir: &Path, folders: &[(PathBuf, PathBuf)]) -> Result<Vec<Shared>, LaunchError> {
-    let mut all = vec![Shared::folder(Path::new("/usr"), "usr")?, Shared::folder(guest_dir, "coracle")?];
-    all.extend(program());
+/// Takes detached mounts of what needs no settings.
+pub(super) fn common() -> Result<Common, LaunchError> {
+    let mut folders = vec![Shared::folder(Path::new("/usr"), "usr")?];
     for name in PROGRAM_FOLDERS {
         let path = Path::new("/").join(name);
         if path.is_dir() && !path.is_symlink() {
-            all.push(Shared::folder(&path, name)?);
+            folders.push(Shared::folder(&path, name)?);
         }
     }
     if Path::new("/etc/alternatives").is_dir() {
-        all.push(Shared::folder(Path::new("/etc/alternatives"), "etc/alternatives")?);
-    }
-    for (folder, seen_at) in folders {
-        all.push(Shared::folder(folder, seen_at.strip_prefix("/").unwrap_or(seen_at))?);
+        folders.push(Shared::folder(Path::new("/etc/alternatives"), "etc/alternatives")?);
     }
     for name in DEVICES {
         let path = Path::new("/dev").join(name);
-        all.push(Shared { tree: detached(&path)?, target: Path::new("dev").join(name), kind: SharedKind::Device });
+        folders.push(Shared { tree: detached(&path)?, target: Path::new("dev").join(name), kind: SharedKind::Device });
     }
-    Ok(all)
+    Ok(Common { folders, program: program() })
+}
+
+/// Takes detached mounts of the guest's files and of the folders that the settings name, in this order.
+pub(super) fn named(guest_dir: &Path, folders: &[(PathBuf, PathBuf)]) -> Result<Vec<OwnedFd>, LaunchError> {
+    [guest_dir].into_iter().chain(folders.iter().map(|(folder, _)| folder.as_path())).map(read_only).collect()
 }
 
 /// Which of them lie outside the folders that every sandbox may read.
@@ -91,16 +99,37 @@ fn program() -> Option<Shared> {
 
 impl Shared {
     fn folder(path: &Path, target: impl AsRef<Path>) -> Result<Self, LaunchError> {
-        let tree = detached(path)?;
-        restrict_mount(tree.as_fd(), READ_ONLY | NO_SUID | NO_DEVICES)
-            .map_err(|errno| LaunchError::step(format!("make {} read-only", path.display()), errno))?;
-        Ok(Self { tree, target: target.as_ref().to_owned(), kind: SharedKind::Folder })
+        Ok(Self { tree: read_only(path)?, target: target.as_ref().to_owned(), kind: SharedKind::Folder })
+    }
+
+    /// Puts it into the tree that is being made.
+    fn place(self) -> Result<(), LaunchError> {
+        let Self { tree, target, kind } = self;
+        match kind {
+            SharedKind::Folder => fs::create_dir_all(&target),
+            SharedKind::Device => fs::write(&target, ""),
+            SharedKind::Program => Ok(()),
+        }
+        .map_err(|error| LaunchError::io(format!("make /{}", target.display()), &error))?;
+        move_mount(tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+            .map_err(|errno| LaunchError::step(format!("bind /{}", target.display()), errno))
     }
 }
 
-/// The `/proc` that is there, for a zygote that cannot mount its own: every child hides it behind an empty folder.
-pub(super) fn foreign_proc() -> Result<Shared, LaunchError> {
-    Ok(Shared { tree: detached(Path::new("/proc"))?, target: "proc".into(), kind: SharedKind::Folder })
+fn read_only(path: &Path) -> Result<OwnedFd, LaunchError> {
+    let tree = detached(path)?;
+    restrict_mount(tree.as_fd(), READ_ONLY | NO_SUID | NO_DEVICES)
+        .map_err(|errno| LaunchError::step(format!("make {} read-only", path.display()), errno))?;
+    Ok(tree)
+}
+
+impl Common {
+    /// The `/proc` that is there, for a zygote that cannot mount its own: every child hides it behind an empty folder.
+    pub(super) fn with_foreign_proc(mut self) -> Result<Self, LaunchError> {
+        let tree = detached(Path::new("/proc"))?;
+        self.folders.push(Shared { tree, target: "proc".into(), kind: SharedKind::Folder });
+        Ok(self)
+    }
 }
 
 /// A copy of the mount at `path` and all below, attached nowhere.
@@ -110,8 +139,9 @@ pub(super) fn detached(path: &Path) -> Result<OwnedFd, LaunchError> {
         .map_err(|errno| LaunchError::step(format!("take the mount of {}", path.display()), errno))
 }
 
-/// Where the tree is made, hiding what is there: a folder that every system has, so that none has to be made.
-const SCRATCH: &str = "/usr";
+/// Where the tree is made, hiding what is there: a folder that every system has, so that none has to be made, and that
+/// nothing which is put into the tree lies in.
+const SCRATCH: &str = "/proc";
 
 /// How `/proc` is mounted while the tree is made.
 #[derive(Clone, Copy, Debug)]
@@ -120,33 +150,48 @@ pub(super) struct ProcMount {
     pub(super) options: &'static CStr,
 }
 
-/// Makes the tree and enters it. The caller is in a mount namespace of its own.
-pub(super) fn enter(shared: Vec<Shared>, proc: Option<ProcMount>) -> Result<(), LaunchError> {
-    let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(step("make mounts private"))?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", SCRATCH, "tmpfs", flags, c"size=8m,mode=0755").map_err(step("mount the root"))?;
-    std::env::set_current_dir(SCRATCH).map_err(|error| LaunchError::io("enter the root", &error))?;
-    furnish().map_err(|error| LaunchError::io("furnish the root", &error))?;
-    for Shared { tree, target, kind } in shared {
-        match kind {
-            SharedKind::Folder => fs::create_dir_all(&target),
-            SharedKind::Device => fs::write(&target, ""),
-            SharedKind::Program => Ok(()),
+/// A tree that is being made, in the current folder. What is not in it yet can still be reached, but for `/proc`.
+pub(super) struct Growing {
+    root: OwnedFd,
+    program: Option<Shared>,
+}
+
+impl Growing {
+    /// Makes what needs no settings. The caller is in a mount namespace of its own.
+    pub(super) fn begin(common: Common, proc: Option<ProcMount>) -> Result<Self, LaunchError> {
+        let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+        let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+        mount_change("/", private).map_err(step("make mounts private"))?;
+        let flags = MountFlags::NOSUID | MountFlags::NODEV;
+        mount("tmpfs", SCRATCH, "tmpfs", flags, c"size=8m,mode=0755").map_err(step("mount the root"))?;
+        std::env::set_current_dir(SCRATCH).map_err(|error| LaunchError::io("enter the root", &error))?;
+        let root = open_tree(CWD, ".", OpenTreeFlags::OPEN_TREE_CLOEXEC).map_err(step("open the root"))?;
+        furnish().map_err(|error| LaunchError::io("furnish the root", &error))?;
+        common.folders.into_iter().try_for_each(Shared::place)?;
+        if let Some(ProcMount { flags, options }) = proc {
+            mount("proc", "proc", "proc", flags, options).map_err(step(MOUNT_PROC))?;
         }
-        .map_err(|error| LaunchError::io(format!("make /{}", target.display()), &error))?;
-        move_mount(tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-            .map_err(|errno| LaunchError::step(format!("bind /{}", target.display()), errno))?;
+        Ok(Self { root, program: common.program })
     }
-    if let Some(ProcMount { flags, options }) = proc {
-        mount("proc", "proc", "proc", flags, options).map_err(step(MOUNT_PROC))?;
+
+    /// Adds what [`named`] has taken.
+    pub(super) fn add(&mut self, named: Vec<OwnedFd>, folders: &[(PathBuf, PathBuf)]) -> Result<(), LaunchError> {
+        let seen = folders.iter().map(|(_, seen_at)| seen_at.strip_prefix("/").unwrap_or(seen_at));
+        let targets = [Path::new("coracle")].into_iter().chain(seen);
+        for (tree, target) in named.into_iter().zip(targets) {
+            Shared { tree, target: target.to_owned(), kind: SharedKind::Folder }.place()?;
+        }
+        self.program.take().map_or(Ok(()), Shared::place)
     }
-    rustix::process::pivot_root(".", ".").map_err(step("pivot_root"))?;
-    unmount(".", UnmountFlags::DETACH).map_err(step("leave the old root"))?;
-    std::env::set_current_dir("/").map_err(|error| LaunchError::io("enter /", &error))?;
-    let root = open_tree(CWD, "/", OpenTreeFlags::OPEN_TREE_CLOEXEC).map_err(step("open /"))?;
-    super::kernel::restrict_one_mount(root.as_fd(), READ_ONLY).map_err(step("make / read-only"))
+
+    /// From here on there is nothing else.
+    pub(super) fn enter(self) -> Result<(), LaunchError> {
+        let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+        rustix::process::pivot_root(".", ".").map_err(step("pivot_root"))?;
+        unmount(".", UnmountFlags::DETACH).map_err(step("leave the old root"))?;
+        std::env::set_current_dir("/").map_err(|error| LaunchError::io("enter /", &error))?;
+        super::kernel::restrict_one_mount(self.root.as_fd(), READ_ONLY).map_err(step("make / read-only"))
+    }
 }
 
 /// Folders, links and files that are not bound. In the root's folder, not yet the root.

@@ -87,17 +87,22 @@ pub(super) fn cgroups(start: &Start) -> Result<Cgroups, String> {
     Cgroups::open(&start.instance, &start.run_dir, (&membership, &mounts), limits)
 }
 
+/// The highest capability that this kernel knows.
+pub(super) fn last_capability() -> u64 {
+    let told = fs::read_to_string("/proc/sys/kernel/cap_last_cap").ok();
+    told.and_then(|text| text.trim().parse().ok()).unwrap_or(OLDEST_LAST_CAPABILITY)
+}
+
 /// What sandboxes of this launcher depend on.
-pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount) -> Settings {
+pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount, last_capability: u64) -> Settings {
     let (outer_uid, outer_gid) = privilege.sandbox_ids();
-    let last_capability = fs::read_to_string("/proc/sys/kernel/cap_last_cap").ok();
     Settings {
         outer_uid,
         outer_gid,
         tmp_bytes: start.tmp_bytes,
         tmp_inodes: TMP_INODES,
         proc: Proc::Own,
-        last_capability: last_capability.and_then(|text| text.trim().parse().ok()).unwrap_or(OLDEST_LAST_CAPABILITY),
+        last_capability,
         readable: root::readable(&start.folders),
         landlock_abi: landlock::find().unwrap_or(0),
         memory,
@@ -120,7 +125,7 @@ impl<'a> Launcher<'a> {
         let cgroups = cgroups(&start);
         let privilege = privilege::enter_mount_namespace()?;
         let memory = if cgroups.is_ok() { MemoryCount::Kernel } else { MemoryCount::Processes };
-        let settings = settings(&start, privilege, memory);
+        let settings = settings(&start, privilege, memory, last_capability());
         let zygote = Zygote::start(&start, &settings, privilege)?;
         let folders = Folders::new(&start.run_dir, (privilege == Privilege::Root).then(|| privilege.sandbox_ids()));
         Ok(Self {
@@ -272,13 +277,13 @@ impl<'a> Launcher<'a> {
             .collect()
     }
 
-    /// Puts a new child into a group of its own, where there are groups.
+    /// Gives a new child a group of its own, where there are groups. Where that has a door, it enters when it is bound.
     fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
         let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
-        let added = host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
-        match added {
+        let added = || host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
+        match if group.door().is_some() { Ok(()) } else { added() } {
             Ok(()) => Ok(Some(group)),
             Err(error) => {
                 cgroups.give_back(group);
@@ -376,10 +381,11 @@ impl<'a> Launcher<'a> {
         let Some(binding) = sandbox.binding.take() else { return Ok(()) };
         let mut words = parameters(bind, self.settings.memory).to_vec();
         let mut fds = vec![mounts.workspace.as_fd()];
-        for modules in [&mounts.servers, &mounts.skills] {
+        let modules = [&mounts.servers, &mounts.skills].map(|modules| modules.as_ref().map(AsFd::as_fd));
+        for given in modules.into_iter().chain([sandbox.group.as_ref().and_then(Group::door)]) {
             // Which of the descriptors it is, until the child has put its own number there.
-            words.push(modules.as_ref().map_or(NOTHING, |_| fds.len() as u64));
-            fds.extend(modules.as_ref().map(AsFd::as_fd));
+            words.push(given.map_or(NOTHING, |_| fds.len() as u64));
+            fds.extend(given);
         }
         let message: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
         messages::send_bytes(binding.as_fd(), &message, &fds)

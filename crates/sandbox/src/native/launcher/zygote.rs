@@ -98,10 +98,9 @@ impl Zygote {
     /// Starts one; it says hello when it is warm.
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
-        let mut shared = root::shared(&start.guest_dir, &start.folders)?;
-        if settings.proc == Proc::Empty {
-            shared.push(root::foreign_proc()?);
-        }
+        let common = root::common()?;
+        let common = if settings.proc == Proc::Empty { common.with_foreign_proc()? } else { common };
+        let named = root::named(&start.guest_dir, &start.folders)?;
         let filters = seccomp::of_zygote(settings.memory)
             .map_err(|error| LaunchError::other("make the filters", error.to_string()))?;
         let flags = SocketFlags::CLOEXEC;
@@ -112,7 +111,7 @@ impl Zygote {
         let pidfd = match fork_into(NAMESPACES).map_err(step("fork the zygote"))? {
             Forked::Parent(_, pidfd) => pidfd,
             Forked::Child => {
-                let ready = set_up(start, settings.proc, privilege, shared, &filters, &theirs, &stderr);
+                let ready = set_up(start, settings.proc, privilege, (common, named), &filters, &theirs, &stderr);
                 let error = match ready {
                     // Comes back only if it fails.
                     Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
@@ -167,14 +166,16 @@ fn set_up(
     start: &Start,
     proc: Proc,
     privilege: Privilege,
-    shared: Vec<root::Shared>,
+    (common, named): (root::Common, Vec<OwnedFd>),
     filters: &[seccompiler::BpfProgram; 2],
     control: &OwnedFd,
     stderr: &OwnedFd,
 ) -> Result<Command, LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     name_yourself()?;
-    root::enter(shared, proc.of_zygote())?;
+    let mut tree = root::Growing::begin(common, proc.of_zygote())?;
+    tree.add(named, &start.folders)?;
+    tree.enter()?;
     if start.preload.as_ref().is_some_and(|modules| !modules.is_empty()) {
         // Some packages want to write a file when they are imported. Every child mounts its own over it.
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;

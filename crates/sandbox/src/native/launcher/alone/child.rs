@@ -1,0 +1,199 @@
+//! The new process: everything from the fork to the start of Python.
+//!
+//! Trust boundary: the order in `become_sandbox` is what keeps foreign code out until the process is confined.
+
+use crate::native::launcher::confinement::{INSIDE_ID, MemoryCount, Proc, sealing, settling};
+use crate::native::launcher::id_map::{IdMaps, Mounts};
+use crate::native::launcher::kernel::{self, AfterExec, exit_now, install_filter};
+use crate::native::launcher::plan::NOTHING;
+use crate::native::launcher::privilege::{self, Privilege};
+use crate::native::launcher::serve::{last_capability, parameters, settings};
+use crate::native::launcher::zygote::{ENVIRONMENT, name_yourself};
+use crate::native::launcher::{LaunchError, root, seccomp};
+use crate::native::messages::{self, Bind, Start};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// From the bundle if there is one, else module by module; see `bundle.py` of the guest.
+const BOOT: &str = "\
+import sys, marshal
+sys.path.append('/coracle')
+try:
+    with open('/coracle/bundle', 'rb') as file: bundle, parts = marshal.loads(file.read())
+    exec(bundle, scope := {'__name__': 'coracle_guest.bundle'})
+    scope['load'](parts)
+except Exception: pass
+from coracle_guest import alone
+alone.main()";
+
+/// Where a sandbox has what it needs until it is one; what comes before and after is closed.
+const CHANNEL: i32 = 3;
+const ARTIFACTS: i32 = 21;
+const WORKSPACE: i32 = 22;
+const SERVERS: i32 = 23;
+const SKILLS: i32 = 24;
+const DOOR: i32 = 25;
+/// At or above this, out of the way of all others.
+const REPORT: i32 = 100;
+
+const EXIT_BROKEN: i32 = 70;
+
+/// The step that fails when the launcher says nothing.
+pub(super) const HEAR: &str = "hear the launcher";
+
+/// What the launcher tells a new process, in this order.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Word {
+    IdsAreSet,
+    Start(Box<Start>),
+    /// As root: mounts of what it names, as many as one message carries.
+    Folders,
+    /// As root with mounts: of the artifacts, the workspace, and what else is bound.
+    Bind {
+        bind: Bind,
+        artifacts: PathBuf,
+    },
+    /// Who counts its memory; the kernel in a cgroup, whose door comes with it.
+    KernelCounts,
+    WeCount,
+}
+
+/// A process that becomes a sandbox.
+pub(super) struct Child {
+    pub(super) privilege: Privilege,
+    pub(super) proc: Proc,
+    /// Taken by root.
+    pub(super) common: Option<root::Common>,
+    /// Channel, standard output and standard error.
+    pub(super) streams: [OwnedFd; 3],
+    pub(super) words: OwnedFd,
+}
+
+impl Child {
+    /// Becomes Python, or says why not.
+    pub(super) fn live(self, report: OwnedFd) -> ! {
+        if let Ok(out_of_the_way) = rustix::io::fcntl_dupfd_cloexec(&report, REPORT) {
+            drop(report);
+            let error = self.become_sandbox(&out_of_the_way);
+            let reason = serde_json::to_vec(&(&error.step, &error.cause)).unwrap_or_default();
+            let _ = rustix::io::write(&out_of_the_way, &reason);
+        }
+        exit_now(EXIT_BROKEN)
+    }
+
+    /// Comes back only if it fails.
+    fn become_sandbox(self, report: &OwnedFd) -> LaunchError {
+        match self.confine(report) {
+            Ok(mut python) => {
+                let name = Path::new(python.get_program()).display().to_string();
+                LaunchError::io(format!("start {name}"), &python.exec())
+            }
+            Err(error) => error,
+        }
+    }
+
+    fn hear(&self) -> Result<(Word, Vec<OwnedFd>), LaunchError> {
+        match messages::receive_start(self.words.as_fd()) {
+            Ok(Some(word)) => Ok(word),
+            Ok(None) => Err(LaunchError::other(HEAR, "it is gone")),
+            Err(error) => Err(LaunchError::io(HEAR, &error)),
+        }
+    }
+
+    fn confine(mut self, report: &OwnedFd) -> Result<Command, LaunchError> {
+        let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
+        let wrong = |error: seccomp::FilterError| LaunchError::other("make the filters", error.to_string());
+        let unexpected = || LaunchError::other(HEAR, "not the word that was due");
+        let (Word::IdsAreSet, _) = self.hear()? else { return Err(unexpected()) };
+        if self.privilege == Privilege::Root {
+            privilege::become_inside(INSIDE_ID)?;
+        }
+        // After the change of user, which would clear it. Fires even if the launcher is killed.
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
+        name_yourself()?;
+        let last_capability = last_capability();
+        let common = self.common.take().map_or_else(root::common, Ok)?;
+        let mut tree = root::Growing::begin(common, self.proc.of_sandbox())?;
+        let kernel_counts = seccomp::of_zygote(MemoryCount::Kernel).map_err(wrong)?;
+        let we_count = seccomp::of_zygote(MemoryCount::Processes).map_err(wrong)?;
+
+        let (Word::Start(start), _) = self.hear()? else { return Err(unexpected()) };
+        let named = self.named(&start)?;
+        tree.add(named, &start.folders)?;
+        let settings = settings(&start, self.privilege, MemoryCount::Processes, last_capability);
+        let (settling, sealing) = (settling(&settings), sealing(&settings).map_err(wrong)?);
+
+        let (Word::Bind { bind, artifacts }, fds) = self.hear()? else { return Err(unexpected()) };
+        let (artifacts, Mounts { workspace, servers, skills }) = self.bound(&bind, &artifacts, fds)?;
+        tree.enter()?;
+        let (memory, filters, door) = match self.hear()? {
+            (Word::KernelCounts, door) => (MemoryCount::Kernel, kernel_counts, door.into_iter().next()),
+            (Word::WeCount, _) => (MemoryCount::Processes, we_count, None),
+            _ => return Err(unexpected()),
+        };
+        let null = File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
+        let [channel, stdout, stderr] = &self.streams;
+        let mut fixed = vec![
+            (null.as_fd(), 0, AfterExec::Stays),
+            (stdout.as_fd(), 1, AfterExec::Stays),
+            (stderr.as_fd(), 2, AfterExec::Stays),
+            (channel.as_fd(), CHANNEL, AfterExec::Stays),
+            (artifacts.as_fd(), ARTIFACTS, AfterExec::Closes),
+            (workspace.as_fd(), WORKSPACE, AfterExec::Closes),
+        ];
+        fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
+        fixed.extend(skills.as_ref().map(|skills| (skills.as_fd(), SKILLS, AfterExec::Closes)));
+        fixed.extend(door.as_ref().map(|door| (door.as_fd(), DOOR, AfterExec::Closes)));
+        kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
+        // Closed by their numbers: whatever has these numbers now is not theirs.
+        let has_door = door.is_some();
+        std::mem::forget((null, artifacts, workspace, servers, skills, door, self));
+        let mut python = Command::new(&start.python);
+        python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
+        rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
+        for filter in &filters {
+            install_filter(filter).map_err(step("install the filter"))?;
+        }
+        let failed = |(step, errno): (&str, rustix::io::Errno)| LaunchError::step(step, errno);
+        settling.carry_out(&[ARTIFACTS as u64]).map_err(failed)?;
+        let mut all = vec![WORKSPACE as u64];
+        all.extend(parameters(&bind, memory));
+        let given = [(bind.servers.is_some(), SERVERS), (bind.skills.is_some(), SKILLS), (has_door, DOOR)];
+        all.extend(given.map(|(is_given, number)| if is_given { number as u64 } else { NOTHING }));
+        sealing.carry_out(&all).map_err(failed)?;
+        Ok(python)
+    }
+
+    /// Mounts of the guest's files and of the folders that the settings name.
+    fn named(&self, start: &Start) -> Result<Vec<OwnedFd>, LaunchError> {
+        if self.privilege == Privilege::Ordinary {
+            return root::named(&start.guest_dir, &start.folders);
+        }
+        let mut named = Vec::new();
+        while named.len() < 1 + start.folders.len() {
+            match self.hear()? {
+                (Word::Folders, some) if !some.is_empty() => named.extend(some),
+                _ => return Err(LaunchError::other(HEAR, "not the mounts that were due")),
+            }
+        }
+        Ok(named)
+    }
+
+    /// Mounts of the artifacts and of what belongs to the user.
+    fn bound(&self, bind: &Bind, artifacts: &Path, given: Vec<OwnedFd>) -> Result<(OwnedFd, Mounts), LaunchError> {
+        if self.privilege == Privilege::Ordinary {
+            return Ok((root::user_folder(artifacts)?, IdMaps::default().mounts(bind, self.privilege)?));
+        }
+        let mut given = given.into_iter();
+        let mut next = || given.next().ok_or_else(|| LaunchError::other(HEAR, "not the mounts that were due"));
+        let (artifacts, workspace) = (next()?, next()?);
+        let servers = bind.servers.is_some().then(&mut next).transpose()?;
+        let skills = bind.skills.is_some().then(&mut next).transpose()?;
+        Ok((artifacts, Mounts { workspace, servers, skills }))
+    }
+}
