@@ -12,7 +12,7 @@ mod place;
 use place::{Place, Said};
 use serde_json::Value;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Runs it with this on standard input.
 fn run_with(place: &Place, arguments: &[&str], input: &str) -> Said {
@@ -24,6 +24,75 @@ fn run_with(place: &Place, arguments: &[&str], input: &str) -> Said {
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Types at a terminal: waits for each question, answers it, and prints what was shown, how the program ended, and whether
+/// the terminal shows again what is typed.
+const AT_A_TERMINAL: &str = "
+import json, os, pty, sys, termios
+answers = json.loads(sys.argv[1])
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b''
+def read():
+    global shown
+    try:
+        more = os.read(terminal, 4096)
+    except OSError:
+        more = b''
+    shown += more
+    return more
+for question, answer in answers:
+    while question.encode() not in shown and read():
+        pass
+    os.write(terminal, answer.encode())
+while read():
+    pass
+code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+echo = bool(termios.tcgetattr(terminal)[3] & termios.ECHO)
+print(json.dumps([code, echo, shown.decode()]))
+";
+
+fn at_a_terminal(place: &Place, arguments: &[&str], answers: &[(&str, &str)]) -> (i64, bool, String) {
+    let own = place.command();
+    let mut command = Command::new("/usr/bin/python3");
+    command.args(["-c", AT_A_TERMINAL, &serde_json::to_string(answers).unwrap()]);
+    command.arg(own.get_program()).args(arguments).current_dir(own.get_current_dir().unwrap());
+    for (name, value) in own.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let output = command.output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn a_password_is_typed_twice_and_never_shown() {
+    let place = Place::new();
+    place.output(&["users", "add", "ann", "--admin"]);
+    let has_password = || {
+        let rows: Value = serde_json::from_str(&place.output(&["users", "list", "--json"])).unwrap();
+        rows[0]["has_password"].as_bool().unwrap()
+    };
+    let words = &["users", "passwd", "ann"];
+    let (first, second) = ("New password", "Once more");
+    for (answers, code, complaint) in [
+        (&[(first, "quite long enough\n"), (second, "quite another one\n")][..], 2, "the two passwords differ"),
+        (&[(first, "short\n"), (second, "short\n")], 2, "at least 10 characters"),
+        (&[(first, "quite long\u{3}")], 130, ""),
+    ] {
+        let (ended, echo, shown) = at_a_terminal(&place, words, answers);
+        assert_eq!((ended, echo), (code, true), "{answers:?}: {shown}");
+        assert!(shown.contains(complaint) && !shown.contains("quite") && !shown.contains("short\r"), "{shown}");
+        assert!(!has_password(), "{answers:?}");
+    }
+    let answers = [(first, "quite long enoughx\u{7f}\n"), (second, "quite long enough\n")];
+    let (ended, echo, shown) = at_a_terminal(&place, words, &answers);
+    assert_eq!((ended, echo, has_password()), (0, true, true), "{shown}");
+    assert!(!shown.contains("quite"), "{shown}");
 }
 
 #[test]

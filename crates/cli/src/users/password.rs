@@ -1,7 +1,7 @@
 //! Passwords, read from the terminal without being shown, or from standard input.
 
 use super::rule;
-use crate::status::Mistake;
+use crate::status::{Cancelled, Mistake};
 use anyhow::Context;
 use coracle_types::Secret;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -37,9 +37,16 @@ fn line(from: impl Read) -> anyhow::Result<Secret> {
     Ok(Secret::new(text.trim_end_matches(['\n', '\r'])))
 }
 
-/// A terminal that shows nothing of what is typed, until it is dropped.
+/// What keys send.
+const CTRL_C: u8 = 0x03;
+const CTRL_D: u8 = 0x04;
+const CTRL_U: u8 = 0x15;
+const BACKSPACE: [u8; 2] = [0x08, 0x7f];
+
+/// A terminal that shows nothing of what is typed, until it is dropped. It gives keys and not lines: Ctrl-C, too, comes as
+/// a key, so that it does not end the program before the terminal is as it was.
 struct Quiet {
-    terminal: File,
+    terminal: BufReader<File>,
     before: Termios,
 }
 
@@ -47,24 +54,65 @@ impl Quiet {
     fn new(terminal: File) -> anyhow::Result<Self> {
         let before = tcgetattr(&terminal).context("ask the terminal")?;
         let mut quiet = before.clone();
-        quiet.local_modes.remove(LocalModes::ECHO);
+        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
         tcsetattr(&terminal, OptionalActions::Flush, &quiet).context("make the terminal quiet")?;
-        Ok(Self { terminal, before })
+        Ok(Self { terminal: BufReader::new(terminal), before })
     }
 
     fn ask(&mut self, question: &str) -> anyhow::Result<Secret> {
-        self.terminal.write_all(question.as_bytes()).context("ask at the terminal")?;
-        // A terminal gives whole lines.
-        let answer = line(&self.terminal).context("read from the terminal")?;
-        self.terminal.write_all(b"\n").context("ask at the terminal")?;
-        Ok(answer)
+        self.terminal.get_mut().write_all(question.as_bytes()).context("ask at the terminal")?;
+        let answer = typed(&mut self.terminal);
+        self.terminal.get_mut().write_all(b"\n").context("ask at the terminal")?;
+        answer
     }
+}
+
+/// One line, key by key.
+fn typed(keys: impl BufRead) -> anyhow::Result<Secret> {
+    let mut line = Vec::new();
+    for key in keys.bytes() {
+        match key.context("read from the terminal")? {
+            b'\n' | b'\r' => {
+                let text = String::from_utf8(line);
+                return text.map(Secret::new).map_err(|_| Mistake::new("that is not UTF-8", None::<&str>).into());
+            }
+            CTRL_C => return Err(Cancelled.into()),
+            CTRL_D if line.is_empty() => return Err(Cancelled.into()),
+            CTRL_U => line.clear(),
+            key if BACKSPACE.contains(&key) => {
+                // All bytes of the last letter.
+                while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
+            }
+            key if (line.len() as u64) < MAX_LINE => line.push(key),
+            _ => {}
+        }
+    }
+    Err(Cancelled.into())
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        if let Err(error) = tcsetattr(&self.terminal, OptionalActions::Flush, &self.before) {
-            tracing::warn!(%error, "the terminal stays quiet: `stty echo` mends it");
+        if let Err(error) = tcsetattr(self.terminal.get_ref(), OptionalActions::Flush, &self.before) {
+            tracing::warn!(%error, "the terminal stays quiet: `stty sane` mends it");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+    use crate::status::Cancelled;
+
+    #[test]
+    fn keys_become_a_line() {
+        let line = |keys: &[u8]| typed(keys).unwrap().expose().to_owned();
+        assert_eq!(line(b"plain\n"), "plain");
+        assert_eq!(line("nö\u{7f}a\x08e\r".as_bytes()), "ne");
+        assert_eq!(line(b"all wrong\x15right\nmore"), "right");
+        assert_eq!(line(b"\x7f\x7fx\n"), "x");
+        for gone in [&b"secret\x03"[..], b"\x04", b"no end"] {
+            assert!(typed(gone).unwrap_err().is::<Cancelled>(), "{gone:?}");
+        }
+        assert!(!typed(&b"\xff\n"[..]).unwrap_err().is::<Cancelled>());
     }
 }

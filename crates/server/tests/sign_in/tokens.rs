@@ -9,9 +9,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
 
 fn key() -> EcdsaKeyPair {
@@ -27,28 +27,31 @@ fn signed(key: &EcdsaKeyPair, header: &Value, claims: &Value) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// What the issuer says about itself; the last counts how often its keys were asked for.
-type Said = Arc<(Value, Value, AtomicUsize)>;
+/// What the issuer says about itself and its keys; the last counts how often these were asked for.
+type Said = Arc<(Value, Mutex<Value>, AtomicUsize)>;
+
+fn published(key: &EcdsaKeyPair, id: &str) -> Value {
+    let point = key.public_key().as_ref();
+    let (x, y) = (URL_SAFE_NO_PAD.encode(&point[1..33]), URL_SAFE_NO_PAD.encode(&point[33..]));
+    json!({ "keys": [
+        { "kty": "new kind", "kid": "unknown to anybody" },
+        { "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": id, "alg": "ES256", "use": "sig" },
+    ] })
+}
 
 async fn issuer(key: &EcdsaKeyPair) -> (String, Said) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
-    let point = key.public_key().as_ref();
-    let (x, y) = (URL_SAFE_NO_PAD.encode(&point[1..33]), URL_SAFE_NO_PAD.encode(&point[33..]));
-    let keys = json!({ "keys": [
-        { "kty": "new kind", "kid": "unknown to anybody" },
-        { "kty": "EC", "crv": "P-256", "x": x, "y": y, "kid": "k1", "alg": "ES256", "use": "sig" },
-    ] });
     let about = json!({ "issuer": base, "authorization_endpoint": format!("{base}/auth"),
         "token_endpoint": format!("{base}/token"), "jwks_uri": format!("{base}/jwks") });
-    let said: Said = Arc::new((about, keys, AtomicUsize::new(0)));
+    let said: Said = Arc::new((about, Mutex::new(published(key, "k1")), AtomicUsize::new(0)));
     let router = Router::new()
         .route("/.well-known/openid-configuration", get(async |State(said): State<Said>| Json(said.0.clone())))
         .route(
             "/jwks",
             get(async |State(said): State<Said>| {
                 said.2.fetch_add(1, Ordering::SeqCst);
-                Json(said.1.clone())
+                Json(said.1.lock().unwrap().clone())
             }),
         )
         .with_state(Arc::clone(&said));
@@ -114,4 +117,32 @@ async fn a_token_is_taken_if_all_of_it_is_right() {
     // Keys that there are not do not make us ask again and again.
     assert_eq!(said.2.load(Ordering::SeqCst), 1);
     assert_eq!(by(signed(&own, &json!({ "alg": "ES256" }), &claims)).await, Ok("zoe".to_owned()));
+}
+
+/// A provider that changes its keys is asked again, though not at once; those that it has taken back are then no good.
+#[tokio::test]
+async fn a_new_key_of_the_provider_is_found_and_the_old_one_is_not_taken_any_more() {
+    let (old, new) = (key(), key());
+    let (issuer, said) = issuer(&old).await;
+    let lab = Lab::start(|auth| {
+        auth.oidc.issuer = Some(issuer.clone());
+        auth.oidc.auto_create = true;
+    })
+    .await;
+    let by = async |key: &EcdsaKeyPair, id: &str| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let claims = json!({ "iss": issuer, "sub": "zoe", "aud": format!("{}/mcp", lab.base), "exp": now + 600 });
+        let token = signed(key, &json!({ "alg": "ES256", "kid": id }), &claims);
+        lab.user_by_mcp(|request| request.bearer_auth(token)).await
+    };
+    assert_eq!(by(&old, "k1").await, Ok("zoe".to_owned()));
+    assert_eq!(by(&new, "k2").await, Err(401), "not published yet");
+    *said.1.lock().unwrap() = published(&new, "k2");
+    let begun = Instant::now();
+    while by(&new, "k2").await != Ok("zoe".to_owned()) {
+        assert!(begun.elapsed() < Duration::from_mins(1), "the new key is never found");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_eq!(by(&old, "k1").await, Err(401), "taken back");
+    assert_eq!(said.2.load(Ordering::SeqCst), 2, "asked once more, and not for each token");
 }
