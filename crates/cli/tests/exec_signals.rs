@@ -12,7 +12,7 @@ mod outcome;
 use harness::{Coracle, everybody};
 use outcome::{left_in_run, processes_in};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ExitStatus, Stdio};
@@ -183,5 +183,46 @@ fn a_program_without_standard_streams_works() {
         let status = wait(&mut child);
         assert!(coracle.home().join("workspaces/local/files/made").exists(), "as {who:?}: {status:?}");
         assert_nothing_left(&coracle, "no streams");
+    }
+}
+
+/// Processes that were started with this word, or are copies of one that was.
+fn with_word(word: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(word)).collect()
+}
+
+/// A launcher and the beginnings of a sandbox are there before the command knows what it is for.
+#[test]
+fn a_beginning_that_comes_to_nothing_leaves_nothing() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let word = format!("word-{}-{}", std::process::id(), fastrand::u64(..));
+        for round in 0..40 {
+            let mut child = match round % 4 {
+                0 => start(&coracle, &["--no-such-option", &word]),
+                1 => start(&coracle, &["--help", &word]),
+                _ => start(&coracle, &["-c", &format!("# {word}\nimport time; time.sleep(99)")]),
+            };
+            if round % 4 > 1 {
+                // It is there before it is gone.
+                let begun = Instant::now();
+                while with_word(&word).is_empty() {
+                    assert!(begun.elapsed() < WITHIN, "round {round} as {who:?}: it does not start");
+                }
+                std::thread::sleep(Duration::from_micros(fastrand::u64(0..15_000)));
+                kill_process(pid(&child), Signal::KILL).unwrap();
+            }
+            wait(&mut child);
+            let begun = Instant::now();
+            while !with_word(&word).is_empty() {
+                assert!(begun.elapsed() < WITHIN, "round {round} as {who:?}: {:?}", with_word(&word));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        // What a killed one made is cleared away by the next.
+        assert_eq!(coracle.python("6 * 7"), serde_json::json!(42));
+        assert_nothing_left(&coracle, "beginnings");
     }
 }
