@@ -1,6 +1,6 @@
 //! The new process: everything from the fork to the start of Python.
 //!
-//! Trust boundary: the order in `become_sandbox` is what keeps foreign code out until the process is confined.
+//! Trust boundary: the order in `confine` is what keeps foreign code out until the process is confined.
 
 use crate::native::launcher::confinement::{INSIDE_ID, MemoryCount, Proc, sealing, settling};
 use crate::native::launcher::id_map::{IdMaps, Mounts};
