@@ -1,6 +1,6 @@
 use crate::definition::definition_digest;
 use crate::grants::{Grants, Span};
-use crate::{Answer, Approver, Policy, Question, Reason, Refusal, Verdict};
+use crate::{Answer, Approver, Policy, Question, Reason, Refusal, ToolNames, Verdict};
 use coracle_store::{Store, ToolDecision};
 use coracle_types::{Decision, ExecutionId, SessionId, Tool, UserId};
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub struct Call<'a> {
     pub execution: &'a ExecutionId,
     /// The tool.
     pub tool: &'a Tool,
+    /// What it is called.
+    pub names: &'a ToolNames,
     /// What it would be called with.
     pub arguments: &'a Value,
 }
@@ -63,7 +65,7 @@ impl Approvals {
     /// good needs no answer any more, and is withdrawn. A future that is dropped withdraws its question. Whoever has a
     /// clock running can stop it in the approver.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
-        let verdict = self.policy.decide(call.tool);
+        let verdict = self.policy.decide(call.tool, call.names);
         match verdict.decision {
             Decision::Allow => return Ok(Grant::Policy(verdict.reason)),
             Decision::Deny => return Err(Refusal::denied(verdict)),

@@ -1,6 +1,7 @@
 //! Patterns over `server.tool`, and when one is more specific than another.
 
-use coracle_types::Tool;
+use crate::names::{Spellings, ToolNames, fold};
+use coracle_types::{Decision, Tool};
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,18 +11,40 @@ const MAX_PATTERN_BYTES: usize = 4 << 10;
 /// Which tools a rule is about: `server.tool`, where `*` stands for any text, also none. `*` alone is every tool.
 ///
 /// A name of a server has no dot, so the first dot ends it; dots after that belong to the tool. `\*` and `\\` are a star
-/// and a backslash that a name really has. Letters count as they are written.
+/// and a backslash that a name really has.
+///
+/// A name may be written as the server spells it or as Coracle shows it, in any case. See [`Pattern::matches`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     text: String,
-    server: Vec<Piece>,
-    tool: Vec<Piece>,
+    server: Part,
+    tool: Part,
+}
+
+/// One side of the dot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Part {
+    /// As it was written.
+    written: Vec<Piece>,
+    /// Without case and invisible characters.
+    folded: Vec<Piece>,
+    /// The same with `_` for all punctuation, as in the names that Coracle shows: to compare patterns by.
+    plain: Vec<Piece>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Piece {
     Char(char),
     Any,
+}
+
+impl Piece {
+    fn char(self) -> Option<char> {
+        match self {
+            Self::Char(c) => Some(c),
+            Self::Any => None,
+        }
+    }
 }
 
 /// Why a text is no pattern.
@@ -86,7 +109,7 @@ impl Pattern {
             }
             text.push(c);
         }
-        Self { text, server: literal(server), tool: literal(&tool.name) }
+        Self { text, server: Part::new(literal(server)), tool: Part::new(literal(&tool.name)) }
     }
 
     /// As it was written.
@@ -94,9 +117,27 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether it is about this tool.
-    pub fn matches(&self, tool: &Tool) -> bool {
-        covers(&self.server, &literal(tool.server.as_str())) && covers(&self.tool, &literal(&tool.name))
+    /// How a rule of this pattern that makes this decision matches a tool; `None` if it does not.
+    ///
+    /// A rule matches whichever of the tool's names it is written with, and also a name that differs from these only in
+    /// case or invisible characters. If the server has another tool spelled alike, only the exact spelling allows a tool,
+    /// while a rule that restricts one restricts both.
+    pub fn matches(&self, names: &ToolNames, decision: Decision) -> Option<Match> {
+        let (server, tool) = (self.server.matches(&names.server)?, self.tool.matches(&names.tool)?);
+        let found = server.max(tool);
+        let is_loose_allow = |part: Match, names: &Spellings| part == Match::Folded && !names.is_unique();
+        let widens = is_loose_allow(server, &names.server) || is_loose_allow(tool, &names.tool);
+        (decision != Decision::Allow || !widens).then_some(found)
+    }
+
+    /// Whether it is about tools of a server with this name.
+    pub fn matches_server(&self, server: &Spellings) -> bool {
+        self.server.matches(server).is_some()
+    }
+
+    /// Whether it names one server, and not several by a star.
+    pub fn names_one_server(&self) -> bool {
+        !self.server.written.contains(&Piece::Any)
     }
 
     /// Whether the other one is about all that this one is about, and more.
@@ -104,8 +145,51 @@ impl Pattern {
         self.is_within(other) && !other.is_within(self)
     }
 
+    /// Whether both are about the same tools, however they are spelled.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.is_within(other) && other.is_within(self)
+    }
+
     fn is_within(&self, other: &Self) -> bool {
+        let covers = |other: &Part, own: &Part| covers(&other.plain, own.plain.iter().copied());
         covers(&other.server, &self.server) && covers(&other.tool, &self.tool)
+    }
+}
+
+/// How a pattern matches a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Match {
+    /// As it is spelled.
+    Exact,
+    /// After case and invisible characters are taken away.
+    Folded,
+}
+
+impl Part {
+    fn new(written: Vec<Piece>) -> Self {
+        let mut folded = Vec::with_capacity(written.len());
+        for run in written.split_inclusive(|piece| *piece == Piece::Any) {
+            let text: String = run.iter().filter_map(|piece| piece.char()).collect();
+            folded.extend(fold(&text).chars().map(Piece::Char));
+            if run.last() == Some(&Piece::Any) && folded.last() != Some(&Piece::Any) {
+                folded.push(Piece::Any);
+            }
+        }
+        let plain = folded.iter().map(|piece| match piece {
+            Piece::Char(c) if !c.is_alphanumeric() => Piece::Char('_'),
+            piece => *piece,
+        });
+        Self { written, plain: plain.collect(), folded }
+    }
+
+    fn matches(&self, names: &Spellings) -> Option<Match> {
+        let is_any = |pattern: &[Piece], names: &[String]| {
+            names.iter().any(|name| covers(pattern, name.chars().map(Piece::Char)))
+        };
+        if is_any(&self.written, names.exact()) {
+            return Some(Match::Exact);
+        }
+        is_any(&self.folded, names.folded()).then_some(Match::Folded)
     }
 }
 
@@ -125,8 +209,8 @@ impl FromStr for Pattern {
         if server.is_empty() || tool.is_empty() {
             return Err(PatternError::Empty { text: owned() });
         }
-        let pieces = |part: &str| pieces(part).ok_or_else(|| PatternError::Escape { text: owned() });
-        Ok(Self { server: pieces(server)?, tool: pieces(tool)?, text: owned() })
+        let part = |part: &str| pieces(part).map(Part::new).ok_or_else(|| PatternError::Escape { text: owned() });
+        Ok(Self { server: part(server)?, tool: part(tool)?, text: owned() })
     }
 }
 
@@ -158,28 +242,28 @@ fn pieces(text: &str) -> Option<Vec<Piece>> {
 ///
 /// A text without stars is the simple case. A star in `pieces` stands for any text: only a star covers it, and one that
 /// does covers whatever is put in its place.
-fn covers(pattern: &[Piece], pieces: &[Piece]) -> bool {
-    let (mut at, mut seen) = (0, 0);
+fn covers(pattern: &[Piece], pieces: impl Iterator<Item = Piece> + Clone) -> bool {
+    let (mut at, mut rest) = (0, pieces);
     // Where to go on when what follows the last star does not fit: that star takes one piece more.
-    let mut retry: Option<(usize, usize)> = None;
-    while seen < pieces.len() {
+    let mut retry = None;
+    loop {
+        let mut ahead = rest.clone();
+        let Some(piece) = ahead.next() else { break };
         match pattern.get(at) {
             Some(Piece::Any) => {
-                retry = Some((at + 1, seen));
                 at += 1;
+                retry = Some((at, rest.clone()));
             }
-            Some(piece @ Piece::Char(_)) if *piece == pieces[seen] => {
+            Some(expected) if *expected == piece => {
                 at += 1;
-                seen += 1;
+                rest = ahead;
             }
-            _ => match retry {
-                Some((after, taken)) => {
-                    retry = Some((after, taken + 1));
-                    at = after;
-                    seen = taken + 1;
-                }
-                None => return false,
-            },
+            _ => {
+                let Some((after, taken)) = &mut retry else { return false };
+                taken.next();
+                at = *after;
+                rest = taken.clone();
+            }
         }
     }
     pattern[at..].iter().all(|piece| *piece == Piece::Any)

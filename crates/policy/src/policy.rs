@@ -1,5 +1,5 @@
 use crate::configuration_line::allow_line;
-use crate::{Rules, shown};
+use crate::{Rules, ToolNames, shown};
 use coracle_types::{Decision, Tool};
 use std::fmt;
 
@@ -43,13 +43,18 @@ impl Policy {
         Self { rules }
     }
 
-    /// Whether the tool may be called.
+    /// The rules.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Whether the tool, which goes by these names, may be called.
     ///
     /// Without a rule: only if a person says so for a tool that says that it is destructive and not that it only reads,
     /// and yes for all others. What a tool says of itself is a claim of its server.
-    pub fn decide(&self, tool: &Tool) -> Verdict {
+    pub fn decide(&self, tool: &Tool, names: &ToolNames) -> Verdict {
         let allow_line = allow_line(tool);
-        if let Some(rule) = self.rules.decisive(tool) {
+        if let Some(rule) = self.rules.decisive(names) {
             let reason = Reason::Rule { pattern: rule.pattern.clone(), origin: rule.origin.clone() };
             return Verdict { decision: rule.decision, reason, allow_line };
         }

@@ -1,5 +1,8 @@
+use crate::names::{Spellings, ToolNames};
+use crate::pattern::Match;
 use crate::{Pattern, PatternError};
-use coracle_types::{Decision, Tool};
+use coracle_types::Decision;
+use std::sync::Arc;
 
 /// So many rules are taken.
 pub const MAX_RULES: usize = 10_000;
@@ -56,7 +59,7 @@ impl RulesError {
 ///
 /// Of the rules that are about a tool the most specific one counts: a rule is more specific than another if the other is
 /// about all the same tools and more. Rules of which neither is more specific, like `git.*` and `*.delete`, count
-/// together, and the strictest of them decides. Their order means nothing.
+/// together, and the strictest of them decides. Their order means nothing. Two spellings of one name are equal.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Read>,
@@ -81,14 +84,63 @@ impl Rules {
         Ok(Self { rules: read.collect::<Result<_, _>>()? })
     }
 
-    /// The rule that decides about this tool.
-    pub fn decisive(&self, tool: &Tool) -> Option<&Rule> {
-        let about: Vec<&Read> = self.rules.iter().filter(|read| read.pattern.matches(tool)).collect();
-        let most_specific = about.iter().filter(|read| {
-            let beaten = about.iter().any(|other| other.pattern.is_more_specific_than(&read.pattern));
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rule that decides about the tool of these names.
+    pub fn decisive(&self, names: &ToolNames) -> Option<&Rule> {
+        let about: Vec<(&Read, Match)> = self
+            .rules
+            .iter()
+            .filter_map(|read| Some((read, read.pattern.matches(names, read.rule.decision)?)))
+            .collect();
+        // Two tools of one server that are spelled alike are told apart by their exact names, and by nothing else.
+        let has_twin = !names.server.is_unique() || !names.tool.is_unique();
+        let most_specific = about.iter().filter(|(read, found)| {
+            let beaten = about.iter().any(|(other, of_other)| {
+                let is_exact = has_twin && of_other < found && other.pattern.is_same_as(&read.pattern);
+                is_exact || other.pattern.is_more_specific_than(&read.pattern)
+            });
             !beaten
         });
-        let strictest = most_specific.max_by_key(|read| (read.rule.decision, &read.rule.pattern));
-        strictest.map(|read| &read.rule)
+        let strictest = most_specific.max_by_key(|(read, _)| (read.rule.decision, &read.rule.pattern));
+        strictest.map(|(read, _)| &read.rule)
     }
+
+    /// Rules that match no tool, although all tools are known of each server that they are about.
+    pub fn without_effect(&self, servers: &[KnownServer]) -> Vec<&Rule> {
+        let has_no_effect = |read: &&Read| {
+            let about: Vec<&KnownServer> =
+                servers.iter().filter(|known| read.pattern.matches_server(&known.server)).collect();
+            let matches = |known: &&KnownServer| match &known.tools {
+                // There may be one.
+                None => true,
+                Some(tools) => tools.iter().any(|tool| {
+                    let names = ToolNames { server: Arc::clone(&known.server), tool: Arc::clone(tool) };
+                    read.pattern.matches(&names, read.rule.decision).is_some()
+                }),
+            };
+            !about.is_empty() && !about.iter().any(matches)
+        };
+        self.rules.iter().filter(has_no_effect).map(|read| &read.rule).collect()
+    }
+
+    /// Rules that name a server which is none of these.
+    pub fn without_server(&self, servers: &[Arc<Spellings>]) -> Vec<&Rule> {
+        let is_without = |read: &&Read| {
+            read.pattern.names_one_server() && !servers.iter().any(|server| read.pattern.matches_server(server))
+        };
+        self.rules.iter().filter(is_without).map(|read| &read.rule).collect()
+    }
+}
+
+/// A server and the tools that it is known to have.
+#[derive(Clone, Debug)]
+pub struct KnownServer {
+    /// The names of the server.
+    pub server: Arc<Spellings>,
+    /// The names of its tools; `None` if they are not known.
+    pub tools: Option<Vec<Arc<Spellings>>>,
 }

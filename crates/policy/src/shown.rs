@@ -1,5 +1,6 @@
 //! Texts of strangers, made fit to be shown to a person who decides: one line, no terminal sequences, nothing hidden.
 
+use coracle_types::is_hidden;
 use serde_json::Value;
 
 /// Longest name of a tool or a pattern that is shown.
@@ -11,16 +12,6 @@ const MAX_TEXT_CHARS: usize = 200;
 const MAX_ITEMS: usize = 20;
 /// Deeper than this, arguments are not shown.
 const MAX_DEPTH: usize = 8;
-
-/// Characters that are not seen, or that change how others are seen.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
 
 fn is_gap(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}')

@@ -20,4 +20,9 @@ pub enum Event {
         /// What was written.
         bytes: Vec<u8>,
     },
+    /// The execution waits for servers to start, and its clock stands still.
+    Waiting {
+        /// The servers that are being started; none when the wait is over.
+        servers: Vec<String>,
+    },
 }

@@ -86,6 +86,10 @@ pub struct ToolCall {
     pub bytes_in: u64,
     /// Size of the answer.
     pub bytes_out: u64,
+    /// How much of the time its server took to start, in milliseconds, if it was not running. Does not count as time of
+    /// the code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ms: Option<u64>,
 }
 
 /// The address of an artifact: `coracle://artifacts/<execution>/<path>` is one version, `coracle://artifacts/<id>`

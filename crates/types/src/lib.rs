@@ -12,6 +12,7 @@ mod limits;
 mod python;
 mod secret;
 mod server;
+mod text;
 mod tool;
 
 pub use error_code::ErrorCode;
@@ -23,4 +24,5 @@ pub use limits::{Enforced, LimitError, Limits, Mechanism};
 pub use python::PythonInterpreter;
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
+pub use text::is_hidden;
 pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

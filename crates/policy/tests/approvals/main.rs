@@ -6,7 +6,7 @@ mod desk;
 mod remembered;
 mod waiting;
 
-use coracle_policy::{Approvals, Approver, Call, Grant, Policy, Refusal, Rule, Rules};
+use coracle_policy::{Approvals, Approver, Call, Grant, Policy, Refusal, Rule, Rules, ToolNames};
 use coracle_store::{MemoryStore, Store};
 use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, ToolHints, UserId};
 use serde_json::{Value, json};
@@ -36,8 +36,15 @@ impl Caller {
     }
 
     async fn calls_with(&self, tool: &Tool, arguments: &Value, approver: &dyn Approver) -> Result<Grant, Refusal> {
-        let call =
-            Call { user: &self.user, session: self.session.as_ref(), execution: &self.execution, tool, arguments };
+        let names = ToolNames::of_wire(tool);
+        let call = Call {
+            user: &self.user,
+            session: self.session.as_ref(),
+            execution: &self.execution,
+            tool,
+            names: &names,
+            arguments,
+        };
         self.approvals.decide(call, approver).await
     }
 }

@@ -1,14 +1,18 @@
 //! The line that would allow a tool: put into a configuration it does, and allows no other.
 
 use super::{rule, tool};
-use coracle_policy::{Policy, Rules};
+use coracle_policy::{Policy, Rules, ToolNames};
 use coracle_types::Decision::{self, Allow, Deny};
 use coracle_types::Tool;
 use proptest::prelude::*;
 use serde_json::Value;
 
 fn line(tool: &Tool) -> String {
-    Policy::default().decide(tool).allow_line
+    Policy::default().decide(tool, &ToolNames::of_wire(tool)).allow_line
+}
+
+fn decided(policy: &Policy, tool: &Tool) -> Decision {
+    policy.decide(tool, &ToolNames::of_wire(tool)).decision
 }
 
 /// The line as a YAML reader sees it, as rules.
@@ -30,11 +34,11 @@ fn check(allowed: &Tool, others: &[Tool]) {
     let rules = |list: &[(String, Decision)]| {
         Policy::new(Rules::new(list.iter().map(|(text, decision)| rule(text, *decision)).collect()).unwrap())
     };
-    assert_eq!(rules(&all).decide(allowed).decision, Deny);
+    assert_eq!(decided(&rules(&all), allowed), Deny);
     let with_line = rules(&[&all[..], &read].concat());
-    assert_eq!(with_line.decide(allowed).decision, Allow, "{line}");
+    assert_eq!(decided(&with_line, allowed), Allow, "{line}");
     for other in others {
-        assert_eq!(with_line.decide(other).decision, if other == allowed { Allow } else { Deny }, "{line} {other:?}");
+        assert_eq!(decided(&with_line, other), if other == allowed { Allow } else { Deny }, "{line} {other:?}");
     }
 }
 

@@ -4,9 +4,10 @@
 
 mod lines;
 mod properties;
+mod spellings;
 
 use Decision::{Allow, Ask, Deny};
-use coracle_policy::{Policy, Reason, Rule, Rules, Verdict};
+use coracle_policy::{Policy, Reason, Rule, Rules, ToolNames, Verdict};
 use coracle_types::{Decision, ServerName, Tool, ToolHints};
 
 fn tool(server: &str, name: &str) -> Tool {
@@ -22,6 +23,10 @@ fn tool(server: &str, name: &str) -> Tool {
     }
 }
 
+fn names(server: &str, name: &str) -> ToolNames {
+    ToolNames::of_wire(&tool(server, name))
+}
+
 fn rule(pattern: &str, decision: Decision) -> Rule {
     Rule { pattern: pattern.to_owned(), decision, origin: "coracle.yaml:7".to_owned() }
 }
@@ -33,8 +38,8 @@ fn rules(rules: &[(&str, Decision)]) -> Rules {
 /// What the rules say, whichever way round they stand.
 #[track_caller]
 fn decision(of: &[(&str, Decision)], server: &str, name: &str) -> Option<Decision> {
-    let tool = tool(server, name);
-    let decided = |list: &[(&str, Decision)]| rules(list).decisive(&tool).map(|rule| rule.decision);
+    let names = names(server, name);
+    let decided = |list: &[(&str, Decision)]| rules(list).decisive(&names).map(|rule| rule.decision);
     let mut reversed = of.to_vec();
     reversed.reverse();
     let there = decided(of);
@@ -48,7 +53,7 @@ fn a_pattern_is_about_the_tools_that_it_names() {
         ("git.reset", "git", "reset", true),
         ("git.reset", "git", "reset_hard", false),
         ("git.reset", "git2", "reset", false),
-        ("git.reset", "git", "Reset", false),
+        ("git.reset", "git", "Reset", true),
         ("git.*", "git", "reset", true),
         ("git.*", "github", "reset", false),
         ("*", "git", "reset", true),
@@ -129,7 +134,7 @@ fn too_many_rules_are_refused() {
     let many = |count: usize| Rules::new((0..count).map(|number| rule(&format!("git.t{number}"), Deny)).collect());
     assert_eq!(many(coracle_policy::MAX_RULES + 1).unwrap_err().code(), "rules_too_many");
     let most = many(coracle_policy::MAX_RULES).unwrap();
-    assert_eq!(most.decisive(&tool("git", "t9999")).map(|rule| rule.decision), Some(Deny));
+    assert_eq!(most.decisive(&names("git", "t9999")).map(|rule| rule.decision), Some(Deny));
 }
 
 #[test]
@@ -151,7 +156,7 @@ fn without_a_rule_only_what_says_that_it_destroys_is_asked_about() {
             reason: Reason::Default { destructive: decision == Ask },
             allow_line: r#"policy: { tools: { "git.reset": allow } }"#.to_owned(),
         };
-        assert_eq!(policy.decide(&tool), expected);
+        assert_eq!(policy.decide(&tool, &ToolNames::of_wire(&tool)), expected);
     }
 }
 
@@ -164,7 +169,7 @@ fn a_rule_stands_above_what_a_tool_says_of_itself() {
     for decision in [Allow, Ask, Deny] {
         let policy = Policy::new(rules(&[("git.*", decision)]));
         for tool in [&harmless, &harmful] {
-            let verdict = policy.decide(tool);
+            let verdict = policy.decide(tool, &ToolNames::of_wire(tool));
             assert_eq!(verdict.decision, decision);
             let reason = Reason::Rule { pattern: "git.*".to_owned(), origin: "coracle.yaml:7".to_owned() };
             assert_eq!(verdict.reason, reason);

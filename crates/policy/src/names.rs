@@ -1,0 +1,133 @@
+//! The names that a tool goes by: the one its server uses, and the one that Coracle shows in its place.
+
+use coracle_types::{Tool, is_hidden};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Every spelling of one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spellings {
+    /// What it is called on the wire, and what Coracle shows, unless that is what another one is called on the wire.
+    exact: Vec<String>,
+    /// All of these and further ones, each without case, invisible characters or compatibility forms.
+    folded: Vec<String>,
+    /// No other name is spelled like this one after folding.
+    unique: bool,
+}
+
+/// One name, and how Coracle shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Naming<'a> {
+    /// The name on the wire.
+    pub wire: &'a str,
+    /// The identifier it is shown as, if no other name takes the same one.
+    pub plain: &'a str,
+    /// The identifier it is shown as.
+    pub shown: &'a str,
+}
+
+impl Spellings {
+    /// A name of which nothing but its form on the wire is known. Others may be spelled alike.
+    pub fn of_wire(wire: &str) -> Self {
+        Self { exact: vec![wire.to_owned()], folded: vec![fold(wire)], unique: false }
+    }
+
+    /// All names of one kind that exist side by side: the tools of a server, or the servers. Keyed by wire name.
+    pub fn of_all<'a>(names: impl IntoIterator<Item = Naming<'a>>) -> HashMap<String, Arc<Self>> {
+        let names: Vec<Naming<'_>> = names.into_iter().collect();
+        let wires: HashSet<&str> = names.iter().map(|name| name.wire).collect();
+        let folded: Vec<Vec<String>> = names
+            .iter()
+            .map(|name| {
+                let mut folded: Vec<String> = [name.wire, name.plain, name.shown].map(fold).into();
+                folded.sort_unstable();
+                folded.dedup();
+                folded
+            })
+            .collect();
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for spelling in folded.iter().flatten() {
+            *counts.entry(spelling).or_default() += 1;
+        }
+        let unique: Vec<bool> = folded
+            .iter()
+            .map(|spellings| spellings.iter().all(|spelling| counts.get(spelling.as_str()) == Some(&1)))
+            .collect();
+        let all = names.iter().zip(folded).zip(unique).map(|((name, folded), unique)| {
+            let mut exact = vec![name.wire.to_owned()];
+            if !wires.contains(name.shown) {
+                exact.push(name.shown.to_owned());
+            }
+            (name.wire.to_owned(), Arc::new(Self { exact, folded, unique }))
+        });
+        all.collect()
+    }
+
+    pub(crate) fn exact(&self) -> &[String] {
+        &self.exact
+    }
+
+    pub(crate) fn folded(&self) -> &[String] {
+        &self.folded
+    }
+
+    pub(crate) fn is_unique(&self) -> bool {
+        self.unique
+    }
+}
+
+/// The names of a tool and of its server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolNames {
+    /// Those of the server.
+    pub server: Arc<Spellings>,
+    /// Those of the tool.
+    pub tool: Arc<Spellings>,
+}
+
+impl ToolNames {
+    /// The names on the wire alone, where nothing is known of the other tools.
+    pub fn of_wire(tool: &Tool) -> Self {
+        let spellings = |wire: &str| Arc::new(Spellings::of_wire(wire));
+        Self { server: spellings(tool.server.as_str()), tool: spellings(&tool.name) }
+    }
+}
+
+/// A text without case, invisible characters and compatibility forms: two texts that look alike give the same one.
+pub(crate) fn fold(text: &str) -> String {
+    text.nfkc().filter(|c| !is_hidden(*c)).flat_map(char::to_lowercase).nfkc().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Naming, Spellings, fold};
+
+    #[test]
+    fn twins_fold_to_the_same_text() {
+        for twin in ["Delete_All", "delete\u{200b}_all", "\u{feff}DELETE_all", "ｄｅｌｅｔｅ_all", "delete_al\u{ad}l"]
+        {
+            assert_eq!(fold(twin), "delete_all", "{twin:?}");
+        }
+        assert_eq!(fold("Löschen"), fold("lo\u{308}schen"));
+        assert_ne!(fold("delete-all"), fold("delete_all"));
+    }
+
+    #[test]
+    fn a_name_is_unique_unless_another_is_spelled_alike() {
+        let name = |wire, plain, shown| Naming { wire, plain, shown };
+        let all = Spellings::of_all([
+            name("delete-all", "delete_all", "delete_all_2"),
+            name("delete_all", "delete_all", "delete_all"),
+            name("read-file", "read_file", "read_file"),
+            name("x", "x", "X_2"),
+            name("X_2", "X_2", "X_2_2"),
+        ]);
+        assert!(!all["delete-all"].unique && !all["delete_all"].unique && all["read-file"].unique);
+        assert_eq!(all["delete-all"].exact, ["delete-all", "delete_all_2"]);
+        assert_eq!(all["read-file"].exact, ["read-file", "read_file"]);
+        // What it is shown as is the wire name of another tool.
+        assert_eq!(all["x"].exact, ["x"]);
+        assert!(!all["x"].unique);
+    }
+}

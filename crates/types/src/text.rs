@@ -1,0 +1,31 @@
+/// Whether a character is not seen, or changes how others are seen: controls, marks of direction, joiners, tags.
+///
+/// Texts of others that are put into a line of ours (names, errors, questions) are shown without such characters: they
+/// could move a cursor, turn the rest of the line around, or make two names look the same.
+pub fn is_hidden(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_hidden;
+
+    #[test]
+    fn what_is_hidden_is_told_from_what_is_read() {
+        for c in ['\0', '\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{200b}', '\u{200d}', '\u{202e}', '\u{2066}', '\u{e0041}']
+        {
+            assert!(is_hidden(c), "{c:?}");
+        }
+        for c in ['a', ' ', '~', 'é', '漢', 'ש', '🗑', '…'] {
+            assert!(!is_hidden(c), "{c:?}");
+        }
+    }
+}
