@@ -163,6 +163,8 @@ pub struct ApiKey {
     pub last_used: Option<SystemTime>,
     /// When it was taken back.
     pub revoked_at: Option<SystemTime>,
+    /// The id of the key that made it, if a key did: it falls with that one.
+    pub made_by: Option<String>,
 }
 
 /// A browser that is signed in.
@@ -217,6 +219,13 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     /// Whether there is anybody, disabled or not.
     async fn has_users(&self) -> Result<bool, StoreError>;
 
+    /// Whether anything is kept under this name besides an account: executions, sessions, artifacts, decisions, secrets.
+    async fn has_data(&self, id: &UserId) -> Result<bool, StoreError>;
+
+    /// Gives somebody another name, with what belongs to them, and ends their sessions and links. The new name must be
+    /// free; if there is no account of the old name it may be that of an account without data.
+    async fn rename_user(&self, from: &UserId, to: &UserId, belongings: Belongings) -> Result<Renamed, StoreError>;
+
     /// Sets or takes away a password (its hash), and ends the sessions and links of its owner. Returns whether there is
     /// such a user.
     async fn set_password(&self, id: &UserId, hash: Option<&Secret>) -> Result<bool, StoreError>;
@@ -230,7 +239,8 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     /// Somebody has asked for something.
     async fn user_seen(&self, id: &UserId, at: SystemTime) -> Result<(), StoreError>;
 
-    /// Adds a key. Returns whether that was possible: its owner must be there, and its id and digest be new.
+    /// Adds a key. Returns whether that was possible: its owner must be there, its id and digest be new, and the key
+    /// that made it, if one did, be the same owner's and not be revoked.
     async fn add_key(&self, key: &ApiKey) -> Result<bool, StoreError>;
 
     /// The key with this digest, whether it is good or not.
@@ -239,8 +249,8 @@ pub trait Accounts: Send + Sync + fmt::Debug {
     /// Somebody's keys, the oldest first, also those that are no longer good.
     async fn keys(&self, user: &UserId) -> Result<Vec<ApiKey>, StoreError>;
 
-    /// Takes a key back, for good; only if it is this user's, if one is named. Returns whether there was one to take
-    /// back.
+    /// Takes a key back, for good, and with it all that it has made; only if it is this user's, if one is named. Returns
+    /// whether there was one to take back.
     async fn revoke_key(&self, user: Option<&UserId>, id: &str, at: SystemTime) -> Result<bool, StoreError>;
 
     /// A key was used.
@@ -266,6 +276,26 @@ pub trait Accounts: Send + Sync + fmt::Debug {
 
     /// Forgets sessions and links that have expired.
     async fn forget_expired(&self, now: SystemTime) -> Result<(), StoreError>;
+}
+
+/// What a user takes along to another name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belongings {
+    /// Everything.
+    All,
+    /// Everything but secrets, such as sign-ins to servers.
+    WithoutSecrets,
+}
+
+/// What became of a change of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renamed {
+    /// It is done.
+    Done,
+    /// Nothing is kept under the old name.
+    Unknown,
+    /// The new name is somebody else's, or something is kept under it.
+    Taken,
 }
 
 /// What both stores refuse.

@@ -2,7 +2,11 @@
 //!
 //! The file is a tar archive: `manifest.json` first, then the database as it was at one moment, then everything else of the
 //! data folder as it is read, then `end.json`, without which a file is not whole. What is made anew by itself (`run`,
-//! `cache`, `environments`) is left out, and the master key comes along only if that is asked for.
+//! `cache`, `environments`) is left out.
+//!
+//! The master key comes along only if that is asked for. Without it, every file of the data folder that is not the users'
+//! own (`workspaces`, `blobs`) may hold a credential, as `.env` and `coracle.yaml` do: it is below `sealed/` in the archive,
+//! encrypted with the master key.
 //!
 //! Trust boundary: workspaces are hostile while they are read, and an archive is hostile when it is read back.
 
@@ -10,14 +14,14 @@ mod read;
 mod write;
 
 use crate::StoreError;
-pub use read::{Restored, restore};
+pub use read::{Restored, restore, restore_with_key};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 pub use write::{BackedUp, backup};
 
 /// Files and folders of the data folder that are no part of a backup: made anew by themselves, or put there by a restore.
-const LEFT_OUT: [&str; 5] = ["run", "cache", "store", "environments", IN_USE];
+const LEFT_OUT: [&str; 6] = ["run", "cache", "store", "environments", "clients", IN_USE];
 /// Held by every process that has the store open.
 pub(crate) const IN_USE: &str = ".in-use";
 /// Where a restore puts what was there before.
@@ -29,7 +33,12 @@ const MANIFEST: &str = "manifest.json";
 const DATABASE: &str = "store/coracle.db";
 const KEY: &str = "master.key";
 const WORKSPACES: &str = "workspaces";
+const BLOBS: &str = "blobs";
 const END: &str = "end.json";
+/// Where an archive without the master key has files that may hold credentials.
+const SEALED: &str = "sealed";
+/// A longer file is not sealed, and so not in an archive without the key.
+const MAX_SEALED: u64 = 16 << 20;
 
 /// The name of a file with its holes, in the extended header of an archive.
 const SPARSE: &str = "CORACLE.sparse";

@@ -3,6 +3,7 @@
 use crate::{Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewTask, StoreError, TaskEnd, ToolDecision};
 use coracle_types::{Secret, Tool};
 use serde_json::Value;
+use std::time::Duration;
 
 /// Longest name of a tool or a secret, and longest fingerprint or digest.
 pub const MAX_NAME_BYTES: usize = 1 << 10;
@@ -22,21 +23,58 @@ pub const MAX_PATH_BYTES: usize = 4 << 10;
 pub const MAX_PREVIEW_BYTES: usize = 16 << 10;
 /// So many executions are listed at once, whatever is asked for.
 pub const MAX_PAGE: usize = 100;
-/// So many executions of one user are kept: with a further one the oldest goes.
+/// So many executions of one user are kept unless the settings say otherwise: with a further one the oldest goes.
 pub const KEPT_EXECUTIONS: usize = 1_000;
 
 /// Longest record of what the host answered to the calls of one task, as JSON.
 pub const MAX_RECORDING_BYTES: usize = 2 << 20;
 /// Longest context of a checkpoint, as JSON.
 pub const MAX_CONTEXT_BYTES: usize = 64 << 10;
-/// So many sessions of one user are kept: with a further one the one that was used longest ago goes.
+/// So many sessions of one user are kept unless the settings say otherwise: with a further one the one that was used
+/// longest ago goes.
 pub const KEPT_SESSIONS: usize = 1_000;
-/// So many tasks of one session are kept.
+/// So many tasks of one session are kept unless the settings say otherwise.
 pub const KEPT_TASKS: u64 = 1_000;
 /// Of so many tasks of one session it is kept what the host answered to their calls.
 pub const KEPT_RECORDINGS: u64 = 200;
 /// So many checkpoints of one session are kept.
 pub const KEPT_CHECKPOINTS: u64 = 100;
+
+/// How much of what has run is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Executions of one user.
+    pub executions: usize,
+    /// Sessions of one user.
+    pub sessions: usize,
+    /// Tasks of one session.
+    pub tasks: u64,
+    /// A session may still have an interpreter for this long after its last task, and is kept as long.
+    pub live_for: Duration,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { executions: KEPT_EXECUTIONS, sessions: KEPT_SESSIONS, tasks: KEPT_TASKS, live_for: Duration::ZERO }
+    }
+}
+
+impl Kept {
+    /// At least one of each: what is being written is not dropped at once.
+    pub(crate) fn sane(self) -> Self {
+        let (executions, sessions) = (self.executions.max(1), self.sessions.max(1));
+        Self { executions, sessions, tasks: self.tasks.max(1), ..self }
+    }
+}
+
+/// What is said of an execution whose process is gone.
+pub(crate) fn lost() -> Value {
+    serde_json::json!({
+        "success": false,
+        "error": "the process that ran this code ended before the code did: how far it came is not known",
+        "error_code": "cancelled",
+    })
+}
 
 fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError> {
     if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }

@@ -1,7 +1,7 @@
-use crate::StoreError;
 use crate::backup::IN_USE;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use crate::{Fault, StoreError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 ///   store/               0700
 ///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
 ///     lock               0600  held while the schema is made or changed, and while somebody looks who lives
+///     serving            0600  locked by the `coracle up` that serves this folder, and says which one that is
 ///     live/              0700  one file for each process that runs tasks of sessions, locked by it
 ///   blobs/               0700
 ///     <sha-256>                bytes, under the digest of their content
@@ -78,13 +79,13 @@ impl Home {
     /// Makes the folder, for its owner only. One that is there already keeps its rights: others may live in it.
     fn make_root(&self) -> Result<(), StoreError> {
         let made = DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&self.root);
-        made.map_err(|error| StoreError::home(&self.root, error))
+        made.map_err(|error| StoreError::file(&self.root, &error))
     }
 
     /// Makes a folder below the root that nobody else may enter.
     fn make_private(&self, folder: &Path) -> Result<(), StoreError> {
         self.make_root()?;
-        let failed = |error: io::Error| StoreError::home(folder, error);
+        let failed = |error: io::Error| StoreError::file(folder, &error);
         match DirBuilder::new().mode(PRIVATE_FOLDER).create(folder) {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -109,7 +110,7 @@ impl Home {
         let store = self.store();
         self.make_private(&store)?;
         let path = self.database();
-        let failed = |error: io::Error| StoreError::home(&path, error);
+        let failed = |error: io::Error| StoreError::file(&path, &error);
         match fs::symlink_metadata(&path) {
             Ok(found) if !found.is_file() => return Err(StoreError::home(&path, "it is no file")),
             Ok(found) => tighten(&path, found.mode()).map_err(failed)?,
@@ -137,17 +138,83 @@ impl Home {
         self.make_root()?;
         let path = self.root.join(IN_USE);
         let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(&path);
-        opened.map_err(|error| StoreError::home(&path, error))
+        opened.map_err(|error| StoreError::file(&path, &error))
+    }
+
+    /// Makes this process the one server of the data folder, for as long as the claim lives.
+    pub fn claim(&self) -> Result<Claim, StoreError> {
+        self.make_private(&self.store())?;
+        let path = self.store().join("serving");
+        let failed = |error: io::Error| StoreError::file(&path, &error);
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(&path);
+        let mut file = opened.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut by = String::new();
+                // Whoever holds it may not have said who they are yet.
+                let _ = (&mut file).take(MAX_CLAIM).read_to_string(&mut by);
+                let by = if by.trim().is_empty() { "it is just starting".to_owned() } else { by.trim().to_owned() };
+                return Err(StoreError::Served { path: self.root.clone(), by });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        Ok(Claim { file, path })
+    }
+
+    /// Looks at the database without opening it: whether it is one, and of a version that is known here. For programs
+    /// that do not use it, and not for those that do: closing the file would end locks that SQLite holds on it.
+    pub fn look(&self) -> Result<(), StoreError> {
+        /// Where the header has the version of the schema.
+        const VERSION: std::ops::Range<usize> = 60..64;
+        const MAGIC: &[u8] = b"SQLite format 3\0";
+        let path = self.database();
+        let mut header = Vec::new();
+        match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(StoreError::file(&path, &error)),
+            Ok(file) => file.take(100).read_to_end(&mut header).map_err(|error| StoreError::file(&path, &error))?,
+        };
+        // Just made, and still empty.
+        if header.is_empty() {
+            return Ok(());
+        }
+        let version = header.get(VERSION).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
+        let (true, Some(found)) = (header.starts_with(MAGIC), version.map(i64::from)) else {
+            let (doing, reason) = ("be read", "file is not a database".to_owned());
+            return Err(StoreError::Database { path, doing, fault: Fault::Damaged, reason });
+        };
+        let known = crate::schema_version();
+        if found > known { Err(StoreError::Newer { path, found, known }) } else { Ok(()) }
     }
 
     /// Waits until no other process changes the schema. Ends with the file.
     pub(crate) fn locked(&self) -> Result<File, StoreError> {
         let path = self.lock();
-        let failed = |error: io::Error| StoreError::home(&path, error);
+        let failed = |error: io::Error| StoreError::file(&path, &error);
         let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(PRIVATE_FILE).open(&path);
         let file = opened.map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(file)
+    }
+}
+
+/// What says who serves is no longer.
+const MAX_CLAIM: u64 = 200;
+
+/// The right to serve a data folder.
+#[derive(Debug)]
+pub struct Claim {
+    file: File,
+    path: PathBuf,
+}
+
+impl Claim {
+    /// Says who serves, to those who come later.
+    pub fn say(&mut self, who: &str) -> Result<(), StoreError> {
+        let said = self.file.set_len(0).and_then(|()| self.file.rewind()).and_then(|()| writeln!(self.file, "{who}"));
+        said.map_err(|error| StoreError::file(&self.path, &error))
     }
 }
 

@@ -125,8 +125,10 @@ pub struct LostTask {
 /// - `finish_task`, `checkpoint` and `end_session` have returned when what they wrote is on the disk, and not before;
 /// - a session of another user is not there;
 /// - of a user's sessions, a session's tasks, what their calls were answered, and checkpoints the newest stay:
-///   [`crate::KEPT_SESSIONS`], [`crate::KEPT_TASKS`], [`crate::KEPT_RECORDINGS`], [`crate::KEPT_CHECKPOINTS`], and for a
-///   while a few more.
+///   [`crate::Kept::sessions`], [`crate::Kept::tasks`], [`crate::KEPT_RECORDINGS`], [`crate::KEPT_CHECKPOINTS`], and for a
+///   while a few more;
+/// - a session that has not ended stays, however many there are, while a task runs in it and for [`crate::Kept::live_for`]
+///   after it was used.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
     /// The session with this label that has not ended; if there is none, a new one with this id. Without a label always
@@ -157,6 +159,9 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// Ends a session: its label is free again, and nothing more runs in it. Returns whether it was there and had not
     /// ended.
     async fn end_session(&self, user: &UserId, id: &SessionId, at: SystemTime) -> Result<bool, StoreError>;
+
+    /// Deletes a session with its tasks and checkpoints, unless a task is running in it. Returns whether it is gone.
+    async fn delete_session(&self, user: &UserId, id: &SessionId) -> Result<bool, StoreError>;
 
     /// A task begins. Returns its number. Refused with [`StoreError::NoSession`] if there is none that has not ended.
     async fn begin_task(&self, user: &UserId, session: &SessionId, task: &NewTask) -> Result<u64, StoreError>;
@@ -189,6 +194,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// The newest checkpoint of a session.
     async fn last_checkpoint(&self, user: &UserId, session: &SessionId) -> Result<Option<Checkpoint>, StoreError>;
 
-    /// Marks as interrupted what is said to run in processes that are gone, and tells what that was.
+    /// Marks as interrupted what is said to run in processes that are gone, tasks and executions, and tells which tasks
+    /// that were.
     async fn interrupt_lost(&self) -> Result<Vec<LostTask>, StoreError>;
 }

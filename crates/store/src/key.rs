@@ -127,7 +127,7 @@ impl MasterKey {
         }
     }
 
-    fn read(path: &Path) -> Result<Option<Self>, KeyError> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, KeyError> {
         let unusable = |error: io::Error| KeyError::Unusable { path: path.to_owned(), reason: error.to_string() };
         let file = match File::open(path) {
             Ok(file) => file,

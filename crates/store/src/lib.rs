@@ -26,25 +26,25 @@ mod sqlite;
 mod store;
 
 pub use accounts::{
-    Accounts, ApiKey, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Role, SignInLink, TokenDigest,
-    UnknownWord, User,
+    Accounts, ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Renamed, Role,
+    SignInLink, TokenDigest, UnknownWord, User,
 };
 pub use artifacts::{
     ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, LEAST_CHARGE, MAX_VERSIONS, NewArtifact,
 };
-pub use backup::{BackedUp, BackupError, Restored, backup, restore};
+pub use backup::{BackedUp, BackupError, Restored, backup, restore, restore_with_key};
 pub use blobs::{BlobError, BlobId, Blobs};
 pub use bounds::{
-    KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CODE_BYTES, MAX_CONTEXT_BYTES,
-    MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES, MAX_PREVIEW_BYTES, MAX_RECORDING_BYTES,
-    MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
+    KEPT_CHECKPOINTS, KEPT_EXECUTIONS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, Kept, MAX_CODE_BYTES,
+    MAX_CONTEXT_BYTES, MAX_NAME_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, MAX_PATH_BYTES, MAX_PREVIEW_BYTES,
+    MAX_RECORDING_BYTES, MAX_SECRET_BYTES, MAX_SHAPE_BYTES, MAX_TOOLS_BYTES,
 };
 pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
     WantedPackages,
 };
-pub use error::StoreError;
-pub use home::Home;
+pub use error::{Fault, StoreError};
+pub use home::{Claim, Home};
 pub use journal::{Checkpoint, Journal, LostTask, NewTask, SessionRecord, TaskEnd, TaskRecord, TaskState};
 pub use key::{KeyError, KeySource};
 pub use memory::MemoryStore;

@@ -4,7 +4,7 @@ mod executions;
 mod journal;
 
 use crate::moment::kept;
-use crate::{ExecutionRecord, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds};
+use crate::{ExecutionRecord, Kept, ListedTools, Owner, Shape, Store, StoreError, ToolDecision, bounds};
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
 use executions::Executions;
@@ -18,6 +18,7 @@ pub struct MemoryStore {
     state: Mutex<State>,
     log: Mutex<journal::Log>,
     accounts: Mutex<accounts::State>,
+    kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +35,10 @@ impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn kept(&self) -> Kept {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -118,6 +123,21 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError> {
+        let owner = Owner::User(user.clone());
+        {
+            let mut state = self.state();
+            state.tools.retain(|(whose, _), _| *whose != owner);
+            state.shapes.retain(|(whose, ..), _| *whose != owner);
+            state.decisions.retain(|(whose, ..), _| whose != user);
+            state.secrets.retain(|(whose, _), _| *whose != owner);
+            state.artifacts.remove(user);
+            state.executions.remove(user);
+        }
+        self.log.lock().unwrap_or_else(PoisonError::into_inner).remove(user);
+        Ok(self.delete_account(user))
+    }
+
     async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError> {
         bounds::secret(name, secret)?;
         self.state().secrets.insert((owner.clone(), name.to_owned()), secret.clone());
@@ -132,9 +152,14 @@ impl Store for MemoryStore {
         Ok(self.state().secrets.remove(&(owner.clone(), name.to_owned())).is_some())
     }
 
+    fn keep(&self, kept: Kept) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept.sane();
+    }
+
     async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError> {
         bounds::record(record)?;
-        self.state().executions.entry(record.user.clone()).or_default().put(record);
+        let most = self.kept().executions;
+        self.state().executions.entry(record.user.clone()).or_default().put(record, most);
         Ok(())
     }
 

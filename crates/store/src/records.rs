@@ -1,3 +1,4 @@
+use crate::TaskState;
 use coracle_types::{Decision, ExecutionId, Language, ServerName, SessionId, Tool, UserId};
 use serde_json::Value;
 use std::time::SystemTime;
@@ -52,6 +53,8 @@ pub struct ExecutionRecord {
     pub language: Language,
     /// The code.
     pub code: String,
-    /// What came of it.
+    /// How far it has come.
+    pub state: TaskState,
+    /// What came of it; null while it runs.
     pub outcome: Value,
 }

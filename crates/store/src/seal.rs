@@ -28,13 +28,30 @@ fn cipher(key: &MasterKey) -> XChaCha20Poly1305 {
 
 /// The nonce, then the sealed text with its tag.
 pub(crate) fn seal(key: &MasterKey, owner: &Owner, name: &str, secret: &Secret) -> Result<Vec<u8>, StoreError> {
+    sealed(key, &binding(owner, name), name, secret.expose().as_bytes())
+}
+
+/// The same for the content of a file of the data folder, in a backup.
+pub(crate) fn seal_file(key: &MasterKey, path: &str, content: &[u8]) -> Result<Vec<u8>, StoreError> {
+    sealed(key, &file_binding(path), path, content)
+}
+
+/// Only what was sealed by this key as the content of this file opens.
+pub(crate) fn open_file(key: &MasterKey, path: &str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    opened(key, &file_binding(path), sealed)
+}
+
+fn file_binding(path: &str) -> Vec<u8> {
+    [b"coracle file 1\0", path.as_bytes()].concat()
+}
+
+fn sealed(key: &MasterKey, binding: &[u8], name: &str, text: &[u8]) -> Result<Vec<u8>, StoreError> {
     let failed = |reason: String| StoreError::Damaged { what: format!("secret {name:?}"), reason };
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).map_err(|error| failed(error.to_string()))?;
-    let text = secret.expose().as_bytes();
     let mut buffer = Zeroizing::new(Vec::with_capacity(text.len() + TAG_BYTES));
     buffer.extend_from_slice(text);
-    let sealed = cipher(key).encrypt_in_place(&XNonce::from(nonce), &binding(owner, name), &mut *buffer);
+    let sealed = cipher(key).encrypt_in_place(&XNonce::from(nonce), binding, &mut *buffer);
     sealed.map_err(|error| failed(error.to_string()))?;
     Ok([nonce.as_slice(), buffer.as_slice()].concat())
 }
@@ -42,10 +59,14 @@ pub(crate) fn seal(key: &MasterKey, owner: &Owner, name: &str, secret: &Secret) 
 /// Only what was sealed by this key for this owner under this name opens.
 pub(crate) fn open(key: &MasterKey, owner: &Owner, name: &str, sealed: &[u8]) -> Result<Secret, StoreError> {
     let tampered = || StoreError::Tampered { owner: owner.to_string(), name: name.to_owned() };
-    let (nonce, text) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or_else(tampered)?;
-    let mut buffer = Zeroizing::new(text.to_vec());
-    let opened = cipher(key).decrypt_in_place(&XNonce::from(*nonce), &binding(owner, name), &mut *buffer);
-    opened.map_err(|_| tampered())?;
+    let buffer = opened(key, &binding(owner, name), sealed).ok_or_else(tampered)?;
     let text = std::str::from_utf8(&buffer).map_err(|_| tampered())?;
     Ok(Secret::new(text))
+}
+
+fn opened(key: &MasterKey, binding: &[u8], sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let (nonce, text) = sealed.split_first_chunk::<NONCE_BYTES>()?;
+    let mut buffer = Zeroizing::new(text.to_vec());
+    cipher(key).decrypt_in_place(&XNonce::from(*nonce), binding, &mut *buffer).ok()?;
+    Some(buffer)
 }

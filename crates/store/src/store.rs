@@ -1,4 +1,4 @@
-use crate::{Accounts, Artifacts, ExecutionRecord, Journal, ListedTools, Owner, Shape, StoreError, ToolDecision};
+use crate::{Accounts, Artifacts, ExecutionRecord, Journal, Kept, ListedTools, Owner, Shape, StoreError, ToolDecision};
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, Secret, ServerName, UserId};
 use serde_json::Value;
@@ -62,6 +62,11 @@ pub trait Store: Accounts + Artifacts + Journal + Send + Sync + fmt::Debug {
     /// later bears its name is another. Secrets stay.
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError>;
 
+    /// Deletes a user and everything that is the user's: the account with its keys, sessions and links, decisions, what
+    /// their servers listed, secrets, executions, the log of sessions, and the index of artifacts. Whoever gets the name
+    /// later starts with nothing. Returns whether there was an account.
+    async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError>;
+
     /// Keeps a secret, encrypted where it leaves the process.
     async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError>;
 
@@ -71,8 +76,17 @@ pub trait Store: Accounts + Artifacts + Journal + Send + Sync + fmt::Debug {
     /// Deletes a secret; needs no key. Returns whether there was one.
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError>;
 
-    /// Keeps an execution; one with the same user and id is replaced. Of each user the newest
-    /// [`crate::KEPT_EXECUTIONS`] stay, and for a while a few more.
+    /// Sets how much is kept from now on.
+    fn keep(&self, kept: Kept);
+
+    /// Whether something can be kept and read at this moment, found by trying; also whether the secrets can be opened.
+    async fn ready(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Keeps an execution; one with the same user and id is replaced, unless the new one is said to run: that is for the
+    /// beginning, and changes nothing if the end is there already. Of each user the newest [`Kept::executions`] stay, and
+    /// for a while a few more. [`Journal::interrupt_lost`] tells those whose process is gone from those that run.
     async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError>;
 
     /// One execution of a user, if it is kept.

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use coracle_store::{
-    BackupError, Home, Journal, KeySource, Owner, SqliteStore, Store, backup, restore, schema_version,
+    BackupError, Home, Journal, KeySource, Owner, SqliteStore, Store, backup, restore, restore_with_key, schema_version,
 };
 use coracle_types::{Secret, SessionId, UserId};
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ async fn everything_comes_back() {
     assert_eq!(&middle, b"in the middle");
     assert_eq!(fs::metadata(other.workspaces().join("ann/files/empty")).unwrap().mode() & 0o7777, 0o751);
     assert_eq!(fs::read(other.home.root().join("blobs/0123")).unwrap(), b"bytes");
-    assert!(other.home.root().join("coracle.yaml").exists());
+    assert!(other.home.root().join("sealed/coracle.yaml").exists(), "nobody has given the key");
     assert!(!other.home.root().join("run").exists() && !other.home.master_key().exists());
     let left: Vec<String> = fs::read_dir(other.home.root())
         .unwrap()
@@ -216,7 +216,13 @@ async fn others_go_on_writing_meanwhile() {
         async move {
             let mut number = 1_000;
             while !stop.load(Ordering::SeqCst) {
-                store.open_session(&ann, &SessionId::from_random(number), None, SystemTime::now()).await.unwrap();
+                // No more sessions than are kept: the oldest would go, and with them those that are looked for.
+                let id = SessionId::from_random(number.min(1_900));
+                if number < 1_900 {
+                    store.open_session(&ann, &id, None, SystemTime::now()).await.unwrap();
+                } else {
+                    store.end_session(&ann, &id, SystemTime::now()).await.unwrap();
+                }
                 number += 1;
             }
             number
@@ -384,4 +390,48 @@ async fn a_backup_of_a_later_version_is_refused() {
     assert!(refused.to_string().contains("schema version 1000; this version knows"), "{refused}");
     assert!(refused.hint().unwrap().contains("nothing was changed"));
     assert!(!other.home.root().exists());
+}
+
+/// With a control: what is the users' own, and what is in an archive with the key, is found by the same search.
+#[tokio::test]
+async fn without_the_key_an_archive_holds_no_credential() {
+    let place = Place::furnished().await;
+    let root = place.home.root();
+    fs::write(root.join(".env"), "TOKEN=canary-of-env\n").unwrap();
+    fs::write(root.join("coracle.yaml"), "mcpServers: {x: {env: {T: canary-of-yaml}}}\n").unwrap();
+    fs::create_dir(root.join("certs")).unwrap();
+    fs::write(root.join("certs/client.pem"), "canary-of-pem").unwrap();
+    fs::set_permissions(root.join(".env"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(place.workspaces().join("ann/files/notes"), "canary-of-ann").unwrap();
+    let key = fs::read_to_string(place.home.master_key()).unwrap();
+    let holds = |text: &str| {
+        let bytes = fs::read(place.file()).unwrap();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    let secrets = ["canary-of-env", "canary-of-yaml", "canary-of-pem", key.trim()];
+    place.back_up(true, false).await.unwrap();
+    assert!(secrets.iter().all(|secret| holds(secret)));
+    place.back_up(false, true).await.unwrap();
+    assert!(holds("canary-of-ann"));
+    assert!(!secrets.iter().any(|secret| holds(secret)));
+
+    // Somebody else's key, or none, opens nothing.
+    let other = Place::new();
+    let told = place.restore_to(&other, false).await.unwrap();
+    assert_eq!(told.sealed, [".env", "certs/client.pem", "coracle.yaml"]);
+    assert!(!other.home.root().join(".env").exists());
+    let wrong = place.folder.path().join("wrong.key");
+    fs::write(&wrong, "00".repeat(32)).unwrap();
+    fs::set_permissions(&wrong, fs::Permissions::from_mode(0o600)).unwrap();
+    let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&wrong), true).await.unwrap();
+    assert_eq!(told.sealed.len(), 3);
+    // The right one opens all of it, and the secrets of the database.
+    let right = place.home.master_key();
+    let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&right), true).await.unwrap();
+    assert_eq!(told.sealed, [""; 0]);
+    assert_eq!(fs::read_to_string(other.home.root().join(".env")).unwrap(), "TOKEN=canary-of-env\n");
+    assert_eq!(fs::metadata(other.home.root().join(".env")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::read_to_string(other.home.root().join("certs/client.pem")).unwrap(), "canary-of-pem");
+    let secret = open(&other.home).await.secret(&Owner::Shared, "token").await.unwrap().unwrap();
+    assert_eq!(secret.expose(), "open sesame");
 }

@@ -2,9 +2,11 @@
 //! all of it was read and found whole.
 
 use super::{
-    BEFORE, BackupError, DATABASE, END, End, FORMAT, IN_USE, KEY, MANIFEST, Manifest, SPARSE, STAGING, WORKSPACES,
+    BEFORE, BackupError, DATABASE, END, End, FORMAT, IN_USE, KEY, MANIFEST, Manifest, SEALED, SPARSE, STAGING,
+    WORKSPACES,
 };
-use crate::{Home, KeySource, SqliteStore, schema_version};
+use crate::key::MasterKey;
+use crate::{Home, KeySource, SqliteStore, StoreError, schema_version, seal};
 use rustix::fs::{
     AtFlags, FlockOperation, Gid, Mode, OFlags, ResolveFlags, Timespec, Timestamps, Uid, flock, fstat, openat2,
 };
@@ -13,10 +15,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use tar::{Entry, EntryType};
 use tempfile::TempDir;
@@ -36,13 +38,35 @@ pub struct Restored {
     pub with_key: bool,
     /// Where that is which was there before.
     pub moved_aside: Vec<PathBuf>,
+    /// Files that may hold credentials and could not be opened without the right master key; below `sealed/`.
+    pub sealed: Vec<String>,
 }
 
 /// Reads a data folder from a file; `workspaces` may lie elsewhere. Where there is data already, it is moved aside if
 /// `force` says so, and else nothing is done.
 pub async fn restore(home: &Home, workspaces: &Path, from: &Path, force: bool) -> Result<Restored, BackupError> {
+    restore_with_key(home, workspaces, from, None, force).await
+}
+
+/// The same with the file of the master key, which is kept apart from the backup; it opens what is sealed in it, and
+/// becomes the key of the data folder. Without it, the key that is there already is tried.
+pub async fn restore_with_key(
+    home: &Home,
+    workspaces: &Path,
+    from: &Path,
+    key: Option<&Path>,
+    force: bool,
+) -> Result<Restored, BackupError> {
     let (place, elsewhere, archive) = (home.clone(), workspaces.to_owned(), from.to_owned());
-    let read = tokio::task::spawn_blocking(move || Restore::run(&place, &elsewhere, &archive, force)).await;
+    let key = match key {
+        None => MasterKey::read(&home.master_key()).ok().flatten().map(|found| (found, home.master_key())),
+        Some(path) => {
+            let found = MasterKey::read(path).map_err(StoreError::from)?;
+            let found = found.ok_or_else(|| BackupError::file(path, "there is no such file"))?;
+            Some((found, path.to_owned()))
+        }
+    };
+    let read = tokio::task::spawn_blocking(move || Restore::run(&place, &elsewhere, &archive, key, force)).await;
     let restored = read.map_err(|error| BackupError::file(from, error))??;
     // Brings the schema up to date.
     SqliteStore::open(home, KeySource::File).await?.close().await;
@@ -70,7 +94,13 @@ struct Given {
 }
 
 impl<'a> Restore<'a> {
-    fn run(home: &Home, workspaces: &Path, archive: &'a Path, force: bool) -> Result<Restored, BackupError> {
+    fn run(
+        home: &Home,
+        workspaces: &Path,
+        archive: &'a Path,
+        key: Option<(MasterKey, PathBuf)>,
+        force: bool,
+    ) -> Result<Restored, BackupError> {
         let root = home.root();
         let file = File::open(archive).map_err(|error| BackupError::file(archive, error))?;
         let mut tar = tar::Archive::new(BufReader::with_capacity(1 << 20, file));
@@ -102,6 +132,7 @@ impl<'a> Restore<'a> {
         let end = restore.entries(entries)?;
         restore.check(&end)?;
         restore.settle()?;
+        let sealed = unseal(staging.path(), key)?;
 
         let moved_aside = move_aside(root, &data)?;
         put(staging.path(), root)?;
@@ -111,7 +142,7 @@ impl<'a> Restore<'a> {
                 rustix::fs::syncfs(&folder).map_err(|errno| BackupError::file(root, errno))?;
             }
         }
-        Ok(Restored { files: restore.found.files, with_key: restore.manifest.with_key, moved_aside })
+        Ok(Restored { files: restore.found.files, with_key: restore.manifest.with_key, moved_aside, sealed })
     }
 
     fn invalid(&self, reason: impl std::fmt::Display) -> BackupError {
@@ -218,6 +249,51 @@ impl<'a> Restore<'a> {
         }
         Ok(())
     }
+}
+
+/// Opens what is sealed, and puts it in its place; what does not open stays where it is, and is named. A key that opens
+/// something is put beside it.
+fn unseal(staging: &Path, key: Option<(MasterKey, PathBuf)>) -> Result<Vec<String>, BackupError> {
+    let root = staging.join(SEALED);
+    let (mut left, mut folders, mut opened_any) = (Vec::new(), vec![PathBuf::new()], false);
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(root.join(&folder)) else { continue };
+        for entry in entries.flatten() {
+            let path = folder.join(entry.file_name());
+            let failed = |error: io::Error| BackupError::file(&path, error);
+            if entry.file_type().map_err(failed)?.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.to_string_lossy().into_owned();
+            let content = fs::read(entry.path()).map_err(failed)?;
+            let Some(content) = key.as_ref().and_then(|(key, _)| seal::open_file(key, &name, &content)) else {
+                left.push(name);
+                continue;
+            };
+            opened_any = true;
+            let to = staging.join(&path);
+            let rights = entry.metadata().map_err(failed)?.permissions();
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(to.parent().unwrap_or(staging));
+            let written = made.and_then(|()| {
+                let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to)?;
+                file.write_all(&content)?;
+                file.set_permissions(rights)
+            });
+            written.and_then(|()| fs::remove_file(entry.path())).map_err(failed)?;
+        }
+    }
+    if left.is_empty() && root.exists() {
+        fs::remove_dir_all(&root).map_err(|error| BackupError::file(&root, error))?;
+    }
+    if let Some((_, from)) = key.filter(|_| opened_any)
+        && !staging.join(KEY).exists()
+    {
+        let copied = fs::read(&from).and_then(|text| crate::home::place(staging, &staging.join(KEY), &text));
+        copied.map_err(|error| BackupError::file(&from, error))?;
+    }
+    left.sort();
+    Ok(left)
 }
 
 fn manifest(archive: &Path, entry: Option<io::Result<Entry<'_, impl Read>>>) -> Result<Manifest, BackupError> {

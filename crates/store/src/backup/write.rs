@@ -1,10 +1,12 @@
 //! Writes the archive. Others may write into the data folder meanwhile.
 
 use super::{
-    BEFORE, BackupError, DATABASE, END, End, FORMAT, KEY, LEFT_OUT, MANIFEST, Manifest, SPARSE, STAGING, WORKSPACES,
+    BEFORE, BLOBS, BackupError, DATABASE, END, End, FORMAT, KEY, LEFT_OUT, MANIFEST, MAX_SEALED, Manifest, SEALED,
+    SPARSE, STAGING, WORKSPACES,
 };
+use crate::key::MasterKey;
 use crate::moment::to_millis;
-use crate::{Home, SqliteStore};
+use crate::{Home, KeySource, SqliteStore, StoreError, seal};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -17,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
 use tar::{Builder, EntryType, Header};
+use zeroize::Zeroizing;
 
 /// Folders nested deeper are passed over.
 const MAX_DEPTH: usize = 256;
@@ -70,6 +73,16 @@ struct Archive {
     /// The archive itself, which is not to be read into itself.
     own: (u64, u64),
     end: End,
+    /// Seals what is not the users' own, in an archive without the key.
+    sealing: Option<Sealing>,
+}
+
+/// How files are sealed.
+struct Sealing {
+    /// The key, or why there is none.
+    key: Result<MasterKey, String>,
+    /// What is read now is to be sealed.
+    now: bool,
 }
 
 impl Archive {
@@ -88,8 +101,12 @@ impl Archive {
         let file = tempfile::Builder::new().prefix(".coracle-backup-").tempfile_in(folder).map_err(failed)?;
         let identity = rustix::fs::fstat(file.as_file()).map_err(|errno| failed(errno.into()))?;
         let writer = BufWriter::with_capacity(1 << 20, file.as_file().try_clone().map_err(failed)?);
-        let mut archive =
-            Self { tar: Builder::new(writer), own: (identity.st_dev, identity.st_ino), end: End::default() };
+        let mut archive = Self {
+            tar: Builder::new(writer),
+            own: (identity.st_dev, identity.st_ino),
+            end: End::default(),
+            sealing: None,
+        };
         let (database_bytes, database_sha256) = digest(database).map_err(|error| BackupError::file(database, error))?;
         let manifest = Manifest {
             format: FORMAT,
@@ -102,6 +119,12 @@ impl Archive {
         };
         archive.json(MANIFEST, &manifest).map_err(failed)?;
         archive.plain(Path::new(DATABASE), database).map_err(failed)?;
+        // Whoever asks for the key gets everything as it is, also where there is no key yet.
+        if !with_key {
+            let found = MasterKey::find(&KeySource::File, home).map_err(StoreError::from);
+            let key = found.and_then(|found| found.map_or_else(|| MasterKey::make(home), Ok));
+            archive.sealing = Some(Sealing { key: key.map_err(|error| error.to_string()), now: false });
+        }
         if manifest.with_key {
             archive.plain(Path::new(KEY), &home.master_key()).map_err(failed)?;
         }
@@ -145,13 +168,51 @@ impl Archive {
             if LEFT_OUT.iter().any(|left| *left == text) || text == KEY || text == WORKSPACES || made_by_restore {
                 continue;
             }
+            if text == SEALED {
+                self.skip(Path::new(&name), "it was restored without its key: `coracle restore --key` opens it")?;
+                continue;
+            }
+            self.seal_what_follows(text != BLOBS);
             self.any(&opened, Path::new(&name), &name, 0)?;
         }
+        self.seal_what_follows(false);
         match rustix::fs::openat(CWD, workspaces, FOLDER, Mode::empty()) {
             Ok(folder) => self.folder(Path::new(WORKSPACES), &folder, 1),
             Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    fn seal_what_follows(&mut self, now: bool) {
+        if let Some(sealing) = &mut self.sealing {
+            sealing.now = now;
+        }
+    }
+
+    /// A file that may hold a credential.
+    fn sealed(&mut self, path: &Path, file: File, stat: &Stat) -> io::Result<()> {
+        let Some(Sealing { key, .. }) = &self.sealing else { return Ok(()) };
+        let key = match key {
+            Ok(key) => key,
+            Err(reason) => {
+                let why = format!("it may hold credentials and cannot be sealed: {reason}");
+                return self.skip(path, why);
+            }
+        };
+        let Some(name) = path.to_str() else { return self.skip(path, "its name is no text") };
+        if u64::try_from(stat.st_size).unwrap_or_default() > MAX_SEALED {
+            return self.skip(
+                path,
+                format!("it may hold credentials and is longer than the {MAX_SEALED} bytes that are sealed"),
+            );
+        }
+        let mut content = Zeroizing::new(Vec::new());
+        file.take(MAX_SEALED).read_to_end(&mut content)?;
+        let sealed = seal::seal_file(key, name, &content).map_err(|error| io::Error::other(error.to_string()))?;
+        let mut header = header(stat, EntryType::Regular, sealed.len() as u64);
+        self.count();
+        self.end.bytes += sealed.len() as u64;
+        self.tar.append_data(&mut header, Path::new(SEALED).join(path), sealed.as_slice())
     }
 
     /// Whatever has this name in this folder. What goes while we look is passed over.
@@ -208,6 +269,9 @@ impl Archive {
         }
         if (stat.st_dev, stat.st_ino) == self.own {
             return Ok(());
+        }
+        if self.sealing.as_ref().is_some_and(|sealing| sealing.now) {
+            return self.sealed(path, file, &stat);
         }
         self.regular(path, file, &stat)
     }

@@ -3,7 +3,10 @@
 use super::MemoryStore;
 use crate::accounts::{check_hash, check_key, check_user};
 use crate::moment::kept;
-use crate::{Accounts, ApiKey, BrowserSession, ForeignIdentity, Role, SignInLink, StoreError, TokenDigest, User};
+use crate::{
+    Accounts, ApiKey, Belongings, BrowserSession, ForeignIdentity, Owner, Renamed, Role, SignInLink, StoreError,
+    TokenDigest, User,
+};
 use async_trait::async_trait;
 use coracle_types::{Secret, UserId};
 use std::collections::BTreeMap;
@@ -37,6 +40,24 @@ impl MemoryStore {
     fn accounts(&self) -> MutexGuard<'_, State> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    pub(super) fn delete_account(&self, user: &UserId) -> bool {
+        let mut state = self.accounts();
+        state.sign_out(user);
+        state.keys.retain(|_, key| key.user != *user);
+        state.users.remove(user).is_some()
+    }
+}
+
+/// Changes the keys of some entries.
+fn rekey<K: Clone + Ord, V>(entries: &mut BTreeMap<K, V>, is_meant: impl Fn(&K) -> bool, change: impl Fn(&mut K)) {
+    let keys: Vec<K> = entries.keys().filter(|key| is_meant(key)).cloned().collect();
+    for mut key in keys {
+        if let Some(value) = entries.remove(&key) {
+            change(&mut key);
+            entries.insert(key, value);
+        }
+    }
 }
 
 #[async_trait]
@@ -69,6 +90,52 @@ impl Accounts for MemoryStore {
         Ok(!self.accounts().users.is_empty())
     }
 
+    async fn has_data(&self, id: &UserId) -> Result<bool, StoreError> {
+        let state = self.state();
+        let owner = Owner::User(id.clone());
+        let in_state = state.executions.get(id).is_some_and(|executions| !executions.is_empty())
+            || state.decisions.keys().any(|(user, ..)| user == id)
+            || state.secrets.keys().any(|(whose, _)| *whose == owner)
+            || state.artifacts.get(id).is_some_and(|shelves| !shelves.is_empty());
+        Ok(in_state || self.log().get(id).is_some_and(|sessions| !sessions.is_empty()))
+    }
+
+    async fn rename_user(&self, from: &UserId, to: &UserId, belongings: Belongings) -> Result<Renamed, StoreError> {
+        let (from_data, to_data) = (self.has_data(from).await?, self.has_data(to).await?);
+        let mut accounts = self.accounts();
+        let (from_account, to_account) = (accounts.users.contains_key(from), accounts.users.contains_key(to));
+        if !from_account && !from_data {
+            return Ok(Renamed::Unknown);
+        }
+        if (from_account && to_account) || to_data {
+            return Ok(Renamed::Taken);
+        }
+        accounts.sign_out(from);
+        if let Some(user) = accounts.users.remove(from) {
+            accounts.users.insert(to.clone(), User { id: to.clone(), ..user });
+        }
+        for key in accounts.keys.values_mut().filter(|key| key.user == *from) {
+            key.user = to.clone();
+        }
+        drop(accounts);
+        let mut state = self.state();
+        let (old, new) = (Owner::User(from.clone()), Owner::User(to.clone()));
+        rekey(&mut state.tools, |(owner, _)| *owner == old, |(owner, _)| *owner = new.clone());
+        rekey(&mut state.shapes, |(owner, ..)| *owner == old, |(owner, ..)| *owner = new.clone());
+        rekey(&mut state.decisions, |(user, ..)| user == from, |(user, ..)| *user = to.clone());
+        if belongings == Belongings::All {
+            rekey(&mut state.secrets, |(owner, _)| *owner == old, |(owner, _)| *owner = new.clone());
+        }
+        if let Some(mut executions) = state.executions.remove(from) {
+            executions.rename(to);
+            state.executions.insert(to.clone(), executions);
+        }
+        rekey(&mut state.artifacts, |user| user == from, |user| *user = to.clone());
+        drop(state);
+        rekey(&mut self.log(), |user| user == from, |user| *user = to.clone());
+        Ok(Renamed::Done)
+    }
+
     async fn set_password(&self, id: &UserId, hash: Option<&Secret>) -> Result<bool, StoreError> {
         hash.map_or(Ok(()), check_hash)?;
         let mut state = self.accounts();
@@ -97,7 +164,11 @@ impl Accounts for MemoryStore {
         check_key(key)?;
         let mut state = self.accounts();
         let is_taken = state.keys.values().any(|other| other.id == key.id || other.digest == key.digest);
-        if is_taken || !state.users.contains_key(&key.user) {
+        let is_maker = |other: &ApiKey| {
+            Some(&other.id) == key.made_by.as_ref() && other.user == key.user && other.revoked_at.is_none()
+        };
+        let has_maker = key.made_by.is_none() || state.keys.values().any(is_maker);
+        if is_taken || !has_maker || !state.users.contains_key(&key.user) {
             return Ok(false);
         }
         let key = ApiKey {
@@ -126,8 +197,16 @@ impl Accounts for MemoryStore {
         let mut state = self.accounts();
         let is_meant =
             |key: &&mut ApiKey| key.id == id && key.revoked_at.is_none() && user.is_none_or(|user| *user == key.user);
-        let found = state.keys.values_mut().find(is_meant);
-        Ok(found.map(|key| key.revoked_at = Some(kept(at))).is_some())
+        let Some(found) = state.keys.values_mut().find(is_meant) else { return Ok(false) };
+        found.revoked_at = Some(kept(at));
+        let mut fallen = vec![id.to_owned()];
+        while let Some(maker) = fallen.pop() {
+            for key in state.keys.values_mut().filter(|key| key.made_by.as_ref() == Some(&maker)) {
+                fallen.push(key.id.clone());
+                key.revoked_at.get_or_insert(kept(at));
+            }
+        }
+        Ok(true)
     }
 
     async fn key_used(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError> {

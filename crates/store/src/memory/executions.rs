@@ -1,8 +1,8 @@
 //! What one user has run, as long as the process lives.
 
 use crate::moment::kept;
-use crate::{ExecutionRecord, KEPT_EXECUTIONS, MAX_PAGE};
-use coracle_types::ExecutionId;
+use crate::{ExecutionRecord, MAX_PAGE, TaskState};
+use coracle_types::{ExecutionId, UserId};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::time::SystemTime;
@@ -14,17 +14,31 @@ pub(super) struct Executions {
 }
 
 impl Executions {
-    pub(super) fn put(&mut self, record: &ExecutionRecord) {
+    pub(super) fn put(&mut self, record: &ExecutionRecord, most: usize) {
+        if record.state == TaskState::Running && self.begun.contains_key(&record.execution_id) {
+            return;
+        }
         let record = ExecutionRecord { started_at: kept(record.started_at), ..record.clone() };
         let (id, time) = (record.execution_id.clone(), record.started_at);
         if let Some(earlier) = self.begun.insert(id.clone(), time) {
             self.by_time.remove(&(earlier, id.clone()));
         }
         self.by_time.insert((time, id), record);
-        while self.by_time.len() > KEPT_EXECUTIONS {
+        while self.by_time.len() > most {
             if let Some(((_, oldest), _)) = self.by_time.pop_first() {
                 self.begun.remove(&oldest);
             }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_time.is_empty()
+    }
+
+    /// They are another user's from now on.
+    pub(super) fn rename(&mut self, user: &UserId) {
+        for record in self.by_time.values_mut() {
+            record.user = user.clone();
         }
     }
 

@@ -3,8 +3,8 @@
 use super::MemoryStore;
 use crate::moment::kept;
 use crate::{
-    Checkpoint, Journal, KEPT_CHECKPOINTS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, LostTask, MAX_PAGE, NewTask,
-    SessionRecord, StoreError, TaskEnd, TaskRecord, TaskState, bounds,
+    Checkpoint, Journal, KEPT_CHECKPOINTS, KEPT_RECORDINGS, LostTask, MAX_PAGE, NewTask, SessionRecord, StoreError,
+    TaskEnd, TaskRecord, TaskState, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{SessionId, UserId};
@@ -23,8 +23,18 @@ pub(super) struct Kept {
     checkpoints: Vec<Checkpoint>,
 }
 
+impl Kept {
+    /// Whether it may have an interpreter: it was used since this time, or is being used.
+    fn is_live(&self, since: SystemTime) -> bool {
+        let last = self.tasks.last_key_value().map(|(_, (task, _))| task);
+        let is_used = self.session.last_used > since
+            || last.is_some_and(|task| task.state == TaskState::Running || task.ended_at.is_some_and(|at| at > since));
+        self.session.ended_at.is_none() && is_used
+    }
+}
+
 impl MemoryStore {
-    fn log(&self) -> MutexGuard<'_, Log> {
+    pub(super) fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -75,8 +85,10 @@ impl Journal for MemoryStore {
         };
         let fresh = Kept { session: session.clone(), tasks: BTreeMap::new(), checkpoints: Vec::new() };
         sessions.insert(number, fresh);
-        while sessions.len() > KEPT_SESSIONS {
-            let others = sessions.values().filter(|kept| kept.session.number != number);
+        let most = self.kept();
+        let old = at.checked_sub(most.live_for).unwrap_or(SystemTime::UNIX_EPOCH);
+        while sessions.len() > most.sessions {
+            let others = sessions.values().filter(|kept| kept.session.number != number && !kept.is_live(old));
             let oldest = others.min_by_key(|kept| (kept.session.last_used, kept.session.number));
             let Some(oldest) = oldest.map(|kept| kept.session.number) else { break };
             sessions.remove(&oldest);
@@ -113,8 +125,18 @@ impl Journal for MemoryStore {
         Ok(true)
     }
 
+    async fn delete_session(&self, user: &UserId, id: &SessionId) -> Result<bool, StoreError> {
+        let mut log = self.log();
+        let Some(sessions) = log.get_mut(user) else { return Ok(false) };
+        let is_idle = |kept: &Kept| kept.tasks.values().all(|(task, _)| task.state != TaskState::Running);
+        let found =
+            sessions.iter().find(|(_, kept)| kept.session.id == *id && is_idle(kept)).map(|(number, _)| *number);
+        Ok(found.and_then(|number| sessions.remove(&number)).is_some())
+    }
+
     async fn begin_task(&self, user: &UserId, session: &SessionId, task: &NewTask) -> Result<u64, StoreError> {
         bounds::task(task)?;
+        let most = self.kept().tasks;
         let mut log = self.log();
         let found = open(&mut log, user, session)?;
         let begun = NewTask { started_at: kept(task.started_at), ..task.clone() };
@@ -123,7 +145,7 @@ impl Journal for MemoryStore {
         let number = found.session.tasks;
         let task = TaskRecord { number, begun, state: TaskState::Running, ended_at: None, outcome: None };
         found.tasks.insert(number, (task, None));
-        found.tasks = found.tasks.split_off(&(number.saturating_sub(KEPT_TASKS) + 1));
+        found.tasks = found.tasks.split_off(&(number.saturating_sub(most) + 1));
         for (_, (_, recording)) in found.tasks.range_mut(..=number.saturating_sub(KEPT_RECORDINGS)) {
             *recording = None;
         }

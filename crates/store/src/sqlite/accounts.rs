@@ -1,17 +1,21 @@
 //! Accounts as rows.
 
-use super::{SqliteStore, failed};
+use super::SqliteStore;
 use crate::accounts::{check_hash, check_key, check_user, scopes_text};
 use crate::moment::{from_millis, to_millis};
-use crate::{Accounts, ApiKey, BrowserSession, ForeignIdentity, Role, SignInLink, StoreError, TokenDigest, User};
+use crate::{
+    Accounts, ApiKey, Belongings, BrowserSession, ForeignIdentity, Owner, Renamed, Role, SignInLink, StoreError,
+    TokenDigest, User,
+};
 use async_trait::async_trait;
 use coracle_types::{Secret, UserId};
+use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use std::fmt::Display;
 use std::time::SystemTime;
 
 type UserRow = (String, Option<String>, String, Option<String>, bool, i64, Option<i64>, Option<String>, Option<String>);
-type KeyRow = (String, String, String, String, String, i64, Option<i64>, Option<i64>, Option<i64>);
+type KeyRow = (String, String, String, String, String, i64, Option<i64>, Option<i64>, Option<i64>, Option<String>);
 type SessionRow = (String, i64, i64, i64, bool);
 
 /// Statements that ask for users begin so.
@@ -28,7 +32,8 @@ macro_rules! select_users {
 macro_rules! select_keys {
     ($rest:literal) => {
         concat!(
-            "SELECT id, digest, user_id, name, scopes, created_at, expires_at, last_used, revoked_at FROM api_keys ",
+            "SELECT id, digest, user_id, name, scopes, created_at, expires_at, last_used, revoked_at, made_by ",
+            "FROM api_keys ",
             $rest
         )
     };
@@ -51,9 +56,9 @@ impl Accounts for SqliteStore {
         .bind(user.last_seen.map(to_millis))
         .bind(user.foreign.as_ref().map(|foreign| foreign.issuer.clone()))
         .bind(user.foreign.as_ref().map(|foreign| foreign.subject.clone()))
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        let done = written.map_err(failed("add a user"))?.rows_affected() > 0;
+        let done = written.map_err(self.failed("add a user"))?.rows_affected() > 0;
         self.durable.wait().await?;
         Ok(done)
     }
@@ -63,7 +68,7 @@ impl Accounts for SqliteStore {
             .bind(id.as_str())
             .fetch_optional(&self.pool)
             .await
-            .map_err(failed("read a user"))?;
+            .map_err(self.failed("read a user"))?;
         row.map(user).transpose()
     }
 
@@ -73,7 +78,7 @@ impl Accounts for SqliteStore {
             .bind(&foreign.subject)
             .fetch_optional(&self.pool)
             .await
-            .map_err(failed("read a user"))?;
+            .map_err(self.failed("read a user"))?;
         row.map(user).transpose()
     }
 
@@ -81,19 +86,68 @@ impl Accounts for SqliteStore {
         let rows: Vec<UserRow> = sqlx::query_as(select_users!("ORDER BY id"))
             .fetch_all(&self.pool)
             .await
-            .map_err(failed("read the users"))?;
+            .map_err(self.failed("read the users"))?;
         rows.into_iter().map(user).collect()
     }
 
     async fn has_users(&self) -> Result<bool, StoreError> {
         let any = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM users)").fetch_one(&self.pool).await;
-        any.map_err(failed("look for users"))
+        any.map_err(self.failed("look for users"))
+    }
+
+    async fn has_data(&self, id: &UserId) -> Result<bool, StoreError> {
+        let failed = self.failed("look for what belongs to a user");
+        let mut connection = self.pool.acquire().await.map_err(&failed)?;
+        has_data(&mut connection, id).await.map_err(failed)
+    }
+
+    async fn rename_user(&self, from: &UserId, to: &UserId, belongings: Belongings) -> Result<Renamed, StoreError> {
+        // Before the transaction: a new key of secrets is made outside of it.
+        let secrets = match belongings {
+            Belongings::All => self.vault.resealed(self, from, to).await?,
+            Belongings::WithoutSecrets => Vec::new(),
+        };
+        let failed = self.failed("give a user another name");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let connection = &mut *transaction;
+        let is_account = |id: &UserId| {
+            sqlx::query_scalar::<_, bool>("SELECT EXISTS (SELECT 1 FROM users WHERE id = ?1)").bind(id.to_string())
+        };
+        let from_account = is_account(from).fetch_one(&mut *connection).await.map_err(&failed)?;
+        let to_account = is_account(to).fetch_one(&mut *connection).await.map_err(&failed)?;
+        if !from_account && !has_data(&mut *connection, from).await.map_err(&failed)? {
+            return Ok(Renamed::Unknown);
+        }
+        if (from_account && to_account) || has_data(&mut *connection, to).await.map_err(&failed)? {
+            return Ok(Renamed::Taken);
+        }
+        // Rows refer to each other: what they say is checked when all of them are changed.
+        sqlx::query("PRAGMA defer_foreign_keys = ON").execute(&mut *connection).await.map_err(&failed)?;
+        sign_out(&mut *connection, from).await.map_err(&failed)?;
+        for statement in RENAMES {
+            let statement = sqlx::query(*statement).bind(from.as_str()).bind(to.as_str());
+            statement.execute(&mut *connection).await.map_err(&failed)?;
+        }
+        let (old, new) = (Owner::User(from.clone()).to_string(), Owner::User(to.clone()).to_string());
+        for statement in OWNER_RENAMES {
+            sqlx::query(*statement).bind(&old).bind(&new).execute(&mut *connection).await.map_err(&failed)?;
+        }
+        for (name, sealed) in secrets {
+            let moved = sqlx::query("UPDATE secrets SET owner = ?3, sealed = ?4 WHERE owner = ?1 AND name = ?2");
+            let moved = moved.bind(&old).bind(name).bind(&new).bind(sealed);
+            moved.execute(&mut *connection).await.map_err(&failed)?;
+        }
+        transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await?;
+        Ok(Renamed::Done)
     }
 
     async fn set_password(&self, id: &UserId, hash: Option<&Secret>) -> Result<bool, StoreError> {
         hash.map_or(Ok(()), check_hash)?;
-        let failed = failed("change a password");
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let failed = self.failed("change a password");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         let changed = sqlx::query("UPDATE users SET password = ?2 WHERE id = ?1")
             .bind(id.as_str())
             .bind(hash.map(|hash| hash.expose().to_owned()))
@@ -102,13 +156,15 @@ impl Accounts for SqliteStore {
             .map_err(&failed)?;
         sign_out(&mut transaction, id).await.map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         self.durable.wait().await?;
         Ok(changed.rows_affected() > 0)
     }
 
     async fn set_disabled(&self, id: &UserId, disabled: bool) -> Result<bool, StoreError> {
-        let failed = failed("disable or enable a user");
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let failed = self.failed("disable or enable a user");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         let changed = sqlx::query("UPDATE users SET disabled = ?2 WHERE id = ?1")
             .bind(id.as_str())
             .bind(disabled)
@@ -119,6 +175,7 @@ impl Accounts for SqliteStore {
             sign_out(&mut transaction, id).await.map_err(&failed)?;
         }
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         self.durable.wait().await?;
         Ok(changed.rows_affected() > 0)
     }
@@ -127,9 +184,9 @@ impl Accounts for SqliteStore {
         let changed = sqlx::query("UPDATE users SET role = ?2 WHERE id = ?1")
             .bind(id.as_str())
             .bind(role.as_str())
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await
-            .map_err(failed("change what a user may do"))?;
+            .map_err(self.failed("change what a user may do"))?;
         self.durable.wait().await?;
         Ok(changed.rows_affected() > 0)
     }
@@ -138,17 +195,20 @@ impl Accounts for SqliteStore {
         let written = sqlx::query("UPDATE users SET last_seen = ?2 WHERE id = ?1")
             .bind(id.as_str())
             .bind(to_millis(at))
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await;
-        written.map(drop).map_err(failed("note that a user was here"))
+        written.map(drop).map_err(self.failed("note that a user was here"))
     }
 
     async fn add_key(&self, key: &ApiKey) -> Result<bool, StoreError> {
         check_key(key)?;
         let written = sqlx::query(
             "INSERT INTO api_keys
-                 (id, digest, user_id, name, scopes, created_at, expires_at, last_used, revoked_at)
-             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE EXISTS (SELECT 1 FROM users WHERE id = ?3)
+                 (id, digest, user_id, name, scopes, created_at, expires_at, last_used, revoked_at, made_by)
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+             WHERE EXISTS (SELECT 1 FROM users WHERE id = ?3)
+               AND (?10 IS NULL
+                    OR EXISTS (SELECT 1 FROM api_keys WHERE id = ?10 AND user_id = ?3 AND revoked_at IS NULL))
              ON CONFLICT DO NOTHING",
         )
         .bind(&key.id)
@@ -160,9 +220,10 @@ impl Accounts for SqliteStore {
         .bind(key.expires_at.map(to_millis))
         .bind(key.last_used.map(to_millis))
         .bind(key.revoked_at.map(to_millis))
-        .execute(&self.pool)
+        .bind(&key.made_by)
+        .execute(&mut *self.writer().await?)
         .await;
-        let done = written.map_err(failed("add an API key"))?.rows_affected() > 0;
+        let done = written.map_err(self.failed("add an API key"))?.rows_affected() > 0;
         self.durable.wait().await?;
         Ok(done)
     }
@@ -172,7 +233,7 @@ impl Accounts for SqliteStore {
             .bind(digest.as_str())
             .fetch_optional(&self.pool)
             .await
-            .map_err(failed("read an API key"))?;
+            .map_err(self.failed("read an API key"))?;
         row.map(key).transpose()
     }
 
@@ -181,21 +242,24 @@ impl Accounts for SqliteStore {
             .bind(user.as_str())
             .fetch_all(&self.pool)
             .await
-            .map_err(failed("read API keys"))?;
+            .map_err(self.failed("read API keys"))?;
         rows.into_iter().map(key).collect()
     }
 
     async fn revoke_key(&self, user: Option<&UserId>, id: &str, at: SystemTime) -> Result<bool, StoreError> {
         let changed = sqlx::query(
-            "UPDATE api_keys SET revoked_at = ?3
-             WHERE id = ?1 AND revoked_at IS NULL AND (?2 IS NULL OR user_id = ?2)",
+            "WITH RECURSIVE fallen (id) AS (
+                 SELECT id FROM api_keys WHERE id = ?1 AND revoked_at IS NULL AND (?2 IS NULL OR user_id = ?2)
+                 UNION SELECT made.id FROM api_keys AS made JOIN fallen ON made.made_by = fallen.id
+             )
+             UPDATE api_keys SET revoked_at = ?3 WHERE revoked_at IS NULL AND id IN (SELECT id FROM fallen)",
         )
         .bind(id)
         .bind(user.map(|user| user.as_str().to_owned()))
         .bind(to_millis(at))
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        let done = changed.map_err(failed("revoke an API key"))?.rows_affected() > 0;
+        let done = changed.map_err(self.failed("revoke an API key"))?.rows_affected() > 0;
         self.durable.wait().await?;
         Ok(done)
     }
@@ -204,9 +268,9 @@ impl Accounts for SqliteStore {
         let written = sqlx::query("UPDATE api_keys SET last_used = ?2 WHERE digest = ?1")
             .bind(digest.as_str())
             .bind(to_millis(at))
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await;
-        written.map(drop).map_err(failed("note that an API key was used"))
+        written.map(drop).map_err(self.failed("note that an API key was used"))
     }
 
     async fn add_browser_session(&self, session: &BrowserSession) -> Result<bool, StoreError> {
@@ -220,9 +284,9 @@ impl Accounts for SqliteStore {
         .bind(to_millis(session.expires_at))
         .bind(to_millis(session.last_seen))
         .bind(session.by_link)
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        let done = written.map_err(failed("begin a session"))?.rows_affected() > 0;
+        let done = written.map_err(self.failed("begin a session"))?.rows_affected() > 0;
         self.durable.wait().await?;
         Ok(done)
     }
@@ -234,7 +298,7 @@ impl Accounts for SqliteStore {
         .bind(digest.as_str())
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read a session"))?;
+        .map_err(self.failed("read a session"))?;
         row.map(|(user, created_at, expires_at, last_seen, by_link)| {
             Ok(BrowserSession {
                 digest: digest.clone(),
@@ -252,17 +316,17 @@ impl Accounts for SqliteStore {
         let written = sqlx::query("UPDATE browser_sessions SET last_seen = ?2 WHERE digest = ?1")
             .bind(digest.as_str())
             .bind(to_millis(at))
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await;
-        written.map(drop).map_err(failed("note that a session was used"))
+        written.map(drop).map_err(self.failed("note that a session was used"))
     }
 
     async fn end_browser_session(&self, digest: &TokenDigest) -> Result<bool, StoreError> {
         let deleted = sqlx::query("DELETE FROM browser_sessions WHERE digest = ?1")
             .bind(digest.as_str())
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await
-            .map_err(failed("end a session"))?;
+            .map_err(self.failed("end a session"))?;
         self.durable.wait().await?;
         Ok(deleted.rows_affected() > 0)
     }
@@ -275,9 +339,9 @@ impl Accounts for SqliteStore {
         .bind(link.digest.as_str())
         .bind(link.user.as_str())
         .bind(to_millis(link.expires_at))
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        Ok(written.map_err(failed("keep a sign-in link"))?.rows_affected() > 0)
+        Ok(written.map_err(self.failed("keep a sign-in link"))?.rows_affected() > 0)
     }
 
     async fn use_link(&self, digest: &TokenDigest, now: SystemTime) -> Result<Option<UserId>, StoreError> {
@@ -285,23 +349,55 @@ impl Accounts for SqliteStore {
         let used: Option<(String, i64)> =
             sqlx::query_as("DELETE FROM sign_in_links WHERE digest = ?1 RETURNING user_id, expires_at")
                 .bind(digest.as_str())
-                .fetch_optional(&self.pool)
+                .fetch_optional(&mut *self.writer().await?)
                 .await
-                .map_err(failed("use a sign-in link"))?;
+                .map_err(self.failed("use a sign-in link"))?;
         self.durable.wait().await?;
         let used = used.filter(|(_, expires_at)| *expires_at > to_millis(now));
         used.map(|(user, _)| user_id(&user)).transpose()
     }
 
     async fn forget_expired(&self, now: SystemTime) -> Result<(), StoreError> {
-        let failed = failed("forget what has expired");
+        let failed = self.failed("forget what has expired");
         for statement in
             ["DELETE FROM browser_sessions WHERE expires_at <= ?1", "DELETE FROM sign_in_links WHERE expires_at <= ?1"]
         {
-            sqlx::query(statement).bind(to_millis(now)).execute(&self.pool).await.map_err(&failed)?;
+            sqlx::query(statement).bind(to_millis(now)).execute(&mut *self.writer().await?).await.map_err(&failed)?;
         }
         Ok(())
     }
+}
+
+/// Every table with the name of a user.
+const RENAMES: &[&str] = &[
+    "UPDATE users SET id = ?2 WHERE id = ?1",
+    "UPDATE api_keys SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE decisions SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE executions SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE sessions SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE tasks SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE checkpoints SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE artifacts SET user_id = ?2 WHERE user_id = ?1",
+    "UPDATE artifact_versions SET user_id = ?2 WHERE user_id = ?1",
+];
+
+/// Every table with an owner but the secrets, which are sealed under it.
+const OWNER_RENAMES: &[&str] = &[
+    "DELETE FROM server_tools WHERE owner = ?2 AND owner <> ?1",
+    "UPDATE server_tools SET owner = ?2 WHERE owner = ?1",
+    "DELETE FROM shapes WHERE owner = ?2 AND owner <> ?1",
+    "UPDATE shapes SET owner = ?2 WHERE owner = ?1",
+];
+
+async fn has_data(connection: &mut SqliteConnection, id: &UserId) -> Result<bool, sqlx::Error> {
+    let found = sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM executions WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM sessions WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM artifacts WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM decisions WHERE user_id = ?1)
+             OR EXISTS (SELECT 1 FROM secrets WHERE owner = ?2)",
+    );
+    found.bind(id.as_str()).bind(Owner::User(id.clone()).to_string()).fetch_one(connection).await
 }
 
 /// Ends the sessions and links of a user.
@@ -336,7 +432,7 @@ fn user(row: UserRow) -> Result<User, StoreError> {
 }
 
 fn key(
-    (id, digest, user, name, scopes, created_at, expires_at, last_used, revoked_at): KeyRow,
+    (id, digest, user, name, scopes, created_at, expires_at, last_used, revoked_at, made_by): KeyRow,
 ) -> Result<ApiKey, StoreError> {
     let scopes: Result<_, _> = scopes.split_whitespace().map(str::parse).collect();
     Ok(ApiKey {
@@ -349,5 +445,6 @@ fn key(
         expires_at: expires_at.map(from_millis),
         last_used: last_used.map(from_millis),
         revoked_at: revoked_at.map(from_millis),
+        made_by,
     })
 }

@@ -1,11 +1,11 @@
+use super::SqliteStore;
 use super::rows::{count, damaged, parsed};
-use super::{SqliteStore, failed};
 use crate::artifacts::{ArtifactRecord, ArtifactUsage, ArtifactVersion, Artifacts, MAX_VERSIONS, NewArtifact};
 use crate::moment::{from_millis, to_millis};
 use crate::{MAX_PAGE, StoreError, bounds};
 use async_trait::async_trait;
 use coracle_types::{ArtifactId, ExecutionId, SessionId, UserId};
-use sqlx::SqliteConnection;
+use sqlx::{Connection as _, SqliteConnection};
 
 /// Id, name, how many; then the version.
 type Row = (String, String, i64, i64, String, Option<String>, String, i64, String, i64, Option<String>);
@@ -31,9 +31,10 @@ impl Artifacts for SqliteStore {
         for new in new {
             bounds::artifact(new)?;
         }
-        let failed = failed("keep artifacts");
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
-        let mut used = used(&mut transaction, user).await?.bytes;
+        let failed = self.failed("keep artifacts");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let mut used = self.used(&mut transaction, user).await?.bytes;
         let mut added = Vec::new();
         for new in new {
             if used.saturating_add(new.charge()) > most {
@@ -41,9 +42,10 @@ impl Artifacts for SqliteStore {
                 continue;
             }
             used += new.charge();
-            added.push(Some(add(&mut transaction, user, new).await?));
+            added.push(Some(self.add(&mut transaction, user, new).await?));
         }
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         // Whoever is told of a version will find it.
         self.durable.wait().await?;
         Ok(added)
@@ -70,7 +72,7 @@ impl Artifacts for SqliteStore {
         .bind(count(limit.min(MAX_PAGE)))
         .fetch_all(&self.pool)
         .await
-        .map_err(failed("list artifacts"))?;
+        .map_err(self.failed("list artifacts"))?;
         rows.into_iter().map(record).collect()
     }
 
@@ -85,7 +87,7 @@ impl Artifacts for SqliteStore {
         .bind(count(MAX_VERSIONS))
         .fetch_all(&self.pool)
         .await
-        .map_err(failed("read an artifact"))?;
+        .map_err(self.failed("read an artifact"))?;
         joined(rows)
     }
 
@@ -105,7 +107,7 @@ impl Artifacts for SqliteStore {
         .bind(number(version))
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read an artifact"))?;
+        .map_err(self.failed("read an artifact"))?;
         row.map(record).transpose()
     }
 
@@ -125,7 +127,7 @@ impl Artifacts for SqliteStore {
         .bind(name)
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read an artifact"))?;
+        .map_err(self.failed("read an artifact"))?;
         row.map(record).transpose()
     }
 
@@ -135,8 +137,9 @@ impl Artifacts for SqliteStore {
         id: &ArtifactId,
         version: Option<u64>,
     ) -> Result<Option<ArtifactRecord>, StoreError> {
-        let failed = failed("delete an artifact");
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let failed = self.failed("delete an artifact");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         let rows: Vec<Row> = sqlx::query_as(concat!(
             "SELECT ",
             columns!(),
@@ -157,72 +160,78 @@ impl Artifacts for SqliteStore {
             query.execute(&mut *transaction).await.map_err(&failed)?;
         }
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         joined(rows)
     }
 
     async fn delete_artifacts(&self, user: &UserId) -> Result<(), StoreError> {
-        let deleted =
-            sqlx::query("DELETE FROM artifacts WHERE user_id = ?1").bind(user.as_str()).execute(&self.pool).await;
-        deleted.map_err(failed("delete artifacts"))?;
+        let deleted = sqlx::query("DELETE FROM artifacts WHERE user_id = ?1")
+            .bind(user.as_str())
+            .execute(&mut *self.writer().await?)
+            .await;
+        deleted.map_err(self.failed("delete artifacts"))?;
         Ok(())
     }
 
     async fn artifact_usage(&self, user: &UserId) -> Result<ArtifactUsage, StoreError> {
-        let mut connection = self.pool.acquire().await.map_err(failed("add up artifacts"))?;
-        used(&mut connection, user).await
+        let mut connection = self.pool.acquire().await.map_err(self.failed("add up artifacts"))?;
+        self.used(&mut connection, user).await
     }
 }
 
-async fn used(connection: &mut SqliteConnection, user: &UserId) -> Result<ArtifactUsage, StoreError> {
-    let (bytes, versions): (i64, i64) =
-        sqlx::query_as("SELECT COALESCE(SUM(charged), 0), COUNT(*) FROM artifact_versions WHERE user_id = ?1")
-            .bind(user.as_str())
-            .fetch_one(connection)
-            .await
-            .map_err(failed("add up artifacts"))?;
-    Ok(ArtifactUsage { bytes: bytes.unsigned_abs(), versions: versions.unsigned_abs() })
-}
+impl SqliteStore {
+    async fn used(&self, connection: &mut SqliteConnection, user: &UserId) -> Result<ArtifactUsage, StoreError> {
+        let (bytes, versions): (i64, i64) =
+            sqlx::query_as("SELECT COALESCE(SUM(charged), 0), COUNT(*) FROM artifact_versions WHERE user_id = ?1")
+                .bind(user.as_str())
+                .fetch_one(connection)
+                .await
+                .map_err(self.failed("add up artifacts"))?;
+        Ok(ArtifactUsage { bytes: bytes.unsigned_abs(), versions: versions.unsigned_abs() })
+    }
 
-async fn add(
-    connection: &mut SqliteConnection,
-    user: &UserId,
-    new: &NewArtifact,
-) -> Result<(ArtifactId, u64), StoreError> {
-    let failed = failed("keep an artifact");
-    let preview = new.preview.as_ref().map(|preview| serde_json::to_string(preview).unwrap_or_default());
-    let (id, version): (String, i64) = sqlx::query_as(
-        "INSERT INTO artifacts (user_id, artifact_id, name, latest, changed_at) VALUES (?1, ?2, ?3, 1, ?4)
-         ON CONFLICT (user_id, name) DO UPDATE SET latest = latest + 1, changed_at = excluded.changed_at
-         RETURNING artifact_id, latest",
-    )
-    .bind(user.as_str())
-    .bind(new.id.as_str())
-    .bind(&new.name)
-    .bind(to_millis(new.created_at))
-    .fetch_one(&mut *connection)
-    .await
-    .map_err(&failed)?;
-    sqlx::query(
-        "INSERT INTO artifact_versions (user_id, artifact_id, version, execution_id, session_id, mime, bytes, charged,
-                                        sha256, created_at, preview)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-    )
-    .bind(user.as_str())
-    .bind(&id)
-    .bind(version)
-    .bind(new.execution_id.as_str())
-    .bind(new.session.as_ref().map(|session| session.as_str().to_owned()))
-    .bind(&new.mime)
-    .bind(number(new.bytes))
-    .bind(number(new.charge()))
-    .bind(&new.sha256)
-    .bind(to_millis(new.created_at))
-    .bind(preview)
-    .execute(connection)
-    .await
-    .map_err(&failed)?;
-    let id = ArtifactId::new(&id).map_err(|error| damaged("artifact", error))?;
-    Ok((id, version.unsigned_abs()))
+    async fn add(
+        &self,
+        connection: &mut SqliteConnection,
+        user: &UserId,
+        new: &NewArtifact,
+    ) -> Result<(ArtifactId, u64), StoreError> {
+        let failed = self.failed("keep an artifact");
+        let preview = new.preview.as_ref().map(|preview| serde_json::to_string(preview).unwrap_or_default());
+        let (id, version): (String, i64) = sqlx::query_as(
+            "INSERT INTO artifacts (user_id, artifact_id, name, latest, changed_at) VALUES (?1, ?2, ?3, 1, ?4)
+             ON CONFLICT (user_id, name) DO UPDATE SET latest = latest + 1, changed_at = excluded.changed_at
+             RETURNING artifact_id, latest",
+        )
+        .bind(user.as_str())
+        .bind(new.id.as_str())
+        .bind(&new.name)
+        .bind(to_millis(new.created_at))
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(&failed)?;
+        sqlx::query(
+            "INSERT INTO artifact_versions (user_id, artifact_id, version, execution_id, session_id, mime, bytes, charged,
+                                            sha256, created_at, preview)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )
+        .bind(user.as_str())
+        .bind(&id)
+        .bind(version)
+        .bind(new.execution_id.as_str())
+        .bind(new.session.as_ref().map(|session| session.as_str().to_owned()))
+        .bind(&new.mime)
+        .bind(number(new.bytes))
+        .bind(number(new.charge()))
+        .bind(&new.sha256)
+        .bind(to_millis(new.created_at))
+        .bind(preview)
+        .execute(connection)
+        .await
+        .map_err(&failed)?;
+        let id = ArtifactId::new(&id).map_err(|error| damaged("artifact", error))?;
+        Ok((id, version.unsigned_abs()))
+    }
 }
 
 fn number(number: u64) -> i64 {

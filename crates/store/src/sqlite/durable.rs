@@ -3,9 +3,11 @@
 //! The pool writes with `synchronous = NORMAL`, so that nobody pays for a promise that was not made. Whoever made one
 //! waits here after the commit. One wait serves all that committed before it began.
 
+use super::fault::Faults;
 use crate::{Home, StoreError};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Mutex;
@@ -14,45 +16,66 @@ use tokio::sync::Mutex;
 pub(super) struct Durable {
     log: PathBuf,
     folder: PathBuf,
+    faults: Faults,
     /// Counts those who wait.
     asked: AtomicU64,
+    done: Mutex<Done>,
+}
+
+#[derive(Debug, Default)]
+struct Done {
     /// All up to this one are on the disk.
-    done: Mutex<u64>,
+    number: u64,
+    /// The log that was last synced, whose entry in its folder is on the disk too.
+    log: Option<File>,
 }
 
 impl Durable {
-    pub(super) fn new(home: &Home) -> Self {
+    pub(super) fn new(home: &Home, faults: Faults) -> Self {
         let database = home.database();
         let mut log = database.clone().into_os_string();
         log.push("-wal");
         let folder = database.parent().map(PathBuf::from).unwrap_or_default();
-        Self { log: log.into(), folder, asked: AtomicU64::new(0), done: Mutex::new(0) }
+        Self { log: log.into(), folder, faults, asked: AtomicU64::new(0), done: Mutex::default() }
     }
 
     /// Returns when everything that was committed before is on the disk.
     pub(super) async fn wait(&self) -> Result<(), StoreError> {
         let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut done = self.done.lock().await;
-        if *done >= own {
+        if done.number >= own {
             return Ok(());
         }
         let all = self.asked.load(Ordering::SeqCst);
-        let (log, folder) = (self.log.clone(), self.folder.clone());
-        let synced = tokio::task::spawn_blocking(move || sync(log, folder)).await;
+        let (log, folder, known) = (self.log.clone(), self.folder.clone(), done.log.take());
+        let synced = tokio::task::spawn_blocking(move || sync(&log, folder, known)).await;
         let synced = synced.map_err(io::Error::other).and_then(|synced| synced);
-        synced.map_err(|error| StoreError::home(&self.log, error))?;
-        *done = all;
+        done.log = synced.map_err(|error| self.faults.of_file(&self.log, "put a write on the disk", &error))?;
+        done.number = all;
         Ok(())
     }
 }
 
-fn sync(log: PathBuf, folder: PathBuf) -> io::Result<()> {
-    match File::open(log) {
-        Ok(log) => log.sync_data()?,
+/// Opening the log and finding its folder take as long as the rest: both are done once for each log.
+fn sync(log: &PathBuf, folder: PathBuf, known: Option<File>) -> io::Result<Option<File>> {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let current = match fs::metadata(log) {
+        Ok(found) => identity(found),
         // Its content was moved into the database, and SQLite does that only for good.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            File::open(folder)?.sync_all()?;
+            return Ok(None);
+        }
         Err(error) => return Err(error),
+    };
+    if let Some(known) = known
+        && identity(known.metadata()?) == current
+    {
+        known.sync_data()?;
+        return Ok(Some(known));
     }
-    // The log may be new.
-    File::open(folder)?.sync_all()
+    let log = File::open(log)?;
+    log.sync_data()?;
+    File::open(folder)?.sync_all()?;
+    Ok(Some(log))
 }

@@ -1,15 +1,16 @@
 //! The log of sessions, as rows.
 
+use super::SqliteStore;
 use super::rows::{count, damaged, parsed};
-use super::{SqliteStore, failed};
 use crate::moment::{from_millis, to_millis};
 use crate::{
-    Checkpoint, Journal, KEPT_CHECKPOINTS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, LostTask, MAX_PAGE, NewTask,
-    SessionRecord, StoreError, TaskEnd, TaskRecord, TaskState, bounds,
+    Checkpoint, Journal, KEPT_CHECKPOINTS, KEPT_RECORDINGS, LostTask, MAX_PAGE, NewTask, SessionRecord, StoreError,
+    TaskEnd, TaskRecord, TaskState, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, SessionId, UserId};
 use serde_json::Value;
+use sqlx::Connection as _;
 use std::time::SystemTime;
 
 /// One of so many tasks that begin looks whether there are too many.
@@ -29,14 +30,15 @@ impl Journal for SqliteStore {
         label: Option<&str>,
         at: SystemTime,
     ) -> Result<SessionRecord, StoreError> {
-        let failed = failed("open a session");
+        let failed = self.failed("open a session");
         if let Some(label) = label {
             bounds::label(label)?;
             if let Some(found) = self.open_labelled(user, label).await? {
                 return Ok(found);
             }
         }
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         // Somebody else may have been faster: then the label is taken, and theirs is the session.
         let made = sqlx::query(
             "INSERT INTO sessions (user_id, session_id, number, label, started_at, last_used)
@@ -51,19 +53,27 @@ impl Journal for SqliteStore {
         .await
         .map_err(&failed)?;
         if made.rows_affected() > 0 {
+            let kept = self.kept();
+            // One that may have an interpreter is in use, however long the list.
             sqlx::query(
                 "DELETE FROM sessions WHERE user_id = ?1 AND session_id <> ?2 AND session_id IN (
                      SELECT session_id FROM sessions WHERE user_id = ?1
-                     ORDER BY last_used DESC, number DESC LIMIT -1 OFFSET ?3)",
+                     ORDER BY last_used DESC, number DESC LIMIT -1 OFFSET ?3)
+                 AND (ended_at IS NOT NULL OR (last_used <= ?4 AND NOT EXISTS (
+                     SELECT 1 FROM tasks WHERE tasks.user_id = sessions.user_id
+                     AND tasks.session_id = sessions.session_id AND tasks.number = sessions.tasks
+                     AND (tasks.state = 'running' OR tasks.ended_at > ?4))))",
             )
             .bind(user.as_str())
             .bind(new_id.as_str())
-            .bind(count(KEPT_SESSIONS))
+            .bind(count(kept.sessions))
+            .bind(to_millis(at.checked_sub(kept.live_for).unwrap_or(SystemTime::UNIX_EPOCH)))
             .execute(&mut *transaction)
             .await
             .map_err(&failed)?;
         }
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         let found = match label {
             Some(label) => self.open_labelled(user, label).await?,
             None => self.session(user, new_id).await?,
@@ -80,7 +90,7 @@ impl Journal for SqliteStore {
         .bind(id.as_str())
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read a session"))?;
+        .map_err(self.failed("read a session"))?;
         row.map(session).transpose()
     }
 
@@ -93,7 +103,7 @@ impl Journal for SqliteStore {
         .bind(label)
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read a session"))?;
+        .map_err(self.failed("read a session"))?;
         row.map(session).transpose()
     }
 
@@ -112,7 +122,7 @@ impl Journal for SqliteStore {
         .bind(count(limit.min(MAX_PAGE)))
         .fetch_all(&self.pool)
         .await
-        .map_err(failed("read sessions"))?;
+        .map_err(self.failed("read sessions"))?;
         rows.into_iter().map(session).collect()
     }
 
@@ -123,18 +133,33 @@ impl Journal for SqliteStore {
         .bind(user.as_str())
         .bind(id.as_str())
         .bind(to_millis(at))
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await
-        .map_err(failed("end a session"))?;
+        .map_err(self.failed("end a session"))?;
         self.durable.wait().await?;
         Ok(ended.rows_affected() > 0)
     }
 
+    async fn delete_session(&self, user: &UserId, id: &SessionId) -> Result<bool, StoreError> {
+        let deleted = sqlx::query(
+            "DELETE FROM sessions WHERE user_id = ?1 AND session_id = ?2 AND NOT EXISTS (
+               SELECT 1 FROM tasks WHERE tasks.user_id = ?1 AND tasks.session_id = ?2 AND state = 'running')",
+        )
+        .bind(user.as_str())
+        .bind(id.as_str())
+        .execute(&mut *self.writer().await?)
+        .await
+        .map_err(self.failed("delete a session"))?;
+        self.durable.wait().await?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
     async fn begin_task(&self, user: &UserId, session: &SessionId, task: &NewTask) -> Result<u64, StoreError> {
-        let failed = failed("begin a task");
+        let failed = self.failed("begin a task");
         let vars = bounds::task(task)?;
         let instance = self.life.name().await?;
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         let own: Option<i64> = sqlx::query_scalar(
             "UPDATE sessions SET tasks = tasks + 1, last_used = ?3
              WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL RETURNING tasks",
@@ -167,7 +192,7 @@ impl Journal for SqliteStore {
         let begun = unsigned("task", own)?;
         if begun.is_multiple_of(PRUNED_EACH) {
             for (statement, kept) in [
-                ("DELETE FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3", KEPT_TASKS),
+                ("DELETE FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3", self.kept().tasks),
                 (
                     "UPDATE tasks SET recording = NULL
                      WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3 AND recording IS NOT NULL",
@@ -184,6 +209,7 @@ impl Journal for SqliteStore {
             }
         }
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         Ok(begun)
     }
 
@@ -206,9 +232,9 @@ impl Journal for SqliteStore {
         .bind(to_millis(end.ended_at))
         .bind(outcome)
         .bind(recording)
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        written.map_err(failed("finish a task"))?;
+        written.map_err(self.failed("finish a task"))?;
         self.durable.wait().await
     }
 
@@ -230,7 +256,7 @@ impl Journal for SqliteStore {
         .bind(count(limit.min(MAX_PAGE)))
         .fetch_all(&self.pool)
         .await
-        .map_err(failed("read tasks"))?;
+        .map_err(self.failed("read tasks"))?;
         rows.into_iter().map(task).collect()
     }
 
@@ -242,14 +268,15 @@ impl Journal for SqliteStore {
                 .bind(number(task))
                 .fetch_optional(&self.pool)
                 .await
-                .map_err(failed("read a recording"))?;
+                .map_err(self.failed("read a recording"))?;
         text.flatten().map(|text| parsed("recording", &text)).transpose()
     }
 
     async fn checkpoint(&self, user: &UserId, session: &SessionId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
-        let failed = failed("keep a checkpoint");
+        let failed = self.failed("keep a checkpoint");
         let context = bounds::checkpoint(checkpoint)?;
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         let own: Option<i64> = sqlx::query_scalar(
             "UPDATE sessions SET checkpoints = checkpoints + 1
              WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL RETURNING checkpoints",
@@ -282,6 +309,7 @@ impl Journal for SqliteStore {
             .await
             .map_err(&failed)?;
         transaction.commit().await.map_err(&failed)?;
+        drop(writer);
         self.durable.wait().await
     }
 
@@ -294,7 +322,7 @@ impl Journal for SqliteStore {
         .bind(session.as_str())
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read a checkpoint"))?;
+        .map_err(self.failed("read a checkpoint"))?;
         row.map(|(step, context, last_task, made_at)| {
             Ok(Checkpoint {
                 context: parsed("context of a checkpoint", &context)?,
@@ -307,7 +335,7 @@ impl Journal for SqliteStore {
     }
 
     async fn interrupt_lost(&self) -> Result<Vec<LostTask>, StoreError> {
-        let failed = failed("mark what was interrupted");
+        let failed = self.failed("mark what was interrupted");
         let running: Vec<String> = sqlx::query_scalar("SELECT DISTINCT instance FROM tasks WHERE state = 'running'")
             .fetch_all(&self.pool)
             .await
@@ -319,7 +347,7 @@ impl Journal for SqliteStore {
                  RETURNING user_id, session_id, number",
             )
             .bind(instance)
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.writer().await?)
             .await
             .map_err(&failed)?;
             for (user, session, number) in rows {
@@ -329,6 +357,21 @@ impl Journal for SqliteStore {
                     number: unsigned("task", number)?,
                 });
             }
+        }
+        let running: Vec<String> =
+            sqlx::query_scalar("SELECT DISTINCT instance FROM executions WHERE state = 'running'")
+                .fetch_all(&self.pool)
+                .await
+                .map_err(&failed)?;
+        for instance in self.life.gone(running).await? {
+            sqlx::query(
+                "UPDATE executions SET state = 'interrupted', outcome = ?2 WHERE state = 'running' AND instance = ?1",
+            )
+            .bind(instance)
+            .bind(bounds::lost().to_string())
+            .execute(&mut *self.writer().await?)
+            .await
+            .map_err(&failed)?;
         }
         Ok(lost)
     }
@@ -344,9 +387,15 @@ impl SqliteStore {
         .bind(label)
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read a session"))?;
+        .map_err(self.failed("read a session"))?;
         row.map(session).transpose()
     }
+}
+
+pub(super) fn known_state(what: &str, word: &str) -> Result<TaskState, StoreError> {
+    let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
+    let known = states.into_iter().find(|known| known.as_str() == word);
+    known.ok_or_else(|| damaged(what, "its state is none that is known"))
 }
 
 fn number(number: u64) -> i64 {
@@ -375,8 +424,6 @@ fn task(
     (number, execution_id, description, language, code, vars, state, started_at, ended_at, outcome): TaskRow,
 ) -> Result<TaskRecord, StoreError> {
     let what = format!("task {number}");
-    let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
-    let known = states.into_iter().find(|known| known.as_str() == state);
     Ok(TaskRecord {
         number: unsigned(&what, number)?,
         begun: NewTask {
@@ -387,7 +434,7 @@ fn task(
             vars: vars.map(|vars| parsed(&what, &vars)).transpose()?,
             started_at: from_millis(started_at),
         },
-        state: known.ok_or_else(|| damaged(&what, "its state is none that is known"))?,
+        state: known_state(&what, &state)?,
         ended_at: ended_at.map(from_millis),
         outcome: outcome.map(|outcome| parsed(&what, &outcome)).transpose()?,
     })

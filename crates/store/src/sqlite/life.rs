@@ -57,7 +57,7 @@ fn begin(home: &Home) -> Result<Own, StoreError> {
     // Between making a file and locking it, it would look as if its process were gone.
     let _gate = home.locked()?;
     let folder = home.live();
-    let failed = |error: io::Error| StoreError::home(&folder, error);
+    let failed = |error: io::Error| StoreError::file(&folder, &error);
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
         Ok(()) | Err(_) => {}

@@ -1,22 +1,25 @@
 //! What the store keeps, as rows.
 
-use super::{SqliteStore, failed};
+use super::SqliteStore;
+use super::journal::known_state;
 use crate::moment::{from_millis, to_millis};
 use crate::{
-    ExecutionRecord, KEPT_EXECUTIONS, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, ToolDecision, bounds,
+    ExecutionRecord, Kept, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, TaskState, ToolDecision, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{Decision, ExecutionId, Secret, ServerName, UserId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use sqlx::Connection as _;
 use std::fmt::Display;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 /// One of so many executions that are written looks whether there are too many.
 const PRUNED_EACH: usize = 32;
 
 type DecisionRow = (String, String, String, String, i64);
-type ExecutionRow = (String, Option<String>, i64, String, Vec<u8>, String);
+type ExecutionRow = (String, Option<String>, i64, String, Vec<u8>, String, String);
 
 #[async_trait]
 impl Store for SqliteStore {
@@ -32,9 +35,9 @@ impl Store for SqliteStore {
         .bind(&listed.fingerprint)
         .bind(tools)
         .bind(to_millis(listed.listed_at))
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        written.map_err(failed("keep the tools of a server"))?;
+        written.map_err(self.failed("keep the tools of a server"))?;
         Ok(())
     }
 
@@ -45,7 +48,7 @@ impl Store for SqliteStore {
                 .bind(server.as_str())
                 .fetch_optional(&self.pool)
                 .await
-                .map_err(failed("read the tools of a server"))?;
+                .map_err(self.failed("read the tools of a server"))?;
         row.map(|(fingerprint, tools, listed_at)| {
             let tools = parsed(&format!("tools of {server}"), &tools)?;
             Ok(ListedTools { fingerprint, tools, listed_at: from_millis(listed_at) })
@@ -61,7 +64,7 @@ impl Store for SqliteStore {
                 .bind(tool)
                 .fetch_optional(&self.pool)
                 .await
-                .map_err(failed("read a shape"))?;
+                .map_err(self.failed("read a shape"))?;
         row.map(|(text, version)| shape(tool, &text, version)).transpose()
     }
 
@@ -87,7 +90,7 @@ impl Store for SqliteStore {
         let query =
             sqlx::query(statement).bind(owner.to_string()).bind(server.as_str()).bind(tool).bind(text).bind(next);
         let query = if expected == 0 { query } else { query.bind(version) };
-        let written = query.execute(&self.pool).await.map_err(failed("keep a shape"))?;
+        let written = query.execute(&mut *self.writer().await?).await.map_err(self.failed("keep a shape"))?;
         if written.rows_affected() == 0 { Err(conflict()) } else { Ok(expected + 1) }
     }
 
@@ -98,7 +101,7 @@ impl Store for SqliteStore {
                 .bind(server.as_str())
                 .fetch_all(&self.pool)
                 .await
-                .map_err(failed("read shapes"))?;
+                .map_err(self.failed("read shapes"))?;
         let shapes = rows.into_iter().map(|(tool, text, version)| {
             let shape = shape(&tool, &text, version)?;
             Ok((tool, shape))
@@ -120,9 +123,9 @@ impl Store for SqliteStore {
         .bind(&decision.definition)
         .bind(word(decision.decision))
         .bind(to_millis(decision.decided_at))
-        .execute(&self.pool)
+        .execute(&mut *self.writer().await?)
         .await;
-        written.map_err(failed("keep a decision"))?;
+        written.map_err(self.failed("keep a decision"))?;
         Ok(())
     }
 
@@ -141,7 +144,7 @@ impl Store for SqliteStore {
         .bind(tool)
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read a decision"))?;
+        .map_err(self.failed("read a decision"))?;
         row.map(decision).transpose()
     }
 
@@ -153,7 +156,7 @@ impl Store for SqliteStore {
         .bind(user.as_str())
         .fetch_all(&self.pool)
         .await
-        .map_err(failed("read decisions"))?;
+        .map_err(self.failed("read decisions"))?;
         rows.into_iter().map(decision).collect()
     }
 
@@ -162,15 +165,16 @@ impl Store for SqliteStore {
             .bind(user.as_str())
             .bind(server.as_str())
             .bind(tool)
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await
-            .map_err(failed("forget a decision"))?;
+            .map_err(self.failed("forget a decision"))?;
         Ok(deleted.rows_affected() > 0)
     }
 
     async fn forget_server(&self, server: &ServerName) -> Result<(), StoreError> {
-        let failed = failed("forget a server");
-        let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        let failed = self.failed("forget a server");
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
         for statement in [
             "DELETE FROM server_tools WHERE server = ?1",
             "DELETE FROM shapes WHERE server = ?1",
@@ -181,44 +185,95 @@ impl Store for SqliteStore {
         transaction.commit().await.map_err(&failed)
     }
 
+    async fn delete_user(&self, user: &UserId) -> Result<bool, StoreError> {
+        let failed = self.failed("delete a user");
+        let owner = Owner::User(user.clone()).to_string();
+        let mut writer = self.writer().await?;
+        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
+        for statement in [
+            "DELETE FROM server_tools WHERE owner = ?1",
+            "DELETE FROM shapes WHERE owner = ?1",
+            "DELETE FROM secrets WHERE owner = ?1",
+        ] {
+            sqlx::query(statement).bind(&owner).execute(&mut *transaction).await.map_err(&failed)?;
+        }
+        // Tasks, checkpoints and versions go with what they belong to.
+        for statement in [
+            "DELETE FROM decisions WHERE user_id = ?1",
+            "DELETE FROM executions WHERE user_id = ?1",
+            "DELETE FROM sessions WHERE user_id = ?1",
+            "DELETE FROM artifacts WHERE user_id = ?1",
+            "DELETE FROM api_keys WHERE user_id = ?1",
+            "DELETE FROM browser_sessions WHERE user_id = ?1",
+            "DELETE FROM sign_in_links WHERE user_id = ?1",
+        ] {
+            sqlx::query(statement).bind(user.as_str()).execute(&mut *transaction).await.map_err(&failed)?;
+        }
+        let account = sqlx::query("DELETE FROM users WHERE id = ?1").bind(user.as_str());
+        let deleted = account.execute(&mut *transaction).await.map_err(&failed)?;
+        transaction.commit().await.map_err(&failed)?;
+        self.durable.wait().await?;
+        Ok(deleted.rows_affected() > 0)
+    }
+
     async fn put_secret(&self, owner: &Owner, name: &str, secret: &Secret) -> Result<(), StoreError> {
         bounds::secret(name, secret)?;
-        self.vault.put(&self.pool, owner, name, secret).await
+        self.vault.put(self, owner, name, secret).await
     }
 
     async fn secret(&self, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError> {
-        self.vault.get(&self.pool, owner, name).await
+        self.vault.get(self, owner, name).await
     }
 
     async fn delete_secret(&self, owner: &Owner, name: &str) -> Result<bool, StoreError> {
         let deleted = sqlx::query("DELETE FROM secrets WHERE owner = ?1 AND name = ?2")
             .bind(owner.to_string())
             .bind(name)
-            .execute(&self.pool)
+            .execute(&mut *self.writer().await?)
             .await
-            .map_err(failed("delete a secret"))?;
+            .map_err(self.failed("delete a secret"))?;
         Ok(deleted.rows_affected() > 0)
+    }
+
+    fn keep(&self, kept: Kept) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept.sane();
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        self.look().await
     }
 
     async fn record(&self, record: &ExecutionRecord) -> Result<(), StoreError> {
         let outcome = bounds::record(record)?;
-        let written = sqlx::query(
-            "INSERT INTO executions (user_id, execution_id, session_id, started_at, language, code, outcome)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        let is_begin = record.state == TaskState::Running;
+        let instance = if is_begin { Some(self.life.name().await?) } else { None };
+        let statement = if is_begin {
+            "INSERT INTO executions (user_id, execution_id, session_id, started_at, language, code, outcome, state, instance)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (user_id, execution_id) DO NOTHING"
+        } else {
+            "INSERT INTO executions (user_id, execution_id, session_id, started_at, language, code, outcome, state, instance)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
              ON CONFLICT (user_id, execution_id) DO UPDATE
              SET session_id = excluded.session_id, started_at = excluded.started_at, language = excluded.language,
-                 code = excluded.code, outcome = excluded.outcome",
-        )
-        .bind(record.user.as_str())
-        .bind(record.execution_id.as_str())
-        .bind(record.session.as_ref().map(|session| session.as_str().to_owned()))
-        .bind(to_millis(record.started_at))
-        .bind(record.language.as_str())
-        .bind(record.code.as_bytes())
-        .bind(outcome)
-        .execute(&self.pool)
-        .await;
-        written.map_err(failed("keep an execution"))?;
+                 code = excluded.code, outcome = excluded.outcome, state = excluded.state, instance = excluded.instance"
+        };
+        let written = sqlx::query(statement)
+            .bind(record.user.as_str())
+            .bind(record.execution_id.as_str())
+            .bind(record.session.as_ref().map(|session| session.as_str().to_owned()))
+            .bind(to_millis(record.started_at))
+            .bind(record.language.as_str())
+            .bind(record.code.as_bytes())
+            .bind(outcome)
+            .bind(record.state.as_str())
+            .bind(instance)
+            .execute(&mut *self.writer().await?)
+            .await;
+        written.map_err(self.failed("keep an execution"))?;
+        if is_begin {
+            return Ok(());
+        }
         // Apart from the write above, and not each time: for a while there are a few executions too many.
         if !self.recorded.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_EACH) {
             return Ok(());
@@ -229,23 +284,23 @@ impl Store for SqliteStore {
                  ORDER BY started_at DESC, execution_id DESC LIMIT 1 OFFSET ?2)",
         )
         .bind(record.user.as_str())
-        .bind(count(KEPT_EXECUTIONS - 1))
-        .execute(&self.pool)
+        .bind(count(self.kept().executions - 1))
+        .execute(&mut *self.writer().await?)
         .await;
-        pruned.map_err(failed("drop old executions"))?;
+        pruned.map_err(self.failed("drop old executions"))?;
         Ok(())
     }
 
     async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
         let row: Option<ExecutionRow> = sqlx::query_as(
-            "SELECT execution_id, session_id, started_at, language, code, outcome FROM executions
+            "SELECT execution_id, session_id, started_at, language, code, outcome, state FROM executions
              WHERE user_id = ?1 AND execution_id = ?2",
         )
         .bind(user.as_str())
         .bind(id.as_str())
         .fetch_optional(&self.pool)
         .await
-        .map_err(failed("read an execution"))?;
+        .map_err(self.failed("read an execution"))?;
         row.map(|row| execution(user, row)).transpose()
     }
 
@@ -256,7 +311,7 @@ impl Store for SqliteStore {
         before: Option<&ExecutionId>,
     ) -> Result<Vec<ExecutionRecord>, StoreError> {
         let rows: Vec<ExecutionRow> = sqlx::query_as(
-            "SELECT execution_id, session_id, started_at, language, code, outcome FROM executions
+            "SELECT execution_id, session_id, started_at, language, code, outcome, state FROM executions
              WHERE user_id = ?1 AND (?2 IS NULL OR (started_at, execution_id) < (
                  SELECT started_at, execution_id FROM executions WHERE user_id = ?1 AND execution_id = ?2))
              ORDER BY started_at DESC, execution_id DESC LIMIT ?3",
@@ -266,7 +321,7 @@ impl Store for SqliteStore {
         .bind(count(limit.min(MAX_PAGE)))
         .fetch_all(&self.pool)
         .await
-        .map_err(failed("read executions"))?;
+        .map_err(self.failed("read executions"))?;
         rows.into_iter().map(|row| execution(user, row)).collect()
     }
 }
@@ -311,7 +366,7 @@ fn decision((server, tool, definition, text, decided_at): DecisionRow) -> Result
 
 fn execution(
     user: &UserId,
-    (id, session, started_at, language, code, outcome): ExecutionRow,
+    (id, session, started_at, language, code, outcome, state): ExecutionRow,
 ) -> Result<ExecutionRecord, StoreError> {
     let what = format!("execution {id:?}");
     Ok(ExecutionRecord {
@@ -321,6 +376,7 @@ fn execution(
         started_at: from_millis(started_at),
         language: language.parse().map_err(|error| damaged(&what, error))?,
         code: String::from_utf8(code).map_err(|error| damaged(&what, error))?,
+        state: known_state(&what, &state)?,
         outcome: parsed(&what, &outcome)?,
     })
 }

@@ -1,59 +1,77 @@
 //! Secrets in the database: sealed by the master key, which is found when it is first needed.
 
-use super::failed;
+use super::SqliteStore;
 use crate::key::MasterKey;
 use crate::{Home, KeyError, KeySource, Owner, StoreError, seal};
-use coracle_types::Secret;
-use sqlx::sqlite::SqlitePool;
-use tokio::sync::OnceCell;
+use coracle_types::{Secret, UserId};
+use std::sync::Arc;
+use tokio::sync::Mutex;
 
 #[derive(Debug)]
 pub(super) struct Vault {
     home: Home,
     source: KeySource,
-    key: OnceCell<MasterKey>,
+    /// The last one that was found. It may be replaced by the operator, who has put back the right one.
+    key: Mutex<Option<Arc<MasterKey>>>,
 }
 
 impl Vault {
     pub(super) fn new(home: Home, source: KeySource) -> Self {
-        Self { home, source, key: OnceCell::new() }
+        Self { home, source, key: Mutex::new(None) }
     }
 
     fn missing(&self) -> StoreError {
         KeyError::Missing { path: self.home.master_key() }.into()
     }
 
-    /// The key that is there.
-    async fn existing(&self) -> Result<&MasterKey, StoreError> {
-        let find = async || MasterKey::find(&self.source, &self.home)?.ok_or_else(|| self.missing());
-        self.key.get_or_try_init(find).await
+    fn find(&self) -> Result<Option<MasterKey>, KeyError> {
+        MasterKey::find(&self.source, &self.home)
     }
 
-    /// The key that is there, or a new one if there is nothing yet that an earlier one has sealed.
-    async fn existing_or_new(&self, pool: &SqlitePool) -> Result<&MasterKey, StoreError> {
-        let find_or_make = async || {
-            if let Some(key) = MasterKey::find(&self.source, &self.home)? {
-                return Ok(key);
-            }
-            let any = sqlx::query_scalar::<_, i64>("SELECT EXISTS (SELECT 1 FROM secrets)").fetch_one(pool).await;
-            if any.map_err(failed("look for secrets"))? != 0 {
-                // Another process may just have made the key: it was there before the first secret.
-                return MasterKey::find(&self.source, &self.home)?.ok_or_else(|| self.missing());
-            }
-            MasterKey::make(&self.home)
+    /// The key with this id.
+    async fn existing(&self, id: &str) -> Result<Arc<MasterKey>, StoreError> {
+        let mut known = self.key.lock().await;
+        if let Some(key) = known.as_ref().filter(|key| key.id == id) {
+            return Ok(Arc::clone(key));
+        }
+        let key = Arc::new(self.find()?.ok_or_else(|| self.missing())?);
+        *known = Some(Arc::clone(&key));
+        if key.id == id { Ok(key) } else { Err(wrong(&key)) }
+    }
+
+    /// The key that what is there was sealed with, or a new one if there is nothing yet that an earlier one has sealed.
+    async fn existing_or_new(&self, store: &SqliteStore) -> Result<Arc<MasterKey>, StoreError> {
+        if let Some(id) = in_use(store).await? {
+            // Another process may just have made the key: it was there before the first secret.
+            return self.existing(&id).await;
+        }
+        let mut known = self.key.lock().await;
+        let key = match self.find()? {
+            Some(key) => key,
+            None => MasterKey::make(&self.home)?,
         };
-        self.key.get_or_try_init(find_or_make).await
+        let key = Arc::new(key);
+        *known = Some(Arc::clone(&key));
+        Ok(key)
+    }
+
+    /// Whether what is there could be opened.
+    pub(super) async fn check(&self, store: &SqliteStore) -> Result<(), StoreError> {
+        let Some(id) = in_use(store).await? else { return Ok(()) };
+        // From the file, and not the one that is remembered: after a restart there is no other.
+        let key = self.find()?.ok_or_else(|| self.missing())?;
+        if key.id == id { Ok(()) } else { Err(wrong(&key)) }
     }
 
     pub(super) async fn put(
         &self,
-        pool: &SqlitePool,
+        store: &SqliteStore,
         owner: &Owner,
         name: &str,
         secret: &Secret,
     ) -> Result<(), StoreError> {
-        let key = self.existing_or_new(pool).await?;
-        let sealed = seal::seal(key, owner, name, secret)?;
+        let key = self.existing_or_new(store).await?;
+        let sealed = seal::seal(&key, owner, name, secret)?;
         // In one statement, so that no two keys can ever be in use, not even when two processes begin at once.
         let written = sqlx::query(
             "INSERT INTO secrets (owner, name, key_id, sealed)
@@ -64,27 +82,57 @@ impl Vault {
         .bind(name)
         .bind(&key.id)
         .bind(sealed)
-        .execute(pool)
+        .execute(&mut *store.writer().await?)
         .await
-        .map_err(failed("keep a secret"))?;
-        if written.rows_affected() == 0 { Err(wrong(key)) } else { Ok(()) }
+        .map_err(store.failed("keep a secret"))?;
+        if written.rows_affected() == 0 { Err(wrong(&key)) } else { Ok(()) }
     }
 
-    pub(super) async fn get(&self, pool: &SqlitePool, owner: &Owner, name: &str) -> Result<Option<Secret>, StoreError> {
+    pub(super) async fn get(
+        &self,
+        store: &SqliteStore,
+        owner: &Owner,
+        name: &str,
+    ) -> Result<Option<Secret>, StoreError> {
         let row: Option<(String, Vec<u8>)> =
             sqlx::query_as("SELECT key_id, sealed FROM secrets WHERE owner = ?1 AND name = ?2")
                 .bind(owner.to_string())
                 .bind(name)
-                .fetch_optional(pool)
+                .fetch_optional(&store.pool)
                 .await
-                .map_err(failed("read a secret"))?;
+                .map_err(store.failed("read a secret"))?;
         let Some((key_id, sealed)) = row else { return Ok(None) };
-        let key = self.existing().await?;
-        if key.id != key_id {
-            return Err(wrong(key));
-        }
-        seal::open(key, owner, name, &sealed).map(Some)
+        let key = self.existing(&key_id).await?;
+        seal::open(&key, owner, name, &sealed).map(Some)
     }
+
+    /// All secrets of a user as they are to be under another name.
+    pub(super) async fn resealed(
+        &self,
+        store: &SqliteStore,
+        from: &UserId,
+        to: &UserId,
+    ) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+        let (from, to) = (Owner::User(from.clone()), Owner::User(to.clone()));
+        let names: Vec<String> = sqlx::query_scalar("SELECT name FROM secrets WHERE owner = ?1")
+            .bind(from.to_string())
+            .fetch_all(&store.pool)
+            .await
+            .map_err(store.failed("read secrets"))?;
+        let mut resealed = Vec::new();
+        for name in names {
+            let Some(secret) = self.get(store, &from, &name).await? else { continue };
+            let sealed = seal::seal(&*self.existing_or_new(store).await?, &to, &name, &secret)?;
+            resealed.push((name, sealed));
+        }
+        Ok(resealed)
+    }
+}
+
+/// The id of the key that secrets are sealed with, if there are any.
+async fn in_use(store: &SqliteStore) -> Result<Option<String>, StoreError> {
+    let id = sqlx::query_scalar("SELECT key_id FROM secrets LIMIT 1").fetch_optional(&store.pool).await;
+    id.map_err(store.failed("look for secrets"))
 }
 
 fn wrong(key: &MasterKey) -> StoreError {

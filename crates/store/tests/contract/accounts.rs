@@ -1,9 +1,10 @@
-use crate::given::{at, user};
+use crate::given::{at, decision, listed, owner, record, server, user};
 use coracle_store::{
-    ApiKey, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Role, SignInLink, Store, TokenDigest,
-    User,
+    ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, MAX_ACCOUNT_TEXT_BYTES, Renamed, Role, SignInLink,
+    Store, TokenDigest, User,
 };
 use coracle_types::Secret;
+use serde_json::json;
 use std::sync::Arc;
 
 fn somebody(name: &str) -> User {
@@ -21,6 +22,7 @@ fn key(id: &str, whose: &str) -> ApiKey {
         expires_at: Some(at(5000)),
         last_used: None,
         revoked_at: None,
+        made_by: None,
     }
 }
 
@@ -166,4 +168,123 @@ pub(crate) async fn whoever_is_shut_out_has_no_way_in(store: Arc<dyn Store>) {
     assert_eq!(store.user(&user("ann")).await.unwrap().unwrap().password, Some(Secret::new("hash")));
     assert!(!store.set_disabled(&user("carl"), true).await.unwrap());
     assert!(!store.set_password(&user("carl"), None).await.unwrap());
+}
+
+pub(crate) async fn a_key_falls_with_the_one_that_made_it(store: Arc<dyn Store>) {
+    for name in ["ann", "bob"] {
+        store.add_user(&somebody(name)).await.unwrap();
+    }
+    let made = |id: &str, by: &str| ApiKey { made_by: Some(by.to_owned()), ..key(id, "ann") };
+    assert!(!store.add_key(&made("child", "parent")).await.unwrap());
+    assert!(store.add_key(&key("parent", "ann")).await.unwrap());
+    assert!(store.add_key(&key("other", "ann")).await.unwrap());
+    assert!(!store.add_key(&ApiKey { user: user("bob"), ..made("foreign", "parent") }).await.unwrap());
+    for added in [made("child", "parent"), made("grandchild", "child"), made("cousin", "other")] {
+        assert!(store.add_key(&added).await.unwrap());
+        assert_eq!(store.key(&added.digest).await.unwrap(), Some(added));
+    }
+    assert!(store.revoke_key(None, "grandchild", at(2000)).await.unwrap());
+    assert!(store.revoke_key(Some(&user("ann")), "parent", at(3000)).await.unwrap());
+    let mut revoked = Vec::new();
+    for id in ["parent", "child", "grandchild", "other", "cousin"] {
+        revoked.push(store.key(&TokenDigest::of(id)).await.unwrap().unwrap().revoked_at);
+    }
+    assert_eq!(revoked, [Some(at(3000)), Some(at(3000)), Some(at(2000)), None, None]);
+    // Nothing is made by what is revoked.
+    assert!(!store.add_key(&made("late", "child")).await.unwrap());
+    assert!(store.add_key(&made("late", "cousin")).await.unwrap());
+}
+
+/// Somebody with a bit of everything.
+async fn furnish(store: &dyn Store, name: &str) {
+    store.put_tools(&owner(name), &server("git"), &listed("f", &["log"])).await.unwrap();
+    store.put_shape(&owner(name), &server("git"), "log", &json!({"a": 1}), 0).await.unwrap();
+    store.remember(&user(name), &decision("git", "log", "d")).await.unwrap();
+    store.put_secret(&owner(name), "token", &Secret::new(format!("of {name}"))).await.unwrap();
+    store.record(&record(name, "e1", 5)).await.unwrap();
+}
+
+async fn things(store: &dyn Store, name: &str) -> (bool, bool, usize, Option<String>, usize) {
+    (
+        store.tools(&owner(name), &server("git")).await.unwrap().is_some(),
+        store.shape(&owner(name), &server("git"), "log").await.unwrap().is_some(),
+        store.decisions(&user(name)).await.unwrap().len(),
+        store.secret(&owner(name), "token").await.unwrap().map(|secret| secret.expose().to_owned()),
+        store.executions(&user(name), 10, None).await.unwrap().iter().filter(|one| one.user == user(name)).count(),
+    )
+}
+
+pub(crate) async fn a_user_takes_everything_along_to_another_name(store: Arc<dyn Store>) {
+    let foreign = ForeignIdentity { issuer: "https://id.example".to_owned(), subject: "17".to_owned() };
+    let ann = User { foreign: Some(foreign.clone()), ..somebody("ann") };
+    store.add_user(&ann).await.unwrap();
+    store.add_user(&somebody("bob")).await.unwrap();
+    for name in ["ann", "bob", "local"] {
+        furnish(&*store, name).await;
+    }
+    store.add_key(&key("k", "ann")).await.unwrap();
+    store.add_browser_session(&session("s", "ann")).await.unwrap();
+    assert_eq!(store.rename_user(&user("ann"), &user("eve"), Belongings::All).await.unwrap(), Renamed::Done);
+
+    let all = |name: &str| (true, true, 1, Some(format!("of {name}")), 1);
+    let nothing = (false, false, 0, None, 0);
+    assert_eq!((things(&*store, "ann").await, things(&*store, "eve").await), (nothing.clone(), all("ann")));
+    assert_eq!(things(&*store, "bob").await, all("bob"));
+    assert_eq!(store.user(&user("ann")).await.unwrap(), None);
+    assert_eq!(store.user_of(&foreign).await.unwrap().unwrap().id, user("eve"));
+    assert_eq!(store.key(&TokenDigest::of("k")).await.unwrap().unwrap().user, user("eve"));
+    assert_eq!(store.browser_session(&TokenDigest::of("s")).await.unwrap(), None);
+
+    // Without an account: into one that has nothing, and secrets can stay.
+    store.add_user(&somebody("lou")).await.unwrap();
+    let renamed = store.rename_user(&user("local"), &user("lou"), Belongings::WithoutSecrets).await.unwrap();
+    assert_eq!(renamed, Renamed::Done);
+    assert_eq!(things(&*store, "lou").await, (true, true, 1, None, 1));
+    assert_eq!(things(&*store, "local").await, (false, false, 0, Some("of local".to_owned()), 0));
+    assert!(store.user(&user("lou")).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_name_that_is_taken_stays(store: Arc<dyn Store>) {
+    for name in ["ann", "bob"] {
+        store.add_user(&somebody(name)).await.unwrap();
+    }
+    furnish(&*store, "ghost").await;
+    assert!(store.has_data(&user("ghost")).await.unwrap() && !store.has_data(&user("ann")).await.unwrap());
+    let rename = async |from: &str, to: &str| store.rename_user(&user(from), &user(to), Belongings::All).await.unwrap();
+    assert_eq!(rename("ann", "bob").await, Renamed::Taken);
+    assert_eq!(rename("ann", "ghost").await, Renamed::Taken);
+    assert_eq!(rename("nobody", "carl").await, Renamed::Unknown);
+    assert_eq!(rename("ghost", "bob").await, Renamed::Done);
+    assert_eq!(rename("ann", "carl").await, Renamed::Done);
+    assert_eq!(store.users().await.unwrap().iter().map(|user| user.id.as_str()).collect::<Vec<_>>(), ["bob", "carl"]);
+}
+
+pub(crate) async fn nothing_is_left_of_a_deleted_user(store: Arc<dyn Store>) {
+    for name in ["ann", "bob"] {
+        assert!(store.add_user(&somebody(name)).await.unwrap());
+        assert!(store.add_key(&key(&format!("{name}-key"), name)).await.unwrap());
+        assert!(store.add_browser_session(&session(&format!("{name}-cookie"), name)).await.unwrap());
+        assert!(store.add_link(&link(&format!("{name}-link"), name)).await.unwrap());
+        store.put_tools(&owner(name), &server("git"), &listed("f", &["log"])).await.unwrap();
+        store.put_secret(&owner(name), "token", &Secret::new("s")).await.unwrap();
+        store.remember(&user(name), &decision("git", "log", "d")).await.unwrap();
+        let id = coracle_types::SessionId::from_random(u128::from(name.as_bytes()[0]));
+        store.open_session(&user(name), &id, Some("work"), at(1)).await.unwrap();
+    }
+    assert!(store.delete_user(&user("ann")).await.unwrap());
+    assert!(!store.delete_user(&user("ann")).await.unwrap());
+    let left = async |name: &str| {
+        let account = store.user(&user(name)).await.unwrap().is_some();
+        let key = store.key(&TokenDigest::of(&format!("{name}-key"))).await.unwrap().is_some();
+        let cookie = store.browser_session(&TokenDigest::of(&format!("{name}-cookie"))).await.unwrap().is_some();
+        let link = store.use_link(&TokenDigest::of(&format!("{name}-link")), at(2)).await.unwrap().is_some();
+        let tools = store.tools(&owner(name), &server("git")).await.unwrap().is_some();
+        let secret = store.secret(&owner(name), "token").await.unwrap().is_some();
+        let decided = !store.decisions(&user(name)).await.unwrap().is_empty();
+        let sessions = !store.sessions(&user(name), 10, None).await.unwrap().is_empty();
+        [account, key, cookie, link, tools, secret, decided, sessions]
+    };
+    assert_eq!(left("ann").await, [false; 8]);
+    assert_eq!(left("bob").await, [true; 8], "others keep what they have");
+    assert!(store.add_user(&somebody("ann")).await.unwrap(), "the name is free");
 }

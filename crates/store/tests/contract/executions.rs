@@ -1,7 +1,9 @@
 use crate::given::{at, record, user};
-use coracle_store::{KEPT_EXECUTIONS, MAX_CODE_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, Store, StoreError};
+use coracle_store::{
+    ExecutionRecord, KEPT_EXECUTIONS, Kept, MAX_CODE_BYTES, MAX_OUTCOME_BYTES, MAX_PAGE, Store, StoreError, TaskState,
+};
 use coracle_types::{ExecutionId, Language, SessionId};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 async fn ids(store: &dyn Store, limit: usize, before: Option<&str>) -> Vec<String> {
@@ -98,4 +100,32 @@ pub(crate) async fn only_the_newest_executions_stay(store: Arc<dyn Store>) {
     assert_eq!(all[..KEPT_EXECUTIONS], expected);
     assert!(all.len() <= KEPT_EXECUTIONS + MORE, "{}", all.len());
     assert_eq!(store.executions(&user("bob"), 10, None).await.unwrap(), [record("bob", "bobs", 0)]);
+}
+
+pub(crate) async fn an_execution_is_there_while_it_runs_and_its_end_is_final(store: Arc<dyn Store>) {
+    let running = ExecutionRecord { state: TaskState::Running, outcome: Value::Null, ..record("ann", "a", 1) };
+    let done = record("ann", "a", 1);
+    let now = async || store.execution(&user("ann"), &done.execution_id).await.unwrap();
+    store.record(&running).await.unwrap();
+    assert_eq!(now().await.as_ref(), Some(&running));
+    assert_eq!(store.interrupt_lost().await.unwrap(), [], "whoever runs it lives");
+    assert_eq!(now().await.as_ref(), Some(&running));
+    store.record(&done).await.unwrap();
+    // A beginning that was written late.
+    store.record(&running).await.unwrap();
+    assert_eq!(now().await.as_ref(), Some(&done));
+    let interrupted = ExecutionRecord { state: TaskState::Interrupted, ..record("ann", "b", 2) };
+    store.record(&interrupted).await.unwrap();
+    assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [interrupted, done.clone()]);
+}
+
+pub(crate) async fn as_many_executions_stay_as_are_wanted(store: Arc<dyn Store>) {
+    const MORE: usize = 32;
+    store.keep(Kept { executions: 7, ..Kept::default() });
+    for number in 0..4 * MORE {
+        store.record(&record("ann", &format!("e{number:05}"), number as u64)).await.unwrap();
+    }
+    let all = ids(&*store, MAX_PAGE, None).await;
+    assert!((7..=7 + MORE).contains(&all.len()), "{}", all.len());
+    assert_eq!(all[0], format!("e{:05}", 4 * MORE - 1));
 }

@@ -1,11 +1,12 @@
 use crate::given::{at, user};
 use coracle_store::{
-    Checkpoint, KEPT_CHECKPOINTS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, MAX_CONTEXT_BYTES, MAX_PAGE,
+    Checkpoint, KEPT_CHECKPOINTS, KEPT_RECORDINGS, KEPT_SESSIONS, KEPT_TASKS, Kept, MAX_CONTEXT_BYTES, MAX_PAGE,
     MAX_RECORDING_BYTES, NewTask, SessionRecord, Store, StoreError, TaskEnd, TaskRecord, TaskState,
 };
 use coracle_types::{ExecutionId, Language, SessionId};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 fn id(number: u128) -> SessionId {
     SessionId::from_random(number)
@@ -223,4 +224,56 @@ pub(crate) async fn only_the_newest_tasks_and_sessions_stay(store: Arc<dyn Store
     assert_eq!(store.session(&ann, &id(1)).await.unwrap(), None);
     assert!(store.session(&ann, &id(2)).await.unwrap().is_some());
     assert!(store.session(&user("bob"), &id(1)).await.unwrap().is_some());
+}
+
+pub(crate) async fn a_session_that_may_be_alive_stays_however_many_there_are(store: Arc<dyn Store>) {
+    let ann = user("ann");
+    let hour = Duration::from_hours(1);
+    let at = |hours: u32| SystemTime::UNIX_EPOCH + 500_000 * hour + hours * hour;
+    let open = async |number: u128, hours: u32| store.open_session(&ann, &id(number), None, at(hours)).await.unwrap();
+    let is_there = async |number: u128| store.session(&ann, &id(number)).await.unwrap().is_some();
+    store.keep(Kept { sessions: 2, live_for: hour, ..Kept::default() });
+    for number in 0..4 {
+        open(number, 0).await;
+    }
+    // In the first something runs, in the second something has ended a moment ago, the third has ended itself.
+    for number in [0, 1] {
+        let begun = NewTask { started_at: at(0), ..task("1") };
+        store.begin_task(&ann, &id(number), &begun).await.unwrap();
+    }
+    store.finish_task(&ann, &id(1), 1, &TaskEnd { ended_at: at(9), ..end(json!(1)) }).await.unwrap();
+    assert!(store.end_session(&ann, &id(2), at(0)).await.unwrap());
+    for number in 0..4 {
+        assert!(is_there(number).await, "{number}: nobody had to go yet");
+    }
+    open(4, 9).await;
+    open(5, 9).await;
+    assert_eq!((is_there(0).await, is_there(1).await), (true, true), "they are alive");
+    assert_eq!((is_there(2).await, is_there(3).await), (false, false), "they are not");
+    assert_eq!((is_there(4).await, is_there(5).await), (true, true), "the newest");
+    store.finish_task(&ann, &id(0), 1, &TaskEnd { ended_at: at(9), ..end(json!(1)) }).await.unwrap();
+    open(6, 11).await;
+    let mut left = Vec::new();
+    for number in 0..=6 {
+        if is_there(number).await {
+            left.push(number);
+        }
+    }
+    assert_eq!(left, [5, 6], "nobody uses the old ones any more");
+}
+
+pub(crate) async fn a_deleted_session_is_gone_unless_something_runs_in_it(store: Arc<dyn Store>) {
+    let session = opened(&*store, "ann", 1, Some("work")).await;
+    let other = opened(&*store, "ann", 2, Some("other")).await;
+    let number = store.begin_task(&user("ann"), &session.id, &task("1")).await.unwrap();
+    assert!(!store.delete_session(&user("ann"), &session.id).await.unwrap(), "a task is running");
+    store.finish_task(&user("ann"), &session.id, number, &end(json!({}))).await.unwrap();
+    assert!(!store.delete_session(&user("bob"), &session.id).await.unwrap(), "it is somebody else's");
+    assert!(store.delete_session(&user("ann"), &session.id).await.unwrap());
+    assert!(!store.delete_session(&user("ann"), &session.id).await.unwrap());
+    assert_eq!(store.session(&user("ann"), &session.id).await.unwrap(), None);
+    assert_eq!(store.tasks(&user("ann"), &session.id, 10, None).await.unwrap(), []);
+    assert_eq!(store.session(&user("ann"), &other.id).await.unwrap(), Some(other));
+    let again = opened(&*store, "ann", 3, Some("work")).await;
+    assert_eq!((again.id, again.tasks), (id(3), 0), "the name is free");
 }

@@ -92,7 +92,7 @@ async fn a_file_that_is_no_database_is_left_alone() {
     let garbage = vec![b'x'; 10_000];
     fs::write(home.database(), &garbage).unwrap();
     let refused = SqliteStore::open(&home, KeySource::File).await.unwrap_err();
-    assert_eq!(refused.code(), "store_database");
+    assert_eq!(refused.code(), "store_damaged");
     assert!(refused.to_string().contains("not a database"), "{refused}");
     assert!(fs::read(home.database()).unwrap() == garbage, "the file has changed");
 }

@@ -1,5 +1,6 @@
 use crate::{git, open, raw};
-use coracle_store::{Home, KeySource, Owner, SqliteStore, Store};
+use coracle_store::{Accounts, Belongings, Home, KeySource, Owner, Renamed, SqliteStore, Store};
+use coracle_types::{Secret, UserId};
 use serde_json::json;
 use sqlx::Connection;
 use std::fs;
@@ -38,7 +39,7 @@ async fn the_file_is_in_wal_mode_and_knows_its_version() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     open(&home).await;
-    assert_eq!(version(&home).await, 4);
+    assert_eq!(version(&home).await, coracle_store::schema_version());
     let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut raw(&home).await).await.unwrap();
     assert_eq!(mode, "wal");
 }
@@ -73,4 +74,53 @@ async fn the_schema_is_what_the_migrations_make_of_nothing() {
             "users",
         ]
     );
+}
+
+#[tokio::test]
+async fn a_user_who_gets_another_name_leaves_no_row_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::new(folder.path());
+    let store = open(&home).await;
+    let (ann, eve) = (UserId::new("ann").unwrap(), UserId::new("eve").unwrap());
+    // A row in each table that has a column for users, whatever tables there will be.
+    let mut database = raw(&home).await;
+    sqlx::query("PRAGMA foreign_keys = OFF").execute(&mut database).await.unwrap();
+    let columns: Vec<(String, String)> = sqlx::query_as(
+        "SELECT t.name, c.name FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
+         WHERE t.type = 'table' AND (c.name IN ('user_id', 'owner') OR t.name = 'users' AND c.name = 'id')",
+    )
+    .fetch_all(&mut database)
+    .await
+    .unwrap();
+    assert!(columns.len() >= 14, "{columns:?}");
+    for (table, column) in columns.iter().filter(|(table, _)| table != "secrets") {
+        let name = if column == "owner" { "user:ann" } else { "ann" };
+        let others: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(format!(
+            "SELECT name FROM pragma_table_info('{table}')
+             WHERE (\"notnull\" OR pk > 0) AND dflt_value IS NULL AND name <> '{column}' AND type <> 'INTEGER'"
+        )))
+        .fetch_all(&mut database)
+        .await
+        .unwrap();
+        let names = others.iter().fold(String::new(), |names, other| names + ", " + other);
+        // The text `1` is a number where one is wanted, and 'user' a role.
+        let values: String = others.iter().map(|other| if other == "role" { ", 'user'" } else { ", '1'" }).collect();
+        let insert = format!("INSERT INTO {table} ({column}{names}) VALUES ('{name}'{values})");
+        sqlx::query(sqlx::AssertSqlSafe(insert)).execute(&mut database).await.unwrap();
+    }
+    store.put_secret(&Owner::User(ann.clone()), "token", &Secret::new("kept")).await.unwrap();
+    assert_eq!(store.rename_user(&ann, &eve, Belongings::All).await.unwrap(), Renamed::Done);
+    for (table, column) in &columns {
+        let prefix = if column == "owner" { "user:" } else { "" };
+        let count = async |name: &str, database: &mut sqlx::SqliteConnection| -> i64 {
+            let count = format!("SELECT COUNT(*) FROM {table} WHERE {column} = '{prefix}{name}'");
+            sqlx::query_scalar(sqlx::AssertSqlSafe(count)).fetch_one(database).await.unwrap()
+        };
+        // Whoever gets another name is signed out.
+        let expected = i64::from(!["browser_sessions", "sign_in_links"].contains(&table.as_str()));
+        let found = (count("ann", &mut database).await, count("eve", &mut database).await);
+        assert_eq!(found, (0, expected), "{table}.{column}");
+    }
+    let secret = store.secret(&Owner::User(eve), "token").await.unwrap();
+    assert_eq!(secret.as_ref().map(Secret::expose), Some("kept"));
 }
