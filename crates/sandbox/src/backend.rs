@@ -90,11 +90,19 @@ pub trait Control: Send + Sync {
     /// Waits until the sandbox is gone and says how it ended.
     async fn exit(&mut self) -> Exit;
 
+    /// A run begins.
+    fn begin(&self) {}
+
     /// A run is over and another may come: the limits that this one met are not that one's.
     async fn rest(&mut self) {}
 
     /// What limits it has run into since it last rested, as far as is known.
     async fn causes(&mut self) -> Vec<Cause>;
+
+    /// A limit that code which says that all went well has passed. Called at the end of every run, so it must be quick.
+    async fn passed(&mut self) -> Option<Cause> {
+        None
+    }
 }
 
 /// How a sandbox ended.
@@ -110,7 +118,10 @@ pub struct Exit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The memory of the tree.
-    Memory,
+    Memory {
+        /// How many bytes were in use; `None` if the kernel gave no more than the limit.
+        used: Option<u64>,
+    },
     /// Processes and threads.
     Processes,
     /// The workspace or the artifacts; which, and how.

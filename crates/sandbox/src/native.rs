@@ -21,21 +21,21 @@ mod watch;
 
 pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
-pub use launcher::{ForkedLauncher, fork_launcher, launcher_main};
+pub use launcher::{ForkedLauncher, fork_launcher, hear_of_children, launcher_main};
 pub use python::{PythonError, fits, interpreter};
 
 use crate::{Backend, Sandbox, SandboxError, Spec};
 use async_trait::async_trait;
 use coracle_types::{Enforced, Limits, Mechanism, PythonInterpreter};
 use link::Link;
-use messages::{Ask, Bind, CgroupKind, Start, Started};
+use messages::{Ask, Bind, CgroupKind, Hidden, Start, Started};
 use pool::Pool;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 /// The argument that makes a program which embeds this crate the launcher: it must then call [`launcher_main`].
 pub const LAUNCHER_ARGUMENT: &str = "__launcher";
@@ -153,7 +153,27 @@ pub struct NativeBackend {
     /// For the first sandbox, if there is one.
     forked: std::sync::Mutex<Option<ForkedLauncher>>,
     running: Mutex<Option<Arc<Running>>>,
+    /// What makes sandboxes until the zygote of `running` is warm.
+    first: Mutex<Option<Arc<Running>>>,
+    stage: std::sync::Mutex<Stage>,
+    /// Somebody has asked for a sandbox.
+    asked: Arc<Notify>,
 }
+
+/// How far a server has come that makes its first sandboxes in another way than the later ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Nobody has asked for a sandbox yet.
+    Begun,
+    /// The zygote warms up.
+    Warming,
+    /// There is one way only.
+    #[default]
+    Warm,
+}
+
+/// So often is looked whether the zygote is warm, and whether the first sandboxes have ended.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// One launcher and what hangs on it.
 #[derive(Debug)]
@@ -161,6 +181,29 @@ struct Running {
     link: Arc<Link>,
     pool: Arc<Pool>,
     python: PathBuf,
+    /// Folders that the data folder lies in, and where in them it is.
+    above_home: Vec<Above>,
+}
+
+/// A folder that the data folder lies in, told by its identity, whatever path leads there.
+#[derive(Debug)]
+struct Above {
+    device: u64,
+    inode: u64,
+    /// Empty: it is the data folder itself.
+    home: PathBuf,
+}
+
+impl Above {
+    fn all(home: &Path) -> io::Result<Vec<Self>> {
+        let home = fs::canonicalize(home)?;
+        let above = |folder: &Path| {
+            let seen = fs::metadata(folder)?;
+            let below = home.strip_prefix(folder).unwrap_or(&home).to_owned();
+            Ok(Self { device: seen.dev(), inode: seen.ino(), home: below })
+        };
+        home.ancestors().map(above).collect()
+    }
 }
 
 impl Drop for Running {
@@ -175,7 +218,9 @@ impl NativeBackend {
     pub fn new(config: NativeConfig) -> Self {
         let (packages, disk) = (Packages::default(), Arc::default());
         let projects = project::Projects::default();
-        Self { config, packages, disk, projects, forked: std::sync::Mutex::default(), running: Mutex::new(None) }
+        let (forked, stage) = (std::sync::Mutex::default(), std::sync::Mutex::default());
+        let (running, first, asked) = (Mutex::new(None), Mutex::new(None), Arc::default());
+        Self { config, packages, disk, projects, forked, running, first, stage, asked }
     }
 
     /// The same with packages.
@@ -187,6 +232,83 @@ impl NativeBackend {
     /// For few sandboxes, made by a launcher that was forked at the start: sooner there, but slower for many.
     pub fn with_launcher(config: NativeConfig, forked: ForkedLauncher) -> Self {
         Self { forked: std::sync::Mutex::new(Some(forked)), ..Self::new(config) }
+    }
+
+    /// For many sandboxes, of which the first are made by a launcher that was forked at the start: nobody waits for a
+    /// zygote to warm up, and one that nobody needs is not started.
+    pub fn with_first(config: NativeConfig, forked: ForkedLauncher) -> Self {
+        // What is enforced must be known before there is a sandbox, if it decides whether there is to be one.
+        if config.require_full_isolation {
+            return Self::new(config);
+        }
+        Self { stage: std::sync::Mutex::new(Stage::Begun), ..Self::with_launcher(config, forked) }
+    }
+
+    /// Gets as far as can be before anybody asks for a sandbox, and begins to warm up a zygote when somebody has: not
+    /// sooner, since the two would compete for the processor. What made the first sandboxes ends with the last of them.
+    pub async fn prepare(self: &Arc<Self>) {
+        if self.stage() == Stage::Warm || self.first().await.is_none() {
+            self.set_stage(Stage::Warm);
+            return;
+        }
+        let (backend, asked) = (Arc::downgrade(self), Arc::clone(&self.asked));
+        tokio::spawn(async move {
+            asked.notified().await;
+            let Some(backend) = backend.upgrade().filter(|backend| backend.stage() == Stage::Begun) else { return };
+            backend.set_stage(Stage::Warming);
+            if let Ok(running) = backend.running().await {
+                while running.pool.ready() == 0 && !running.link.is_lost() {
+                    tokio::time::sleep(LOOK).await;
+                }
+            }
+            backend.set_stage(Stage::Warm);
+            let Some(first) = backend.first.lock().await.clone() else { return };
+            drop(backend);
+            while !first.link.is_lost() && !first.link.is_idle() {
+                tokio::time::sleep(LOOK).await;
+            }
+            first.link.hang_up();
+        });
+    }
+
+    fn set_stage(&self, stage: Stage) {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner) = stage;
+    }
+
+    fn stage(&self) -> Stage {
+        *self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What makes the first sandboxes, if that is to be had.
+    async fn first(&self) -> Option<Arc<Running>> {
+        let mut first = self.first.lock().await;
+        if first.is_none()
+            && let Some(forked) = self.take_forked()
+        {
+            match self.launch(Some(forked)) {
+                Ok(running) => *first = Some(Arc::new(running)),
+                Err(error) => tracing::debug!(%error, "the first sandboxes are made as the later ones"),
+            }
+        }
+        first.as_ref().filter(|first| !first.link.is_lost()).map(Arc::clone)
+    }
+
+    /// A sandbox from what makes the first ones; none if the usual way is open or the only one.
+    async fn open_first(&self, spec: &Spec) -> Option<Sandbox> {
+        if self.stage() == Stage::Warm {
+            return None;
+        }
+        if self.running.lock().await.as_ref().is_some_and(|running| running.pool.ready() > 0) {
+            return None;
+        }
+        let first = self.first().await?;
+        match self.open_on(&first, spec.clone()).await {
+            Ok(sandbox) => Some(sandbox),
+            Err(error) => {
+                tracing::debug!(%error, "a first sandbox is made as the later ones");
+                None
+            }
+        }
     }
 
     /// Starts the launcher if it is not running, and says what it found.
@@ -218,7 +340,9 @@ impl NativeBackend {
                 lost.link.gone().await;
             }
         }
-        let running = Arc::new(self.launch()?);
+        // The forked one may be meant for the first sandboxes only.
+        let forked = if self.stage() == Stage::Warm { self.take_forked() } else { None };
+        let running = Arc::new(self.launch(forked)?);
         *slot = Some(Arc::clone(&running));
         Ok(running)
     }
@@ -241,30 +365,38 @@ impl NativeBackend {
         self.forked.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn launch(&self) -> Result<Running, SandboxError> {
+    fn launch(&self, forked: Option<ForkedLauncher>) -> Result<Running, SandboxError> {
         let config = &self.config;
         let release = rustix::system::uname();
         kernel_version::check(&release.release().to_string_lossy()).map_err(SandboxError::Unavailable)?;
         // What is enforced must be known before there is a sandbox, if it decides whether there is to be one.
-        let forked = self.take_forked().filter(|_| !config.require_full_isolation);
+        let forked = forked.filter(|_| !config.require_full_isolation);
         let python = python::find(config.python.as_deref())?;
         let in_home =
             |error: io::Error| SandboxError::Unavailable(format!("data folder {}: {error}", config.home.display()));
         let instance = instance::Instance::claim(&config.home).map_err(in_home)?;
         let guest_dir = guest_files::install(&config.home, &instance.dir, &python.path).map_err(in_home)?;
+        let above_home = Above::all(&config.home).map_err(in_home)?;
         let own = python.folders.into_iter().map(|folder| (folder.clone(), folder));
         let environment = self.environment_for(&python.path).map(|folder| (folder, ENVIRONMENT.into()));
+        let folders: Vec<_> = own.chain(environment).chain(config.folders.iter().cloned()).collect();
+        if let Some(reason) = folders.iter().find_map(|(folder, seen_at)| shows_home(folder, seen_at, &above_home)) {
+            instance::Instance::remove(&instance.dir);
+            return Err(SandboxError::Unavailable(reason));
+        }
         let start = Start {
             instance: instance.id.clone(),
             run_dir: instance.dir.clone(),
             guest_dir,
             python: python.path.clone(),
-            folders: own.chain(environment).chain(config.folders.iter().cloned()).collect(),
-            preload: config.preload.then(|| self.packages.preload.clone()),
+            folders,
+            // For few sandboxes it would take longer than it saves.
+            preload: (config.preload && forked.is_none()).then(|| self.packages.preload.clone()),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
             processes: config.limits.processes,
         };
+        let pool = if forked.is_some() { 0 } else { config.pool };
         let link = match forked {
             Some(forked) => Link::adopt(forked, &start, instance),
             None => Link::start(&config.launcher, &start, instance),
@@ -273,8 +405,8 @@ impl NativeBackend {
             instance::Instance::remove(&start.run_dir);
             SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display()))
         })?;
-        let pool = Pool::start(Arc::clone(&link), config.pool);
-        Ok(Running { link, pool, python: python.path })
+        let pool = Pool::start(Arc::clone(&link), pool);
+        Ok(Running { link, pool, python: python.path, above_home })
     }
 }
 
@@ -293,6 +425,14 @@ fn report(python: &Path, started: &Started) -> NativeReport {
     }
 }
 
+/// What is wrong with a folder that all sandboxes are to see, if the data folder lies in it.
+fn shows_home(folder: &Path, seen_at: &Path, above_home: &[Above]) -> Option<String> {
+    let seen = fs::metadata(folder).ok()?;
+    let is_above = above_home.iter().any(|above| (above.device, above.inode) == (seen.dev(), seen.ino()));
+    let (folder, seen_at) = (folder.display(), seen_at.display());
+    is_above.then(|| format!("code would see {folder} at {seen_at}, and with it Coracle's data folder: name another"))
+}
+
 /// The workspace as the server sees it; the launcher must find the same folder.
 fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
     let wrong = |reason: String| SandboxError::Workspace { path: workspace.to_owned(), reason };
@@ -307,11 +447,18 @@ fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
     Ok((path, metadata))
 }
 
-#[async_trait]
-impl Backend for NativeBackend {
-    async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError> {
+impl NativeBackend {
+    async fn open_on(&self, running: &Running, spec: Spec) -> Result<Sandbox, SandboxError> {
         let (workspace, metadata) = look_at(&spec.workspace)?;
-        let running = self.running().await?;
+        let above =
+            running.above_home.iter().find(|above| (above.device, above.inode) == (metadata.dev(), metadata.ino()));
+        let hidden = match above {
+            Some(above) if above.home.as_os_str().is_empty() => {
+                let reason = "is Coracle's data folder, which code never sees".to_owned();
+                return Err(SandboxError::Workspace { path: spec.workspace, reason });
+            }
+            above => above.map(|above| Hidden { folder: above.home.clone(), instead: running.link.empty_folder() }),
+        };
         let limits = &spec.limits;
         // In a workspace that is already too full, only deleting works.
         let most = disk::Most::of_workspace(limits);
@@ -328,6 +475,7 @@ impl Backend for NativeBackend {
             processes: limits.processes,
             open_files: limits.open_files,
             file_bytes,
+            hidden,
         };
         if self.config.require_full_isolation {
             let lacks = report(&running.python, &running.link.started().await?).lacks();
@@ -358,12 +506,28 @@ impl Backend for NativeBackend {
             over: over.map(|over| over.usage),
             memory: report.cgroup.is_err(),
             ledger: Arc::clone(&self.disk),
+            pace: Arc::default(),
         };
         Ok(sandbox::bound(prepared, &running.link, watched, enforced, report.tier()))
     }
+}
+
+#[async_trait]
+impl Backend for NativeBackend {
+    async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError> {
+        if let Some(sandbox) = self.open_first(&spec).await {
+            self.asked.notify_one();
+            return Ok(sandbox);
+        }
+        look_at(&spec.workspace)?;
+        let running = self.running().await?;
+        self.open_on(&running, spec).await
+    }
 
     async fn shutdown(&self) {
-        if let Some(running) = self.running.lock().await.take() {
+        self.set_stage(Stage::Warm);
+        let (first, running) = (self.first.lock().await.take(), self.running.lock().await.take());
+        for running in first.into_iter().chain(running) {
             running.pool.stop();
             running.link.hang_up();
             running.link.gone().await;

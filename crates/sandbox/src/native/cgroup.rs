@@ -12,7 +12,7 @@
 //! it is empty. What is found is found by trying; all paths hang below one folder that is named in the instance's
 //! folder first, so that a crash leaves nothing that the next start does not find.
 
-use super::messages::{CgroupKind, Counters};
+use super::messages::{CgroupKind, Counters, Kills};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -163,6 +163,11 @@ impl Cgroups {
         group.since(self.layout.counters(&group.name))
     }
 
+    /// Where the kernel counts the processes of a group that it has killed for memory.
+    pub(crate) fn kills(&self, group: &Group) -> Kills {
+        Kills { file: self.layout.kills(&group.name), before: group.baseline.oom_kills }
+    }
+
     /// Gives a group back, and says what the kernel has counted since it was taken. It may still be emptying.
     pub(crate) fn give_back(&mut self, mut group: Group) -> Counters {
         let now = self.layout.counters(&group.name);
@@ -196,6 +201,13 @@ impl Group {
             oom_kills: now.oom_kills.saturating_sub(self.baseline.oom_kills),
             forks_refused: now.forks_refused.saturating_sub(self.baseline.forks_refused),
         }
+    }
+}
+
+impl Kills {
+    /// How many there were since the sandbox was made.
+    pub(crate) fn count(&self) -> u64 {
+        field(&self.file, "oom_kill").saturating_sub(self.before)
     }
 }
 
@@ -382,15 +394,18 @@ impl Layout {
         }
     }
 
-    fn counters(&self, name: &str) -> Counters {
+    fn kills(&self, name: &str) -> PathBuf {
         match self {
-            Self::One { .. } => {
-                Counters { oom_kills: field(&self.file(name, "memory.oom_control"), "oom_kill"), forks_refused: 0 }
-            }
-            Self::Two { .. } => Counters {
-                oom_kills: field(&self.file(name, "memory.events"), "oom_kill"),
-                forks_refused: field(&self.file(name, "pids.events"), "max"),
-            },
+            Self::One { .. } => self.file(name, "memory.oom_control"),
+            Self::Two { .. } => self.file(name, "memory.events"),
+        }
+    }
+
+    fn counters(&self, name: &str) -> Counters {
+        let oom_kills = field(&self.kills(name), "oom_kill");
+        match self {
+            Self::One { .. } => Counters { oom_kills, forks_refused: 0 },
+            Self::Two { .. } => Counters { oom_kills, forks_refused: field(&self.file(name, "pids.events"), "max") },
         }
     }
 }

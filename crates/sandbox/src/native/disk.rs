@@ -1,8 +1,8 @@
 //! How full a user's folders are, and how to empty one, both against a hostile tree: no recursion, no link followed.
 //!
-//! A walk is costly, so it is done when the file system as a whole has lost enough space since the last one, and while
-//! code runs every few seconds, since what others free at the same time hides what is written here. That memory outlives
-//! a single execution: many small writers cannot grow past the limit together.
+//! A walk is costly, so it is done when the file system as a whole has lost so much since the last one that the folder may
+//! be over its limit, and else as often as it is cheap, since what others free at the same time hides what is written
+//! here. That memory outlives a single execution: many small writers cannot grow past the limit together.
 
 use crate::Cause;
 use coracle_types::Limits;
@@ -20,13 +20,15 @@ use std::time::{Duration, Instant};
 /// Folders nested deeper count as too many.
 const MAX_DEPTH: usize = 256;
 
-/// A walk is due when the file system has lost this much, or this many files.
+/// While code runs, a walk is due at once when the file system has lost this much, or this many files.
 const SLACK_BYTES: u64 = 16 << 20;
 const SLACK_FILES: u64 = 4_096;
 
-/// While code runs, a walk is also due after so long, and after so many times what the last one took.
+/// While code runs, a walk is also due after so many times what the last one took; between two runs also not before this.
 const STALE: Duration = Duration::from_secs(5);
 const STALE_TIMES: u32 = 50;
+/// One is due at the end of a run that took so many times as long.
+const SOON_TIMES: u32 = 10;
 
 /// To look at so many takes less time than to have another thread do it.
 const FEW_FILES: u64 = 128;
@@ -51,7 +53,7 @@ impl Usage {
 }
 
 /// What a file system has left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     bytes: u64,
     files: u64,
@@ -66,29 +68,48 @@ pub(super) struct Ledger {
 /// The last walk of a folder.
 #[derive(Clone, Copy, Debug)]
 struct LastWalk {
+    /// What there was then, and what others have freed since.
     left: Left,
+    /// What there was at the last look.
+    seen: Left,
+    usage: Usage,
     was_over: bool,
     at: Instant,
     took: Duration,
 }
 
 impl LastWalk {
-    fn new(left: Left) -> Self {
-        Self { left, was_over: false, at: Instant::now(), took: Duration::ZERO }
+    fn new(left: Left, usage: Usage) -> Self {
+        Self { left, seen: left, usage, was_over: false, at: Instant::now(), took: Duration::ZERO }
     }
 
     /// Whether so much was written since, by anybody, that another walk is due.
-    fn has_lost(&mut self, now: Left) -> bool {
+    fn is_due(&mut self, now: Left, most: Most, when: When) -> bool {
         let Left { bytes, files } = &mut self.left;
-        let lost = bytes.saturating_sub(now.bytes) > SLACK_BYTES || files.saturating_sub(now.files) > SLACK_FILES;
+        let (lost_bytes, lost_files) = (bytes.saturating_sub(now.bytes), files.saturating_sub(now.files));
         // What others free must not hide what is written here.
         *bytes = now.bytes.max(*bytes);
         *files = now.files.max(*files);
-        lost
+        let changed = std::mem::replace(&mut self.seen, now) != now;
+        let may_be_over = self.usage.bytes + lost_bytes > most.bytes() || self.usage.files + lost_files > most.files;
+        let much = lost_bytes > SLACK_BYTES || lost_files > SLACK_FILES;
+        self.was_over
+            || match when {
+                When::Opening => may_be_over,
+                // A walk that takes long is worth its time only now and then, unless there is reason to hurry.
+                When::Running => may_be_over && much || self.is_older_than(STALE_TIMES),
+                When::Resting => may_be_over && much || self.at.elapsed() > STALE && self.is_older_than(STALE_TIMES),
+                When::Ending(run) => may_be_over || changed && (self.is_small() || run > self.took * SOON_TIMES),
+            }
     }
 
-    fn is_stale(&self) -> bool {
-        self.at.elapsed() > STALE.max(self.took * STALE_TIMES)
+    fn is_small(&self) -> bool {
+        self.usage.files <= FEW_FILES
+    }
+
+    /// Than so many times what it took.
+    fn is_older_than(&self, times: u32) -> bool {
+        self.at.elapsed() > self.took * times
     }
 }
 
@@ -99,6 +120,10 @@ pub(super) enum When {
     Opening,
     /// While code runs.
     Running,
+    /// Between two runs of a session.
+    Resting,
+    /// Code that ran for so long says that all went well, and somebody waits for the answer.
+    Ending(Duration),
 }
 
 /// What a folder may hold.
@@ -113,6 +138,10 @@ impl Most {
     /// The workspace of an execution.
     pub(super) fn of_workspace(limits: &Limits) -> Self {
         Self { megabytes: limits.workspace_mb, files: limits.workspace_files, any_depth: false }
+    }
+
+    fn bytes(self) -> u64 {
+        self.megabytes.saturating_mul(1_000_000)
     }
 
     /// The artifacts of an execution.
@@ -149,7 +178,7 @@ impl Ledger {
     ) -> Option<Over> {
         let now = left(folder)?;
         let due = match self.lock().get_mut(folder) {
-            Some(last) => last.has_lost(now) || last.was_over || (when == When::Running && last.is_stale()),
+            Some(last) => last.is_due(now, most, when),
             // Nobody knows what is in a folder that was never walked.
             None => true,
         };
@@ -166,7 +195,7 @@ impl Ledger {
         };
         usage.bytes += unseen();
         let cause = over(usage, name, most);
-        let last = LastWalk { was_over: cause.is_some(), took: begun.elapsed(), ..LastWalk::new(now) };
+        let last = LastWalk { was_over: cause.is_some(), took: begun.elapsed(), ..LastWalk::new(now, usage) };
         self.lock().insert(folder.to_owned(), last);
         cause.map(|cause| Over { usage, cause })
     }
@@ -174,7 +203,7 @@ impl Ledger {
     /// Remembers a folder that is known to be empty, before anybody can write to it.
     pub(super) fn begin(&self, folder: &Path) {
         if let Some(now) = left(folder) {
-            self.lock().insert(folder.to_owned(), LastWalk::new(now));
+            self.lock().insert(folder.to_owned(), LastWalk::new(now, Usage::default()));
         }
     }
 

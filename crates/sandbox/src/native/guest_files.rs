@@ -11,7 +11,8 @@ use std::process::{Command, Stdio};
 const COMPILE: &str = "import compileall, py_compile, sys; \
     compileall.compile_dir(sys.argv[1], quiet=2, stripdir=sys.argv[2], prependdir='/', \
     invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH); \
-    sys.path.append(sys.argv[1]); from coracle_guest import bundle; bundle.write(sys.argv[1])";
+    sys.path.append(sys.argv[1]); from coracle_guest import bundle, paths; bundle.write(sys.argv[1]); \
+    paths.write(sys.argv[1])";
 
 /// The folder that becomes `/coracle`; made when it is not there yet, in the folder of the instance first: if that dies
 /// midway, the next start removes it.

@@ -2,9 +2,9 @@
 
 use super::{cgroup, disk};
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The folder and lock of this instance. The server and its launcher share the lock: it is free when both are gone.
@@ -16,6 +16,8 @@ pub(crate) struct Instance {
 }
 
 const LOCK: &str = "lock";
+/// An empty folder, to be seen in place of what must not be.
+pub(crate) const EMPTY: &str = "empty";
 
 impl Instance {
     /// Removes what dead instances left, and claims a folder for a new one.
@@ -32,6 +34,9 @@ impl Instance {
         let lock = File::create(dir.join(LOCK))?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         fs::create_dir(dir.join("artifacts"))?;
+        fs::create_dir(dir.join(EMPTY))?;
+        // Whatever the umask: as root, sandboxes are somebody else.
+        fs::set_permissions(dir.join(EMPTY), Permissions::from_mode(0o555))?;
         Ok(Self { id, dir, lock })
     }
 

@@ -63,6 +63,12 @@ pub fn launcher_main() -> ExitCode {
     }
 }
 
+/// Lets this process wait for programs that it starts, even if whoever started it ignores SIGCHLD, which is inherited. For
+/// the beginning of a program.
+pub fn hear_of_children() {
+    kernel::hear_of_children();
+}
+
 /// A launcher that was forked before there were threads, for the sandbox of one command.
 #[derive(Debug)]
 pub struct ForkedLauncher {
@@ -101,6 +107,7 @@ fn part() -> Result<(), LaunchError> {
     let null = null.map_err(|error| LaunchError::io("open /dev/null", &error))?;
     rustix::stdio::dup2_stdin(&null).map_err(step)?;
     rustix::stdio::dup2_stdout(&null).map_err(step)?;
+    privilege::leave_surroundings();
     std::env::set_current_dir("/").map_err(|error| LaunchError::io("enter /", &error))
 }
 
@@ -110,6 +117,7 @@ fn run() -> Result<(), LaunchError> {
         .map_err(|errno| LaunchError::step("take the server's socket", errno))?;
     let null = std::fs::File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
     rustix::stdio::dup2_stdin(&null).map_err(|errno| LaunchError::step("close standard input", errno))?;
+    privilege::leave_surroundings();
     serve(&server)
 }
 

@@ -1,9 +1,9 @@
 //! The server's side of the launcher: starts it, talks to it, notices when it is gone.
 
 use super::disk;
-use super::instance::Instance;
+use super::instance::{EMPTY, Instance};
 use super::launcher::ForkedLauncher;
-use super::messages::{self, Ask, Bind, Counters, Say, Slot, Start, Started};
+use super::messages::{self, Ask, Bind, Counters, Kills, Say, Slot, Start, Started};
 use super::process::Process;
 use crate::{Cause, SandboxError};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -44,10 +44,13 @@ impl Ended {
 /// The ends of a prepared sandbox's streams: channel, stdout, stderr, pidfd.
 pub(super) type Streams = [OwnedFd; 4];
 
+/// What the launcher says of a new sandbox.
+pub(super) type Made = (Streams, Option<Kills>);
+
 /// What somebody waits for about one slot.
 #[derive(Debug)]
 struct Waiting {
-    prepared: Option<oneshot::Sender<Result<Streams, String>>>,
+    prepared: Option<oneshot::Sender<Result<Made, String>>>,
     ended: watch::Sender<Option<Ended>>,
     counted: Vec<oneshot::Sender<Counters>>,
 }
@@ -90,7 +93,7 @@ pub(super) struct Link {
 /// What is asked of the launcher about one new sandbox.
 pub(super) struct Preparing {
     pub(super) slot: Slot,
-    pub(super) streams: oneshot::Receiver<Result<Streams, String>>,
+    pub(super) made: oneshot::Receiver<Result<Made, String>>,
     pub(super) ended: watch::Receiver<Option<Ended>>,
 }
 
@@ -140,8 +143,18 @@ impl Link {
         self.book().lost
     }
 
+    /// Whether it has no sandbox.
+    pub(super) fn is_idle(&self) -> bool {
+        self.book().slots.is_empty()
+    }
+
     pub(super) fn artifacts(&self, slot: Slot) -> PathBuf {
         self.instance.dir.join("artifacts").join(slot.to_string())
+    }
+
+    /// A folder that is always empty.
+    pub(super) fn empty_folder(&self) -> PathBuf {
+        self.instance.dir.join(EMPTY)
     }
 
     /// What the launcher found; waits until it has.
@@ -157,7 +170,7 @@ impl Link {
 
     /// Asks for a new sandbox.
     pub(super) async fn prepare(&self, rehearse: bool, bind: Option<Bind>) -> io::Result<Preparing> {
-        let (prepared, streams) = oneshot::channel();
+        let (prepared, made) = oneshot::channel();
         let (ended_sender, ended) = watch::channel(None);
         let slot = {
             let mut book = self.book();
@@ -170,7 +183,7 @@ impl Link {
             slot
         };
         self.send(&Ask::Prepare { slot, rehearse, bind }).await?;
-        Ok(Preparing { slot, streams, ended })
+        Ok(Preparing { slot, made, ended })
     }
 
     /// What the kernel counted for a sandbox so far.
@@ -220,9 +233,9 @@ impl Link {
             Say::StartFailed { reason } => {
                 say_started.send_replace(Some(Err(reason)));
             }
-            Say::Prepared { slot } => {
+            Say::Prepared { slot, kills } => {
                 let streams = Streams::try_from(fds).map_err(|_| "the launcher gave no streams".to_owned());
-                book.answer(slot, streams);
+                book.answer(slot, streams.map(|streams| (streams, kills)));
             }
             Say::PrepareFailed { slot, reason } => {
                 book.answer(slot, Err(reason));
@@ -246,10 +259,11 @@ impl Link {
                     let _ = counted.send(counters);
                 }
             }
-            Say::Exited { slot, status, counters } => {
+            Say::Exited { slot, status, counters, unsealed } => {
                 if let Some(waiting) = book.slots.remove(&slot) {
                     let unwanted = waiting.ended.is_closed();
-                    waiting.end(Ended { status, counters, failure: None });
+                    let failure = unsealed.then(|| Cause::Setup("a step of the confinement failed".to_owned()));
+                    waiting.end(Ended { status, counters, failure });
                     if unwanted {
                         // It may have written something between being dropped and being dead.
                         disk::remove_soon(&self.artifacts(slot));
@@ -308,10 +322,10 @@ fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(Owne
 }
 
 impl Book {
-    fn answer(&mut self, slot: Slot, streams: Result<Streams, String>) {
+    fn answer(&mut self, slot: Slot, made: Result<Made, String>) {
         if let Some(prepared) = self.slots.get_mut(&slot).and_then(|waiting| waiting.prepared.take()) {
             // Dropped by whoever asked: so are the streams, and the pool's own drop kills the sandbox.
-            let _ = prepared.send(streams);
+            let _ = prepared.send(made);
         }
     }
 }

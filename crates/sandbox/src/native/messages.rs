@@ -67,6 +67,17 @@ pub(crate) struct Bind {
     pub(crate) processes: u64,
     pub(crate) open_files: u64,
     pub(crate) file_bytes: u64,
+    /// What is not seen of the workspace, if anything.
+    pub(crate) hidden: Option<Hidden>,
+}
+
+/// A folder somewhere below a workspace that code must not see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hidden {
+    /// Relative to the workspace.
+    pub(crate) folder: PathBuf,
+    /// An empty folder that is seen in its place.
+    pub(crate) instead: PathBuf,
 }
 
 /// What the launcher says.
@@ -82,6 +93,7 @@ pub(crate) enum Say {
     /// With four descriptors: channel, stdout, stderr, pidfd.
     Prepared {
         slot: Slot,
+        kills: Option<Kills>,
     },
     PrepareFailed {
         slot: Slot,
@@ -105,6 +117,8 @@ pub(crate) enum Say {
         slot: Slot,
         status: i32,
         counters: Counters,
+        /// It had been given a workspace, and a step of its confinement failed: no foreign code has run.
+        unsealed: bool,
     },
 }
 
@@ -142,6 +156,15 @@ pub(crate) struct Counters {
     pub(crate) oom_kills: u64,
     /// Forks refused; none where only a resource limit refuses them.
     pub(crate) forks_refused: u64,
+}
+
+/// Where the kernel counts the processes of a sandbox that it has killed for memory, so that the server can look without
+/// asking the launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kills {
+    pub(crate) file: PathBuf,
+    /// What it said before the sandbox was there.
+    pub(crate) before: u64,
 }
 
 /// No message is longer, but for the first one, which names all folders.

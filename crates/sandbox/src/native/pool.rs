@@ -6,8 +6,8 @@
 //! Who asks for the same twice in a row will likely do so again: one sandbox is bound to that ahead of time. It is given to
 //! nobody who asks for anything else.
 
-use super::link::{Ended, Link, Streams};
-use super::messages::{Ask, Bind, Slot};
+use super::link::{Ended, Link};
+use super::messages::{Ask, Bind, Kills, Slot};
 use super::sandbox::Life;
 use crate::SandboxError;
 use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
@@ -46,6 +46,7 @@ pub(super) struct Prepared {
     pub(super) stderr: pipe::Receiver,
     pub(super) ended: watch::Receiver<Option<Ended>>,
     pub(super) life: Life,
+    pub(super) kills: Option<Kills>,
     /// What it has been bound to.
     pub(super) bound: Option<Bind>,
 }
@@ -291,12 +292,12 @@ pub(super) async fn make(link: &Arc<Link>, bind: Bind) -> Result<Prepared, Sandb
 async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Result<Prepared, SandboxError> {
     let unavailable = |error: io::Error| SandboxError::Unavailable(format!("the launcher: {error}"));
     let preparing = link.prepare(rehearse == Rehearse::Yes, bind).await.map_err(unavailable)?;
-    let Ok(answer) = preparing.streams.await else {
+    let Ok(answer) = preparing.made.await else {
         // The launcher is gone. Why it went is the better answer.
         link.started().await?;
         return Err(SandboxError::Unavailable("the launcher ended".to_owned()));
     };
-    let [channel, stdout, stderr, pidfd]: Streams = answer.map_err(SandboxError::Unavailable)?;
+    let ([channel, stdout, stderr, pidfd], kills) = answer.map_err(SandboxError::Unavailable)?;
     let life = Life { pidfd, artifacts: link.artifacts(preparing.slot) };
     let channel = std::os::unix::net::UnixStream::from(channel);
     channel.set_nonblocking(true).map_err(unavailable)?;
@@ -308,6 +309,7 @@ async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Re
         stderr: pipe::Receiver::from_owned_fd(stderr).map_err(unavailable)?,
         ended: preparing.ended,
         life,
+        kills,
         bound: None,
     };
     let first = tokio::time::timeout(READY_WITHIN, read_frame(&mut prepared.channel, &mut prepared.buffer)).await;

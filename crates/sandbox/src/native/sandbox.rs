@@ -1,11 +1,11 @@
 //! A native sandbox in use: its life, its watchers, how it ended.
 
-use super::disk;
+use super::disk::{self, When};
 use super::link::{Ended, Link};
-use super::messages::{Counters, Slot};
+use super::messages::{Counters, Kills, Slot};
 use super::output::Output;
 use super::pool::Prepared;
-use super::watch::{Watched, watch};
+use super::watch::{self, Pace, Watched, watch};
 use crate::{Cause, Control, Exit, Sandbox};
 use async_trait::async_trait;
 use coracle_types::Enforced;
@@ -47,7 +47,8 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
     let artifacts = prepared.life.artifacts.clone();
     let life = Arc::new(prepared.life);
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let watcher = tokio::spawn(watch(watched, Arc::clone(&life), Arc::clone(&seen)));
+    let (pace, watched) = (Arc::clone(&watched.pace), Arc::new(watched));
+    let watcher = tokio::spawn(watch(Arc::clone(&watched), Arc::clone(&life), Arc::clone(&seen)));
     let (from_guest, to_guest) = prepared.channel.into_split();
     Sandbox {
         to_guest: Box::new(to_guest),
@@ -63,6 +64,9 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
             link: Arc::clone(link),
             ended: prepared.ended,
             seen,
+            kills: prepared.kills,
+            watched,
+            pace,
             watcher,
             life,
             earlier: Counters::default(),
@@ -75,6 +79,10 @@ struct NativeControl {
     link: Arc<Link>,
     ended: watch_channel::Receiver<Option<Ended>>,
     seen: Arc<Mutex<Vec<Cause>>>,
+    /// Where the kernel counts processes that it killed for memory.
+    kills: Option<Kills>,
+    watched: Arc<Watched>,
+    pace: Arc<Pace>,
     watcher: JoinHandle<()>,
     life: Arc<Life>,
     /// What earlier runs met.
@@ -85,7 +93,7 @@ impl NativeControl {
     fn causes_with(&self, counters: Counters) -> Vec<Cause> {
         let mut causes = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if counters.oom_kills > self.earlier.oom_kills {
-            causes.push(Cause::Memory);
+            causes.push(Cause::Memory { used: None });
         }
         if counters.forks_refused > self.earlier.forks_refused {
             causes.push(Cause::Processes);
@@ -100,7 +108,12 @@ impl Control for NativeControl {
         self.life.kill();
     }
 
+    fn begin(&self) {
+        self.pace.begin();
+    }
+
     async fn rest(&mut self) {
+        self.pace.rest();
         self.earlier = self.link.count(self.slot).await;
     }
 
@@ -117,6 +130,18 @@ impl Control for NativeControl {
     async fn causes(&mut self) -> Vec<Cause> {
         let counters = self.link.count(self.slot).await;
         self.causes_with(counters)
+    }
+
+    async fn passed(&mut self) -> Option<Cause> {
+        // The watch may have seen it a moment ago.
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+        if seen.is_some() {
+            return seen;
+        }
+        if self.kills.as_ref().is_some_and(|kills| kills.count() > self.earlier.oom_kills) {
+            return Some(Cause::Memory { used: None });
+        }
+        watch::disk(&self.watched, &self.life, When::Ending(self.pace.run())).await
     }
 }
 

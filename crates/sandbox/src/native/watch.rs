@@ -10,12 +10,20 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
-/// How often it looks; when nothing changes, more and more rarely.
+/// How often it looks while code runs: in between when memory stays as it is, and at once when the disk fills up.
+const AT_ONCE: Duration = Duration::from_millis(10);
 const QUICK: Duration = Duration::from_millis(40);
+const USUAL: Duration = Duration::from_millis(80);
+/// Between two runs of a session it looks more and more rarely.
 const SLOW: Duration = Duration::from_millis(640);
+
+/// A disk that loses so much between two looks is filling up.
+const FILLING: u64 = 8 << 20;
 
 /// So many open or mapped files of one process are looked at.
 const MAX_HELD: usize = 4_096;
@@ -34,27 +42,70 @@ pub(super) struct Watched {
     /// Whether the memory of the tree must be watched.
     pub(super) memory: bool,
     pub(super) ledger: Arc<Ledger>,
+    /// Told when a run begins.
+    pub(super) pace: Arc<Pace>,
+}
+
+/// Whether code runs now.
+#[derive(Debug)]
+pub(super) struct Pace {
+    rests: AtomicBool,
+    begins: Notify,
+    begun: Mutex<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { rests: AtomicBool::new(false), begins: Notify::new(), begun: Mutex::new(Instant::now()) }
+    }
+}
+
+impl Pace {
+    pub(super) fn begin(&self) {
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if self.rests.swap(false, Ordering::Relaxed) {
+            self.begins.notify_one();
+        }
+    }
+
+    /// How long the code has run.
+    pub(super) fn run(&self) -> Duration {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    pub(super) fn rest(&self) {
+        self.rests.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Until a limit is passed, or for ever: whoever holds the task ends it.
-pub(super) async fn watch(watched: Watched, life: Arc<Life>, seen: Arc<Mutex<Vec<Cause>>>) {
+pub(super) async fn watch(watched: Arc<Watched>, life: Arc<Life>, seen: Arc<Mutex<Vec<Cause>>>) {
     let mut pause = QUICK;
-    let mut last = 0;
+    let (mut last, mut left) = (0, free_bytes(&watched.workspace));
     loop {
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = watched.pace.begins.notified() => {}
+        }
+        let rests = watched.pace.rests.load(Ordering::Relaxed);
         let resident = if watched.memory { resident_bytes(&life) } else { 0 };
-        pause = if resident == last { (pause * 2).min(SLOW) } else { QUICK };
-        last = resident;
-        if !watched.memory {
-            pause = QUICK * 2;
-        }
-        if watched.over.is_some() {
+        let now = free_bytes(&watched.workspace);
+        pause = if watched.over.is_some() {
             // Each look is a walk then.
-            pause = pause.max(QUICK * 5);
-        }
+            QUICK * 5
+        } else if left.saturating_sub(now) > FILLING {
+            AT_ONCE
+        } else if resident != last {
+            QUICK
+        } else if rests {
+            (pause * 2).clamp(USUAL, SLOW)
+        } else {
+            USUAL
+        };
+        (last, left) = (resident, now);
         let cause = match memory(&watched, &life, resident) {
             Some(cause) => Some(cause),
-            None => disk(&watched, &life).await,
+            None => disk(&watched, &life, if rests { When::Resting } else { When::Running }).await,
         };
         if let Some(cause) = cause {
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(cause);
@@ -71,17 +122,23 @@ impl Drop for Watched {
     }
 }
 
-async fn disk(watched: &Watched, life: &Life) -> Option<Cause> {
+/// Whether the workspace or the artifacts hold more than they may.
+pub(super) async fn disk(watched: &Watched, life: &Life, when: When) -> Option<Cause> {
     let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
     let most = Most::of_workspace(limits);
     let most = over.map_or(most, |there| most.or_what_is_there(there));
     let unseen = || nameless_bytes(life, workspace);
-    if let Some(over) = ledger.check(workspace, "the workspace", most, When::Running, unseen).await {
+    if let Some(over) = ledger.check(workspace, "the workspace", most, when, unseen).await {
         return Some(over.cause);
     }
     // On the same file system as a rule: then nameless files were counted above.
     let most = Most::of_artifacts(limits);
-    ledger.check(artifacts, "/artifacts", most, When::Running, || 0).await.map(|over| over.cause)
+    ledger.check(artifacts, "/artifacts", most, when, || 0).await.map(|over| over.cause)
+}
+
+/// What the file system of a folder has left.
+fn free_bytes(folder: &Path) -> u64 {
+    rustix::fs::statfs(folder).map_or(0, |stat| stat.f_bfree * stat.f_bsize.unsigned_abs())
 }
 
 /// What the sandbox holds of files on the workspace's file system that were deleted: open ones, and mapped ones. They are
@@ -132,7 +189,7 @@ fn memory(watched: &Watched, life: &Life, resident: u64) -> Option<Cause> {
     }
     let processes = tree(life);
     let exact = tmp_bytes(&processes) + processes.into_iter().map(proportional_bytes).sum::<u64>();
-    (exact > limit).then_some(Cause::Memory)
+    (exact > limit).then_some(Cause::Memory { used: Some(exact) })
 }
 
 /// What the processes hold, and what lies in `/tmp`, which is memory too.

@@ -1,7 +1,7 @@
 //! The contract of a [`Backend`]: what every implementation must pass. A test program of each includes this file and
 //! gives it a backend and an empty folder.
 
-use coracle_protocol::{FromGuest, ToGuest, read_frame, write_frame};
+use coracle_protocol::{CallFailure, FromGuest, Reply, ToGuest, read_frame, write_frame};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
 use coracle_types::Limits;
 use serde_json::json;
@@ -48,12 +48,20 @@ async fn runs(sandbox: &mut Sandbox, id: u64) -> bool {
     matches!(answer, Some(FromGuest::Done { id: answered, ok: true, .. }) if answered == id)
 }
 
-/// What a sandbox answers to code, if it lives.
+/// What a sandbox answers to code, if it lives. Calls that the code makes to its host are refused.
 async fn answer_to(sandbox: &mut Sandbox, id: u64, language: &str, code: &str) -> Option<FromGuest> {
     let (language, code) = (language.to_owned(), code.to_owned());
     let run = ToGuest::Run { id, language, code, vars: serde_json::Map::new(), result_bytes: 1 << 20 };
     write_frame(&mut sandbox.to_guest, &run).await.ok()?;
-    within("an answer", read_frame(&mut sandbox.from_guest, &mut sandbox.buffer)).await.ok().flatten()
+    loop {
+        let frame =
+            within("an answer", read_frame(&mut sandbox.from_guest, &mut sandbox.buffer)).await.ok().flatten()?;
+        let FromGuest::Call { id, .. } = frame else { return Some(frame) };
+        let (code, message) = ("unknown".to_owned(), "there is nothing to call".to_owned());
+        let error = Some(CallFailure { code, message, retryable: false });
+        let refused = ToGuest::Reply(Reply { id, ok: false, value: serde_json::Value::Null, error });
+        write_frame(&mut sandbox.to_guest, &refused).await.ok()?;
+    }
 }
 
 const LOOK: &str = "

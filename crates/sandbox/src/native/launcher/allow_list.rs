@@ -17,21 +17,54 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 /// Where `struct seccomp_data` has what we look at.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+const ARGUMENTS: u32 = 16;
 
 #[cfg(target_arch = "x86_64")]
 const OURS: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const OURS: u32 = 0xc000_00b7;
 
+/// A system call that is allowed only with some values of one argument, of which the lower half counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Narrowed {
+    pub(super) number: u32,
+    pub(super) argument: u32,
+    pub(super) values: &'static [u32],
+    /// The answer to all others.
+    pub(super) errno: u16,
+}
+
+impl Narrowed {
+    /// With the number of the call loaded, which it leaves loaded for all other calls.
+    fn program(self) -> BpfProgram {
+        let mut values = Vec::new();
+        for (place, value) in self.values.iter().enumerate() {
+            // Past the values that follow and the refusal.
+            let to_allowed = (self.values.len() - place) as u8;
+            values.push(sock_filter { code: IF_EQUAL, jt: to_allowed, jf: 0, k: *value });
+        }
+        let mut program = vec![
+            sock_filter { code: IF_EQUAL, jt: 0, jf: values.len() as u8 + 3, k: self.number },
+            // Both architectures are little-endian.
+            step(LOAD, ARGUMENTS + 8 * self.argument),
+        ];
+        program.extend(values);
+        program.push(step(RETURN, libc::SECCOMP_RET_ERRNO | u32::from(self.errno)));
+        program.push(step(RETURN, libc::SECCOMP_RET_ALLOW));
+        program
+    }
+}
+
 /// Lets through what is in `numbers`; answers everything else with `errno`. Ends a process that makes calls of another
 /// architecture, whose numbers mean something else.
-pub(super) fn allow_only(numbers: &BTreeSet<u32>, errno: u16) -> BpfProgram {
+pub(super) fn allow_only(numbers: &BTreeSet<u32>, narrowed: &[Narrowed], errno: u16) -> BpfProgram {
     let mut program = vec![
         step(LOAD, ARCHITECTURE),
         sock_filter { code: IF_EQUAL, jt: 1, jf: 0, k: OURS },
         step(RETURN, libc::SECCOMP_RET_KILL_PROCESS),
         step(LOAD, NUMBER),
     ];
+    program.extend(narrowed.iter().flat_map(|narrowed| narrowed.program()));
     let outside = libc::SECCOMP_RET_ERRNO | u32::from(errno);
     program.extend(search(&bounds(numbers), [outside, libc::SECCOMP_RET_ALLOW]));
     program
@@ -76,7 +109,9 @@ fn step(code: u16, k: u32) -> sock_filter {
 
 #[cfg(test)]
 mod tests {
-    use super::{ARCHITECTURE, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, NUMBER, OURS, RETURN, allow_only};
+    use super::{
+        ARCHITECTURE, ARGUMENTS, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, NUMBER, Narrowed, OURS, RETURN, allow_only,
+    };
     use proptest::collection::btree_set;
     use seccompiler::sock_filter;
 
@@ -84,14 +119,23 @@ mod tests {
 
     /// What the kernel would answer, by the meaning of its instructions.
     fn answer(program: &[sock_filter], architecture: u32, number: u32) -> u32 {
+        answer_with(program, architecture, number, 0)
+    }
+
+    /// The same for a call whose second argument is `argument`.
+    fn answer_with(program: &[sock_filter], architecture: u32, number: u32, argument: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
             let sock_filter { code, jt, jf, k } = program[at];
             at += 1;
             let jump = match code {
                 LOAD => {
-                    loaded = if k == NUMBER { number } else { architecture };
-                    assert!(k == NUMBER || k == ARCHITECTURE);
+                    loaded = match k {
+                        NUMBER => number,
+                        ARCHITECTURE => architecture,
+                        _ => argument,
+                    };
+                    assert!(k == NUMBER || k == ARCHITECTURE || k == ARGUMENTS + 8);
                     continue;
                 }
                 IF_EQUAL => loaded == k,
@@ -110,11 +154,27 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn exactly_what_is_named_comes_through(numbers in btree_set(0_u32..1200, 0..600)) {
-            let program = allow_only(&numbers, libc::ENOSYS as u16);
+            let program = allow_only(&numbers, &[], libc::ENOSYS as u16);
             for number in (0..1300).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
                 let expected = if numbers.contains(&number) { libc::SECCOMP_RET_ALLOW } else { ERRNO };
                 proptest::prop_assert_eq!(answer(&program, OURS, number), expected, "{}", number);
                 proptest::prop_assert_eq!(answer(&program, OURS + 1, number), libc::SECCOMP_RET_KILL_PROCESS);
+            }
+        }
+
+        #[test]
+        fn a_narrowed_call_needs_one_of_its_values(
+            numbers in btree_set(0_u32..1200, 0..600), number in 0_u32..1200, argument in 0_u32..16
+        ) {
+            let errno = libc::EOPNOTSUPP as u16;
+            let narrowed = Narrowed { number, argument: 1, values: &[3, 8, 11], errno };
+            let program = allow_only(&numbers, &[narrowed], libc::ENOSYS as u16);
+            let refused = libc::SECCOMP_RET_ERRNO | u32::from(errno);
+            let expected = if [3, 8, 11].contains(&argument) { libc::SECCOMP_RET_ALLOW } else { refused };
+            proptest::prop_assert_eq!(answer_with(&program, OURS, number, argument), expected);
+            for other in (0..1300).filter(|other| *other != number) {
+                let expected = if numbers.contains(&other) { libc::SECCOMP_RET_ALLOW } else { ERRNO };
+                proptest::prop_assert_eq!(answer_with(&program, OURS, other, argument), expected, "{}", other);
             }
         }
     }

@@ -210,7 +210,11 @@ impl<'a> Alone<'a> {
                 Ok((sandbox, ends)) => {
                     self.say_started()?;
                     let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), sandbox.pidfd.as_fd()];
-                    self.say(&Say::Prepared { slot }, &fds)?;
+                    let kills = match (&self.cgroups, &sandbox.group) {
+                        (Some(Ok(cgroups)), Some(group)) => Some(cgroups.kills(group)),
+                        _ => None,
+                    };
+                    self.say(&Say::Prepared { slot, kills }, &fds)?;
                     self.sandboxes.insert(slot, sandbox);
                 }
                 Err(error) => self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[])?,
@@ -295,7 +299,8 @@ impl<'a> Alone<'a> {
             Privilege::Root => {
                 let artifacts = root::user_folder(artifacts)?;
                 let mounts = self.id_maps.mounts(bind, self.privilege)?;
-                let given = [&mounts.servers, &mounts.skills].into_iter().flatten();
+                let hidden = mounts.hidden.iter().flatten();
+                let given = [&mounts.servers, &mounts.skills].into_iter().flatten().chain(hidden);
                 let fds: Vec<_> = [&artifacts, &mounts.workspace].into_iter().chain(given).map(AsFd::as_fd).collect();
                 blank.tell(&word, &fds)?;
             }
@@ -321,7 +326,7 @@ impl<'a> Alone<'a> {
         let status = end(&sandbox.pidfd);
         let counters = self.count(&sandbox);
         // First, since somebody waits for it; nobody waits for the rest.
-        self.say(&Say::Exited { slot, status, counters }, &[])?;
+        self.say(&Say::Exited { slot, status, counters, unsealed: false }, &[])?;
         if let (Some(Ok(cgroups)), Some(group)) = (&mut self.cgroups, sandbox.group) {
             cgroups.give_back(group);
         }

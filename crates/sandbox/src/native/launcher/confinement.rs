@@ -4,11 +4,13 @@
 //! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is one.
 
 use super::plan::{Arg, Offset, Plan};
+use super::privilege::at_most;
 use super::root::ProcMount;
 use super::{landlock, seccomp};
 use crate::native::messages::RLIMITS;
 use Arg::{Bytes, IfGiven, Parameter, Result as Kept, Value};
 use rustix::mount::MountFlags;
+use rustix::process::Resource;
 use std::ffi::CStr;
 
 /// Who the code is inside a sandbox.
@@ -74,10 +76,14 @@ pub(super) struct Settings {
 
 pub(super) const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
+const MOVE_MOUNT_T_EMPTY_PATH: u64 = 0x40;
 
 /// Where the host pipes core dumps to a program, the kernel starts that program, as root, outside, whatever the limit,
 /// but for one: at 1 byte there is no dump of any kind.
 const NO_CORE: u64 = 1;
+
+/// Signals that wait are counted for each user too, and all sandboxes are one: none may take what all of them have.
+const PENDING_SIGNALS: u64 = 1_024;
 
 /// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
@@ -112,7 +118,13 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     mount(plan, "tmpfs", "/tmp", plain, &tmp);
     bind(plan, Parameter(0), "/artifacts");
     plan.call("close the mount of the artifacts", libc::SYS_close, &[Parameter(0)]);
-    for (resource, most) in [(libc::RLIMIT_CORE, NO_CORE), (libc::RLIMIT_MSGQUEUE, 0), (libc::RLIMIT_MEMLOCK, 0)] {
+    let least = [
+        (libc::RLIMIT_CORE, at_most(Resource::Core, NO_CORE)),
+        (libc::RLIMIT_MSGQUEUE, 0),
+        (libc::RLIMIT_MEMLOCK, 0),
+        (libc::RLIMIT_SIGPENDING, at_most(Resource::Sigpending, PENDING_SIGNALS)),
+    ];
+    for (resource, most) in least {
         let value = plan.bytes(&[most.to_ne_bytes(), most.to_ne_bytes()].concat());
         set_rlimit(plan, resource, value);
     }
@@ -127,14 +139,16 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     }
 }
 
-/// Which parameters of [`sealing`] are the mounts of the modules of servers and of skills, and the door of the cgroup.
+/// Which parameters of [`sealing`] are the mounts of the modules of servers and of skills, the door of the cgroup, a folder
+/// of the workspace that is hidden, and what is seen instead.
 const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
 const SKILLS_PARAMETER: usize = SERVERS_PARAMETER + 1;
 const DOOR_PARAMETER: usize = SKILLS_PARAMETER + 1;
+const HIDDEN_PARAMETER: usize = DOOR_PARAMETER + 1;
+const INSTEAD_PARAMETER: usize = HIDDEN_PARAMETER + 1;
 
 /// The cgroup, the workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the
-/// workspace, the next are the values of [`RLIMITS`], and the last three, if given, are the mounts of servers and skills,
-/// and the door of the cgroup.
+/// workspace, the next are the values of [`RLIMITS`], and the last five, if given, are those named above.
 pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
     let mut plan = Plan::default();
     let oneself = plan.text("0");
@@ -142,6 +156,14 @@ pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError>
     plan.call("close the door of the cgroup", libc::SYS_close, &[IfGiven(DOOR_PARAMETER)]);
     bind(&mut plan, Parameter(0), "/workspace");
     plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
+    // The folder was opened through the very mount that is at /workspace now.
+    let empty = plan.text("");
+    let onto = [IfGiven(INSTEAD_PARAMETER), Bytes(empty), IfGiven(HIDDEN_PARAMETER), Bytes(empty)];
+    let flags = Value(MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+    plan.call("hide a folder of the workspace", libc::SYS_move_mount, &[onto.as_slice(), &[flags]].concat());
+    for given in [HIDDEN_PARAMETER, INSTEAD_PARAMETER] {
+        plan.call("close what hides a folder", libc::SYS_close, &[IfGiven(given)]);
+    }
     for (modules, seen_at) in [(SERVERS_PARAMETER, "/coracle/servers"), (SKILLS_PARAMETER, "/coracle/skills")] {
         bind(&mut plan, IfGiven(modules), seen_at);
         plan.call(format!("close the mount of {seen_at}"), libc::SYS_close, &[IfGiven(modules)]);

@@ -22,6 +22,8 @@ pub(super) struct Mounts {
     pub(super) workspace: OwnedFd,
     pub(super) servers: Option<OwnedFd>,
     pub(super) skills: Option<OwnedFd>,
+    /// A folder of the workspace that is not seen, and what is seen instead.
+    pub(super) hidden: Option<[OwnedFd; 2]>,
 }
 
 impl IdMaps {
@@ -40,7 +42,15 @@ impl IdMaps {
     pub(super) fn mounts(&mut self, bind: &Bind, privilege: Privilege) -> Result<Mounts, LaunchError> {
         let servers = bind.servers.as_deref().map(root::modules).transpose()?;
         let skills = bind.skills.as_deref().map(|path| self.skills(path, privilege)).transpose()?;
-        Ok(Mounts { workspace: self.workspace(bind, privilege)?, servers, skills })
+        let workspace = self.workspace(bind, privilege)?;
+        let hidden = match &bind.hidden {
+            Some(hidden) => match root::below(&workspace, &hidden.folder)? {
+                Some(folder) => Some([folder, root::modules(&hidden.instead)?]),
+                None => None,
+            },
+            None => None,
+        };
+        Ok(Mounts { workspace, servers, skills, hidden })
     }
 
     /// The mount of a user's skills, who may have closed them to everybody else.

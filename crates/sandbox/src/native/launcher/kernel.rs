@@ -1,6 +1,6 @@
 //! The few system calls that no safe crate offers. With one call in `privilege.rs` and the guest's `confine.rs`, all of
 //! Coracle's unsafe code.
-#![expect(unsafe_code, reason = "raw system calls: clone, mount_setattr, seccomp, landlock's version")]
+#![expect(unsafe_code, reason = "raw system calls: clone, mount_setattr, seccomp, landlock's version, signals")]
 
 use rustix::io::Errno;
 use seccompiler::sock_filter;
@@ -104,6 +104,37 @@ pub(super) fn landlock_abi() -> Result<u32, Errno> {
 pub(crate) fn exit_now(status: i32) -> ! {
     // SAFETY: never returns and touches no memory.
     unsafe { libc::_exit(status) }
+}
+
+/// Gives every signal its usual effect: a program that is started now would find those ignored that this one ignores, and
+/// that whoever started it did.
+pub(super) fn default_signals() {
+    const LAST: libc::c_int = 64;
+    (1..=LAST).for_each(default_signal);
+}
+
+/// Lets this process hear of its children: where SIGCHLD is ignored the kernel forgets them when they end.
+pub(super) fn hear_of_children() {
+    default_signal(libc::SIGCHLD);
+}
+
+fn default_signal(number: libc::c_int) {
+    // SIG_DFL is zero, and so are no flags and no mask.
+    let usual = [0_u64; 4];
+    let none: *const libc::c_void = std::ptr::null();
+    // SAFETY: `usual` is a struct sigaction of the kernel's layout and outlives the call. It fails for the two signals that
+    // nobody can ignore.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, number, usual.as_ptr(), none, size_of::<u64>()) };
+}
+
+/// An ordinary process: no other way of placing its memory, and no other class of scheduling.
+pub(super) fn usual_personality() {
+    let usual = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `usual` outlives the call; neither touches memory. Where they are refused all stays as it is.
+    unsafe {
+        libc::personality(0);
+        libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const usual);
+    }
 }
 
 /// One call of a plan.

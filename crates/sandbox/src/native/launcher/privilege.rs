@@ -1,6 +1,7 @@
 //! As whom the launcher works: root, or an ordinary user in a user namespace of its own.
 
 use super::LaunchError;
+use rustix::fs::Mode;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getegid, geteuid, getrlimit, set_dumpable_behavior, setrlimit,
@@ -141,6 +142,51 @@ pub(super) fn become_inside(id: u32) -> Result<(), LaunchError> {
     rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(step)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(step)?;
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step)
+}
+
+/// What whoever started Coracle has set for their own processes is not the sandboxes': they get what a machine gives
+/// where nobody has set anything. As an ordinary user, what was made less for good stays less.
+pub(super) fn leave_surroundings() {
+    super::kernel::hear_of_children();
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    // An ordinary user can only make it worse.
+    let _ = rustix::process::setpriority_process(None, 0);
+    super::kernel::usual_personality();
+    for (resource, current, maximum) in USUAL {
+        if setrlimit(resource, Rlimit { current, maximum }).is_err() {
+            let maximum = getrlimit(resource).maximum;
+            let current = match (current, maximum) {
+                (Some(current), Some(maximum)) => Some(current.min(maximum)),
+                (current, maximum) => current.or(maximum),
+            };
+            let _ = setrlimit(resource, Rlimit { current, maximum });
+        }
+    }
+}
+
+const STACK_BYTES: u64 = 8 << 20;
+
+/// Resource limits of a process that nobody has limited, but for those that every sandbox has its own of.
+const USUAL: [(Resource, Option<u64>, Option<u64>); 13] = [
+    (Resource::As, None, None),
+    (Resource::Core, Some(0), None),
+    (Resource::Cpu, None, None),
+    (Resource::Data, None, None),
+    (Resource::Fsize, None, None),
+    (Resource::Locks, None, None),
+    (Resource::Nice, Some(0), Some(0)),
+    // Counted in each user namespace, up to what whoever makes it may have.
+    (Resource::Nproc, None, None),
+    (Resource::Rss, None, None),
+    (Resource::Rtprio, Some(0), Some(0)),
+    (Resource::Rttime, None, None),
+    (Resource::Sigpending, None, None),
+    (Resource::Stack, Some(STACK_BYTES), None),
+];
+
+/// As much of a resource as a limit of this process lets its children have.
+pub(super) fn at_most(resource: Resource, wanted: u64) -> u64 {
+    getrlimit(resource).maximum.map_or(wanted, |maximum| wanted.min(maximum))
 }
 
 /// A thousand prepared sandboxes take thousands of descriptors.

@@ -6,7 +6,8 @@
 use super::LaunchError;
 use super::confinement::INSIDE_ID;
 use super::kernel::{NO_DEVICES, NO_SUID, READ_ONLY, restrict_mount};
-use rustix::fs::{AtFlags, CWD};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change, move_mount,
     open_tree, unmount,
@@ -238,6 +239,18 @@ pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
 /// A detached mount of the modules of servers, or of skills.
 pub(super) fn modules(path: &Path) -> Result<OwnedFd, LaunchError> {
     restricted(path, NO_SUID | NO_DEVICES | READ_ONLY)
+}
+
+/// A folder below a mount, to mount something on; none if it is not there.
+pub(super) fn below(tree: &OwnedFd, folder: &Path) -> Result<Option<OwnedFd>, LaunchError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    match rustix::fs::openat2(tree, folder, flags, Mode::empty(), resolve) {
+        Ok(folder) => Ok(Some(folder)),
+        // Another file system is mounted there, and it is not taken along.
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(LaunchError::step(format!("hide {}", folder.display()), errno)),
+    }
 }
 
 fn restricted(path: &Path, attributes: u64) -> Result<OwnedFd, LaunchError> {

@@ -6,7 +6,7 @@
 //!
 //! Trust boundary: a name added to `ALLOWED` is attack surface of the host's kernel.
 
-use super::allow_list::allow_only;
+use super::allow_list::{Narrowed, allow_only};
 use super::confinement::MemoryCount;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition,
@@ -72,8 +72,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_getrandom, libc::SYS_uname, libc::SYS_getrlimit, libc::SYS_setrlimit, libc::SYS_prlimit64,
     libc::SYS_getrusage, libc::SYS_sysinfo,
     // sockets: pairs, and what is done with them
-    libc::SYS_socketpair, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg,
-    libc::SYS_sendmmsg, libc::SYS_recvmmsg, libc::SYS_shutdown, libc::SYS_getsockname, libc::SYS_getpeername,
+    libc::SYS_socketpair, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_recvmsg, libc::SYS_recvmmsg, libc::SYS_shutdown, libc::SYS_getsockname, libc::SYS_getpeername,
     libc::SYS_getsockopt, libc::SYS_setsockopt,
 ];
 
@@ -95,9 +94,12 @@ const ALLOWED_LEGACY: &[i64] = &[];
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_FUTEX_WAITV: i64 = 449;
 
-/// What a child calls to set itself up, and what `seal` takes away.
+/// What a child calls to set itself up, and what `seal` takes away. The zygote sends descriptors (`sendmsg`); code must not:
+/// those that are under way are counted for a user, which all sandboxes are to the kernel, and a deleted file that is only
+/// there takes room on the disk that nobody sees.
 #[rustfmt::skip]
 const SETTING_UP: &[i64] = &[
+    libc::SYS_sendmsg,
     libc::SYS_mount, libc::SYS_move_mount, libc::SYS_umount2, libc::SYS_capset, libc::SYS_seccomp,
     libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
 ];
@@ -105,7 +107,7 @@ const SETTING_UP: &[i64] = &[
 /// What gets EPERM instead of ENOSYS, so that whoever tries it can read why.
 #[rustfmt::skip]
 const REFUSED: &[i64] = &[
-    libc::SYS_socket, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4, libc::SYS_connect,
+    libc::SYS_sendmmsg, libc::SYS_socket, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4, libc::SYS_connect,
     libc::SYS_unshare, libc::SYS_setns, libc::SYS_pivot_root, libc::SYS_chroot, libc::SYS_open_tree,
     libc::SYS_mount_setattr, libc::SYS_fsopen, libc::SYS_fsmount, libc::SYS_fsconfig, libc::SYS_fspick,
     libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_pidfd_getfd, libc::SYS_kcmp,
@@ -142,9 +144,26 @@ const NEW_NAMESPACE: &[i32] = &[
 const CLONE_NEWTIME: i32 = 0x80;
 
 /// Requests that put words into a terminal's mouth, and those that open the namespaces around one's own.
-const IOCTL: &[u64] = &[libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSCTTY, libc::TIOCSETD, NS_GET_USERNS, NS_GET_PARENT];
+/// The last three are `fallocate` by another name, on every file system; see [`ALLOCATION`].
+#[rustfmt::skip]
+const IOCTL: &[u64] = &[
+    libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSCTTY, libc::TIOCSETD, NS_GET_USERNS, NS_GET_PARENT,
+    FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE,
+];
 const NS_GET_USERNS: u64 = 0xb701;
 const NS_GET_PARENT: u64 = 0xb702;
+const FS_IOC_RESVSP: u64 = 0x4030_5828;
+const FS_IOC_RESVSP64: u64 = 0x4030_582a;
+const FS_IOC_ZERO_RANGE: u64 = 0x4030_5839;
+
+/// `fallocate` may give space back and nothing else: it can take gigabytes of the disk in no time, before anybody who
+/// watches over a quota has looked. The C library's `posix_fallocate` then writes instead.
+const ALLOCATION: Narrowed = Narrowed {
+    number: libc::SYS_fallocate as u32,
+    argument: 1,
+    values: &[(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32, libc::FALLOC_FL_COLLAPSE_RANGE as u32],
+    errno: libc::EOPNOTSUPP as u16,
+};
 
 /// Commands of `fcntl` that act on others: a lease holds up whoever opens the file next, which may be the host; a notice
 /// tells what others do in a shared folder.
@@ -180,7 +199,7 @@ pub(super) fn of_zygote(memory: MemoryCount) -> Result<[BpfProgram; 2], FilterEr
         refused.insert(libc::SYS_memfd_create, Vec::new());
     }
     set_id_rules(&mut refused)?;
-    Ok([allow_only(&base, libc::ENOSYS as u16), compile(refused)?])
+    Ok([allow_only(&base, &[ALLOCATION], libc::ENOSYS as u16), compile(refused)?])
 }
 
 /// The filter that a child installs last.

@@ -4,15 +4,15 @@ use super::confinement::{MemoryCount, Proc, Settings};
 use super::folders::Folders;
 use super::id_map::{IdMaps, Mounts};
 use super::plan::NOTHING;
-use super::privilege::{self, Privilege};
+use super::privilege::{self, Privilege, at_most};
 use super::zygote::{FromZygote, Zygote, host_pid};
 use super::{LaunchError, landlock, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
 use crate::native::messages::{self, Ask, Bind, Counters, RLIMITS, Say, Slot, Start, Started};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{Resource, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -74,8 +74,10 @@ struct Ends {
 }
 
 struct Sandbox {
-    /// Ends the wait of the child: carries the workspace to it.
-    binding: Option<OwnedFd>,
+    /// Ends the wait of the child: carries the workspace to it. If its confinement fails then, the child says so here,
+    /// and it has closed its end before it runs anything foreign.
+    binding: OwnedFd,
+    is_bound: bool,
     group: Option<Group>,
 }
 
@@ -109,14 +111,21 @@ pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount,
     }
 }
 
-/// The values of [`RLIMITS`](crate::native::messages::RLIMITS). Without a cgroup each process has the limit of the tree,
-/// and a watch adds them up.
+/// Without a cgroup, what a process may map at most: programs map far more than they use. It is there to bound what
+/// happens between two looks of the watch.
+const ADDRESSES_TIMES: u64 = 4;
+const LEAST_ADDRESSES: u64 = 1 << 30;
+
+/// The values of [`RLIMITS`](crate::native::messages::RLIMITS). Without a cgroup a watch adds up what all processes use.
 pub(super) fn parameters(bind: &Bind, memory: MemoryCount) -> [u64; RLIMITS.len()] {
     let data = match memory {
         MemoryCount::Kernel => u64::MAX,
-        MemoryCount::Processes => bind.memory_bytes,
+        MemoryCount::Processes => {
+            bind.memory_bytes.saturating_mul(ADDRESSES_TIMES).max(bind.memory_bytes.saturating_add(LEAST_ADDRESSES))
+        }
     };
-    [data, bind.processes, bind.open_files, bind.file_bytes]
+    let (data, file) = (at_most(Resource::Data, data), at_most(Resource::Fsize, bind.file_bytes));
+    [data, bind.processes, bind.open_files, file]
 }
 
 impl<'a> Launcher<'a> {
@@ -241,8 +250,12 @@ impl<'a> Launcher<'a> {
                     Ok(group) => {
                         self.slots.insert(pid, slot);
                         let fds = [ends.channel.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), pidfd.as_fd()];
-                        self.say(&Say::Prepared { slot }, &fds)?;
-                        self.sandboxes.insert(slot, Sandbox { binding: Some(ends.socket), group });
+                        let kills = match (&self.cgroups, &group) {
+                            (Ok(cgroups), Some(group)) => Some(cgroups.kills(group)),
+                            _ => None,
+                        };
+                        self.say(&Say::Prepared { slot, kills }, &fds)?;
+                        self.sandboxes.insert(slot, Sandbox { binding: ends.socket, is_bound: false, group });
                         if let Some(binding) = ends.binding {
                             self.bind(slot, binding)?;
                         }
@@ -295,11 +308,12 @@ impl<'a> Launcher<'a> {
     fn bury(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         self.folders.give_back(slot);
+        let unsealed = matches!(recv(&sandbox.binding, &mut [0; 8], RecvFlags::DONTWAIT), Ok((1.., _)));
         let counters = match (&mut self.cgroups, sandbox.group) {
             (Ok(cgroups), Some(group)) => cgroups.give_back(group),
             _ => Counters::default(),
         };
-        self.say(&Say::Exited { slot, status, counters }, &[])
+        self.say(&Say::Exited { slot, status, counters, unsealed }, &[])
     }
 
     /// All its sandboxes are gone with it. A zygote that never said hello will not do better the next time.
@@ -378,17 +392,21 @@ impl<'a> Launcher<'a> {
             let limits = GroupLimits { memory_bytes: bind.memory_bytes, processes: bind.processes };
             cgroups.limit(group, limits).map_err(|error| LaunchError::io("set the limits of the sandbox", &error))?;
         }
-        let Some(binding) = sandbox.binding.take() else { return Ok(()) };
+        if std::mem::replace(&mut sandbox.is_bound, true) {
+            return Ok(());
+        }
         let mut words = parameters(bind, self.settings.memory).to_vec();
         let mut fds = vec![mounts.workspace.as_fd()];
         let modules = [&mounts.servers, &mounts.skills].map(|modules| modules.as_ref().map(AsFd::as_fd));
-        for given in modules.into_iter().chain([sandbox.group.as_ref().and_then(Group::door)]) {
+        let door = sandbox.group.as_ref().and_then(Group::door);
+        let hidden = [0, 1].map(|index| mounts.hidden.as_ref().map(|hidden: &[OwnedFd; 2]| hidden[index].as_fd()));
+        for given in modules.into_iter().chain([door]).chain(hidden) {
             // Which of the descriptors it is, until the child has put its own number there.
             words.push(given.map_or(NOTHING, |_| fds.len() as u64));
             fds.extend(given);
         }
         let message: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-        messages::send_bytes(binding.as_fd(), &message, &fds)
+        messages::send_bytes(sandbox.binding.as_fd(), &message, &fds)
             .map_err(|error| LaunchError::io("give the workspace to the sandbox", &error))
     }
 }

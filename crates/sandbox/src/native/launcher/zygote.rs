@@ -71,7 +71,7 @@ const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest 
 /// The whole environment of code in a sandbox. One thread for the numeric libraries: a process with threads cannot enter
 /// a user namespace, and a sandbox has few processors.
 pub(super) const ENVIRONMENT: [(&str, &str); 12] = [
-    ("PATH", "/usr/local/bin:/usr/bin:/bin:/coracle/bin"),
+    ("PATH", "/coracle/bin:/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/tmp"),
     ("USER", "coderunner"),
     ("LOGNAME", "coderunner"),
@@ -191,6 +191,7 @@ fn set_up(
     let mut python = Command::new(&start.python);
     python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/");
     python.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(stderr));
+    super::kernel::default_signals();
     super::kernel::pass_only(control.as_fd(), CONTROL).map_err(step("close descriptors"))?;
     for filter in filters {
         install_filter(filter).map_err(step("install the filter"))?;

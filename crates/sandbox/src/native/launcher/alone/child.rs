@@ -38,6 +38,8 @@ const WORKSPACE: i32 = 22;
 const SERVERS: i32 = 23;
 const SKILLS: i32 = 24;
 const DOOR: i32 = 25;
+const HIDDEN: i32 = 26;
+const INSTEAD: i32 = 27;
 /// At or above this, out of the way of all others.
 const REPORT: i32 = 100;
 
@@ -129,7 +131,7 @@ impl Child {
         let (settling, sealing) = (settling(&settings), sealing(&settings).map_err(wrong)?);
 
         let (Word::Bind { bind, artifacts }, fds) = self.hear()? else { return Err(unexpected()) };
-        let (artifacts, Mounts { workspace, servers, skills }) = self.bound(&bind, &artifacts, fds)?;
+        let (artifacts, Mounts { workspace, servers, skills, hidden }) = self.bound(&bind, &artifacts, fds)?;
         tree.enter()?;
         let (memory, filters, door) = match self.hear()? {
             (Word::KernelCounts, door) => (MemoryCount::Kernel, kernel_counts, door.into_iter().next()),
@@ -149,12 +151,16 @@ impl Child {
         fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
         fixed.extend(skills.as_ref().map(|skills| (skills.as_fd(), SKILLS, AfterExec::Closes)));
         fixed.extend(door.as_ref().map(|door| (door.as_fd(), DOOR, AfterExec::Closes)));
+        for (folder, number) in hidden.iter().flatten().zip([HIDDEN, INSTEAD]) {
+            fixed.push((folder.as_fd(), number, AfterExec::Closes));
+        }
         kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
         // Closed by their numbers: whatever has these numbers now is not theirs.
-        let has_door = door.is_some();
-        std::mem::forget((null, artifacts, workspace, servers, skills, door, self));
+        let (has_door, hides) = (door.is_some(), hidden.is_some());
+        std::mem::forget((null, artifacts, workspace, servers, skills, door, hidden, self));
         let mut python = Command::new(&start.python);
         python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
+        kernel::default_signals();
         rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
         for filter in &filters {
             install_filter(filter).map_err(step("install the filter"))?;
@@ -163,7 +169,13 @@ impl Child {
         settling.carry_out(&[ARTIFACTS as u64]).map_err(failed)?;
         let mut all = vec![WORKSPACE as u64];
         all.extend(parameters(&bind, memory));
-        let given = [(bind.servers.is_some(), SERVERS), (bind.skills.is_some(), SKILLS), (has_door, DOOR)];
+        let given = [
+            (bind.servers.is_some(), SERVERS),
+            (bind.skills.is_some(), SKILLS),
+            (has_door, DOOR),
+            (hides, HIDDEN),
+            (hides, INSTEAD),
+        ];
         all.extend(given.map(|(is_given, number)| if is_given { number as u64 } else { NOTHING }));
         sealing.carry_out(&all).map_err(failed)?;
         Ok(python)
@@ -194,6 +206,7 @@ impl Child {
         let (artifacts, workspace) = (next()?, next()?);
         let servers = bind.servers.is_some().then(&mut next).transpose()?;
         let skills = bind.skills.is_some().then(&mut next).transpose()?;
-        Ok((artifacts, Mounts { workspace, servers, skills }))
+        let hidden = next().ok().zip(next().ok()).map(|(folder, instead)| [folder, instead]);
+        Ok((artifacts, Mounts { workspace, servers, skills, hidden }))
     }
 }
