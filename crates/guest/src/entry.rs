@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Below `/coracle`, the folder of programs. It is the last of the search path.
+/// Below `/coracle`, the folder of programs, the first of the search path: `python` and `python3` there are the interpreter that
+/// sandboxes run.
 pub const PROGRAM_FOLDER: &str = "bin";
 
 /// The program in that folder.

@@ -20,5 +20,8 @@ include!(concat!(env!("OUT_DIR"), "/files.rs"));
 /// The types of the module `coracle` of TypeScript, for whoever checks generated modules.
 pub const TYPESCRIPT_DECLARATIONS: &str = include_str!("../typescript/coracle.d.ts");
 
+/// The module `coracle` of TypeScript outside a sandbox, in plain JavaScript: a call says where it would work.
+pub const TYPESCRIPT_OUTSIDE: &str = include_str!("../typescript/outside.js");
+
 /// The library that makes a sandbox out of a fork of the zygote, compiled from `native/confine.rs`.
 pub const CONFINE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/confine.so"));

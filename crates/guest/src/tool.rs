@@ -10,7 +10,7 @@ mod help;
 mod search;
 
 use arguments::Asked;
-use catalogue::Catalogue;
+use catalogue::{Catalogue, Server};
 use coracle_protocol::CallFailure;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -103,7 +103,7 @@ fn print(text: &str) -> io::Result<()> {
 
 fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
     let (server, tool, rest) = match words {
-        [] => return Ok(help::servers(&catalogue.servers())),
+        [] => return Ok(help::servers(&catalogue.servers(), &absent(""))),
         [word, ..] if word == "--help" || word == "-h" => return Ok(help::USAGE.to_owned()),
         // Unless a server is called so.
         [word, ..] if word == "help" && catalogue.server(word).is_err() => return Ok(help::USAGE.to_owned()),
@@ -113,11 +113,11 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
         [word, rest @ ..] if word == "--checkpoint" || word == "checkpoint" && catalogue.server(word).is_err() => {
             return checkpoint(rest);
         }
-        [server] => return catalogue.server(server).map(|server| help::tools(&server)),
+        [server] => return there(catalogue, server).map(|server| help::tools(&server)),
         [server, word] if word == "--help" || word == "-h" => {
-            return catalogue.server(server).map(|server| help::tools(&server));
+            return there(catalogue, server).map(|server| help::tools(&server));
         }
-        [server, tool, rest @ ..] => (catalogue.server(server)?, tool, rest),
+        [server, tool, rest @ ..] => (there(catalogue, server)?, tool, rest),
     };
     let tool = server.tool(tool)?;
     match arguments::parse(&server, tool, rest)? {
@@ -130,6 +130,30 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
             shown(&server.name, &tool.name, answer)
         }
     }
+}
+
+/// A server that has no modules, and why.
+#[derive(Debug, serde::Deserialize)]
+struct Absent {
+    server: String,
+    reason: String,
+}
+
+/// Servers that the settings name and that cannot be used: the one of this name, or all.
+fn absent(server: &str) -> Vec<Absent> {
+    let asked = door::call(&json!({ "method": "absent", "params": { "server": server } }));
+    let answer = asked.ok().and_then(|answer| answer.into_value().ok());
+    answer.and_then(|answer| serde_json::from_value(answer).ok()).unwrap_or_default()
+}
+
+/// The server, or why it is not there.
+fn there(catalogue: &Catalogue, name: &str) -> Result<Server, ToolError> {
+    catalogue.server(name).map_err(|error| match absent(name).pop() {
+        Some(Absent { server, reason }) => {
+            ToolError::Refused { what: server, code: "unavailable".to_owned(), message: reason, retryable: false }
+        }
+        None => error,
+    })
 }
 
 /// Says in the log of the session where the work has come to.

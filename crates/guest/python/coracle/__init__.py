@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import sys
 
-from coracle_guest import calls
+try:
+    from coracle_guest import calls
+except ModuleNotFoundError:
+    # Written by `coracle tools generate`: this is not a sandbox.
+    from coracle import outside as calls
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

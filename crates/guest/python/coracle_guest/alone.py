@@ -17,6 +17,7 @@ CHANNEL = 3
 def main() -> NoReturn:
     """Say that it waits, and serve the host."""
     sys.path[:] = paths.search()
+    sys.meta_path.append(paths.Absent())
     served = agent.Agent(CHANNEL)
     served.adopt()
     channel.send(CHANNEL, agent.ready())

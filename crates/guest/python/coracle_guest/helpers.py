@@ -79,40 +79,80 @@ def filter_by_field(items: Iterable[Any], field: str, value: Any) -> list[Any]:
     return [item for item in items if (found := _field(item, field)) is not _MISSING and matches(found)]
 
 
-def summarize_list(items: Iterable[Any], max_items: int = 5) -> dict[str, Any]:
+def summarize_list(items: Iterable[Any], max_items: int = 5, *, limit: int | None = None) -> dict[str, Any]:
     """How many items there are, the first few of them, and the fields that dictionaries among these have.
+
+    `limit` is another name for `max_items`; the first few are then also called `sample`.
 
     >>> summarize_list(range(10), 2)
     {'count': 10, 'items': [0, 1], 'remaining': 8}
     """
     everything = list(items)
+    if limit is not None:
+        max_items = limit
     shown = everything[: max(max_items, 0)]
     summary: dict[str, Any] = {"count": len(everything), "items": shown, "remaining": len(everything) - len(shown)}
     fields = _columns([item for item in shown if isinstance(item, dict)])
     if fields:
         summary["fields"] = fields
+    if limit is not None:
+        summary["sample"] = shown
     return summary
 
 
-def aggregate_stats(items: Iterable[Any], field: str) -> dict[str, Any]:
+def aggregate_stats(
+    items: Iterable[Any],
+    field: str | Iterable[str] | None = None,
+    *,
+    numeric_fields: Iterable[str] | None = None,
+) -> dict[str, Any]:
     """Count, sum, mean, median, min, max and standard deviation of a numeric field.
 
-    Text that reads as a number counts as one; `missing` says how many items had no number there.
+    Text that reads as a number counts as one; `missing` says how many items had no number there. Items that are
+    numbers themselves need no field. With several fields, or without one, the answer has `NAME_sum`, `NAME_avg`,
+    `NAME_min` and `NAME_max` for each of them, or for every field that has numbers in it.
 
     >>> aggregate_stats([{"n": 1}, {"n": 3}, {}], "n")["mean"]
     2
+    >>> aggregate_stats([{"n": 1}, {"n": 3}])
+    {'count': 2, 'n_sum': 4, 'n_avg': 2, 'n_min': 1, 'n_max': 3}
     """
+    if isinstance(field, str):
+        stats: dict[str, Any] = {"field": field}
+        stats.update(_stats(_field(item, field) for item in items))
+        return stats
+    everything = list(items)
+    wanted = field if field is not None else numeric_fields
+    rows = [item for item in everything if isinstance(item, dict)]
+    if wanted is None and everything and not rows:
+        return _stats(everything)
+    names = _numeric(rows) if wanted is None else list(wanted)
+    summary: dict[str, Any] = {"count": len(everything)}
+    for name in names:
+        stats = _stats(_field(item, name) for item in everything)
+        if stats["count"]:
+            short = (("sum", "sum"), ("avg", "mean"), ("min", "min"), ("max", "max"))
+            summary.update({f"{name}_{ending}": stats[key] for ending, key in short})
+    return summary
+
+
+def _numeric(rows: list[dict[Any, Any]]) -> list[Any]:
+    """The fields that have a number in at least one row; text that reads as one is left out, since it may be a name."""
+    return [name for name in _columns(rows) if any(_is_number(row.get(name)) for row in rows)]
+
+
+def _stats(values: Iterable[Any]) -> dict[str, Any]:
     import statistics
 
     numbers: list[Any] = []
     missing = 0
-    for item in items:
-        number = _number(_field(item, field))
+    for value in values:
+        number = _number(value)
         if number is None:
             missing += 1
         else:
             numbers.append(number)
-    stats: dict[str, Any] = {"field": field, "count": len(numbers), "missing": missing}
+    stats: dict[str, Any] = {"count": len(numbers), "missing": missing}
     if numbers:
         stats["sum"] = sum(numbers)
         stats["mean"] = statistics.mean(numbers)
@@ -123,11 +163,16 @@ def aggregate_stats(items: Iterable[Any], field: str) -> dict[str, Any]:
     return stats
 
 
-def format_output(data: Any, format: str = "json") -> str:
-    """Data as text: `json`, `text` (one line per item), `table`, `markdown` or `csv`.
+def format_output(data: Any, format: str | int = "json", *, max_chars: int | None = None) -> str:
+    """Data as text: `json`, `text` (one line per item), `table`, `markdown` or `csv`, cut after `max_chars`.
 
-    The last three want a list of dictionaries, one row each; other values become a single column.
+    The last three want a list of dictionaries, one row each; other values become a single column. A number in the place
+    of the format is `max_chars`.
     """
+    if isinstance(format, int):
+        format, max_chars = "json", format
+    if max_chars is not None:
+        return format_output(data, format)[: max(max_chars, 0)]
     if format == "json":
         return _json(data)
     if format == "text":
@@ -172,12 +217,14 @@ def _field(item: Any, path: str) -> Any:
     return item
 
 
-def _number(value: Any) -> Any:
+def _is_number(value: Any) -> bool:
     from numbers import Number
 
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, Number):
+    return isinstance(value, Number) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> Any:
+    if _is_number(value):
         # NaN has no place in an order.
         return value if value == value else None
     if isinstance(value, str):

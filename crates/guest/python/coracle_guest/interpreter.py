@@ -41,6 +41,9 @@ HOST_HELPERS = frozenset({"checkpoint"})
 SKILLS = frozenset({"save_skill", "load_skill", "list_skills", "search_skills", "delete_skill", "get_skill"})
 """Functions of `saved` that code may use without importing them."""
 
+WORKSPACE = "workspace"
+"""A variable that code may use without setting it: where the workspace is."""
+
 HELPER_MODULES = frozenset({"asyncio", "collections", "datetime", "json", "math", "re", "statistics"})
 """Modules that code may use without importing them."""
 
@@ -205,10 +208,16 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
     for name in mentioned & HELPER_MODULES:
         if name not in namespace:
             namespace[name] = __import__(name)
-    # These two come with the `site` module, which a sandbox may do without.
+    if WORKSPACE in mentioned and WORKSPACE not in namespace:
+        namespace[WORKSPACE] = "/workspace"
+    # These come with the `site` module, which a sandbox may do without.
     for name in mentioned & {"exit", "quit"}:
         if name not in namespace and not hasattr(builtins, name):
             namespace[name] = sys.exit
+    if "help" in mentioned and not hasattr(builtins, "help"):
+        from _sitebuiltins import _Helper
+
+        builtins.__dict__["help"] = _Helper()
 
 
 def _execute(code: CodeType, namespace: dict[str, Any]) -> None:

@@ -45,6 +45,7 @@ def main() -> None:
     message, files = _receive(control)
     config = channel.loads(message.decode())
     sys.path[:] = paths.search()
+    sys.meta_path.append(paths.Absent())
     warm = config["preload"] is not None
     failed = _preload(config["preload"]) if warm else 0
     ready = channel.frame(agent.ready())

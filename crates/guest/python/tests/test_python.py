@@ -282,6 +282,22 @@ class HelperGlobals(GuestCase):
         )
         self.assertEqual(helpers.aggregate_stats([], "n"), {"field": "n", "count": 0, "missing": 0})
 
+    def test_data_as_earlier_tools_asked(self) -> None:
+        summary = helpers.summarize_list(list(range(10)), limit=3)
+        self.assertEqual(summary, {"count": 10, "items": [0, 1, 2], "remaining": 7, "sample": [0, 1, 2]})
+        rows = [{"name": "a", "n": 1, "m": 2.5}, {"name": "7", "n": 3, "ok": True}]
+        stats = {"count": 2, "n_sum": 4, "n_avg": 2, "n_min": 1, "n_max": 3}
+        more = {"m_sum": 2.5, "m_avg": 2.5, "m_min": 2.5, "m_max": 2.5}
+        self.assertEqual(helpers.aggregate_stats(rows), {**stats, **more})
+        self.assertEqual(helpers.aggregate_stats(rows, ["n"]), stats)
+        self.assertEqual(helpers.aggregate_stats(rows, numeric_fields=["n"]), stats)
+        self.assertEqual(helpers.aggregate_stats([]), {"count": 0})
+        self.assertEqual(helpers.aggregate_stats([1, 2, 6])["mean"], 3)
+        self.assertEqual(helpers.format_output([1, 2], 6), helpers.format_output([1, 2])[:6])
+        self.assertEqual(helpers.format_output([1, 2], max_chars=3), "[\n ")
+        self.assertEqual(self.result("workspace"), "/workspace")
+        self.assertEqual(self.result("workspace = 'mine'\nworkspace"), "mine")
+
     def test_formats(self) -> None:
         rows = [{"a": 1, "b": "x|y"}, {"a": 22, "c": None}]
         self.assertEqual(helpers.format_output(rows, "table"), "a   b    c\n--  ---  -\n1   x|y\n22")

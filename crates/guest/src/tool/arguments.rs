@@ -1,7 +1,7 @@
 //! From flags to the arguments of a tool, by its input schema.
 
-use super::ToolError;
 use super::catalogue::{Server, Tool, closest};
+use super::{ToolError, help};
 use serde_json::{Map, Value};
 use std::io::Read;
 
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         let required = self.tool.input_schema.get("required").and_then(Value::as_array).into_iter().flatten();
         let missing: Vec<String> = required
             .filter_map(Value::as_str)
-            .filter(|name| !arguments.contains_key(*name))
+            .filter(|name| !arguments.contains_key(*name) && !help::has_default(&self.tool.input_schema, name))
             .map(|name| format!("--{name}"))
             .collect();
         if missing.is_empty() {

@@ -1,5 +1,6 @@
 //! What there is and how it is used, as text.
 
+use super::Absent;
 use super::arguments::kinds;
 use super::catalogue::{Server, Tool};
 use serde_json::Value;
@@ -29,8 +30,18 @@ goes to standard output: text as it is, everything else as JSON.
 Exit status: 0, 1 if the call failed, 75 if it may succeed later, 2 if the command was wrong.
 ";
 
-pub(super) fn servers(names: &[String]) -> String {
-    if names.is_empty() { "no server is configured\n".to_owned() } else { names.join("\n") + "\n" }
+pub(super) fn servers(names: &[String], absent: &[Absent]) -> String {
+    if names.is_empty() && absent.is_empty() {
+        return "no server is configured\n".to_owned();
+    }
+    let mut text = String::new();
+    for name in names {
+        let _ = writeln!(text, "{name}");
+    }
+    for Absent { server, reason } in absent {
+        let _ = writeln!(text, "{}", capped(&format!("{server}  ({reason})"), MAX_LINE));
+    }
+    text
 }
 
 pub(super) fn tools(server: &Server) -> String {
@@ -63,7 +74,7 @@ pub(super) fn tool(server: &Server, tool: &Tool) -> String {
         root.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, schema) in properties {
         let mut line = format!("  --{name}  {}", kinds(root, schema).names());
-        if required.contains(&name.as_str()) {
+        if required.contains(&name.as_str()) && !has_default(root, name) {
             line.push_str(", required");
         }
         if let Some(values) = schema.get("enum").and_then(Value::as_array) {
@@ -81,6 +92,11 @@ pub(super) fn tool(server: &Server, tool: &Tool) -> String {
         }
     }
     text
+}
+
+/// Whether the host fills this parameter in where it is left out.
+pub(super) fn has_default(root: &Value, name: &str) -> bool {
+    root.get("properties").and_then(|properties| properties.get(name)?.get("default")).is_some()
 }
 
 fn word(value: &Value) -> String {

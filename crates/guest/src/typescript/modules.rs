@@ -7,6 +7,8 @@ use super::sources::{OWN, shown};
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Error, Exception, Module};
+use serde::Deserialize;
+use serde_json::json;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -33,10 +35,11 @@ const ROOTS: [&str; 7] =
 const ENDINGS: [&str; 9] = ["", ".ts", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js", "/index.mjs"];
 
 /// From what an import says to the path of a file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Names {
+    pub(super) shared: Rc<Shared>,
     /// A file that has changed since it was loaded is another module: an agent mends its files between two runs.
-    versions: HashMap<PathBuf, (SystemTime, u64, u32)>,
+    pub(super) versions: HashMap<PathBuf, (SystemTime, u64, u32)>,
 }
 
 /// Reads files and makes modules of them.
@@ -58,6 +61,7 @@ impl Resolver for Names {
         }
         let found = locate(base, name).and_then(|path| self.version(&path));
         found.map_err(|why| {
+            let why = self.absent(name).unwrap_or(why);
             let name: String = name.chars().take(MAX_NAME).collect();
             Exception::throw_message(ctx, &format!("cannot import \"{name}\": {why}"))
         })
@@ -65,6 +69,19 @@ impl Resolver for Names {
 }
 
 impl Names {
+    /// Why a server that the settings name has no modules, if the host knows.
+    fn absent(&self, name: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Absent {
+            reason: String,
+        }
+        let server = name.strip_prefix("servers/")?.split('/').next()?;
+        let answer = self.shared.wire.borrow_mut().ask("absent", json!({ "server": server })).ok()??;
+        let absent: Vec<Absent> = serde_json::from_str(answer.get()).ok()?;
+        let told = absent.into_iter().map(|absent| absent.reason);
+        Some(told.collect::<Vec<_>>().join("; ")).filter(|told| !told.is_empty())
+    }
+
     fn version(&mut self, path: &Path) -> Result<String, String> {
         let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
         let seen = (metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len());

@@ -13,7 +13,7 @@ use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime, Value,
 };
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -59,7 +59,10 @@ pub(super) fn serve() -> io::Result<()> {
     if let Some(bytes) = memory_limit() {
         runtime.set_memory_limit(bytes);
     }
-    runtime.set_loader(Names::default(), Files { shared: Rc::clone(&shared) });
+    runtime.set_loader(
+        Names { shared: Rc::clone(&shared), versions: HashMap::new() },
+        Files { shared: Rc::clone(&shared) },
+    );
     let state = Rc::clone(&shared);
     runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
         let promise = Persistent::save(&ctx, promise);

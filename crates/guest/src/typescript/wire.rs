@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -68,9 +68,29 @@ pub(super) enum Outgoing {
 pub(super) struct Wire {
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
+    /// Frames that came while something else was waited for.
+    kept: VecDeque<Incoming>,
 }
 
+/// The id of calls that are made without the scripts of the runtime, which count from one.
+const OWN_ID: u64 = 1 << 52;
+
 impl Wire {
+    /// Asks the host and waits for the answer; what comes meanwhile is kept.
+    pub(super) fn ask(&mut self, method: &str, params: Value) -> io::Result<Option<Box<RawValue>>> {
+        self.send(&Outgoing::Call { id: OWN_ID, method: method.to_owned(), params })?;
+        let mut others = VecDeque::new();
+        let answer = loop {
+            match self.next()? {
+                Some(frame) if frame.r#type == "reply" && frame.id == OWN_ID => break frame,
+                Some(frame) => others.push_back(frame),
+                None => self.wait(None)?,
+            }
+        };
+        self.kept = others;
+        Ok(answer.value.filter(|_| answer.ok))
+    }
+
     /// Sends a frame, or as much of it as goes without waiting; `flush` and `wait` send the rest.
     pub(super) fn send(&mut self, frame: &Outgoing) -> io::Result<()> {
         let payload = serde_json::to_vec(frame)?;
@@ -93,6 +113,9 @@ impl Wire {
 
     /// Waits for something to read, at most so long; sends meanwhile what has not gone yet.
     pub(super) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
+        if !self.kept.is_empty() {
+            return Ok(());
+        }
         let socket = io::stdin();
         let wanted = if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
         let mut polled = [PollFd::from_borrowed_fd(socket.as_fd(), wanted)];
@@ -114,6 +137,9 @@ impl Wire {
 
     /// The next frame that is here already.
     pub(super) fn next(&mut self) -> io::Result<Option<Incoming>> {
+        if let Some(frame) = self.kept.pop_front() {
+            return Ok(Some(frame));
+        }
         let Some(header) = self.incoming.first_chunk::<HEADER>() else { return Ok(None) };
         let length = u32::from_be_bytes(*header) as usize;
         if length > MAX_FRAME {
