@@ -5,13 +5,14 @@ use crate::desk::{Desk, Fault};
 use crate::error::UpstreamError;
 use crate::http::{self, HttpError, WebClient};
 use crate::login::{self, Challenge};
+use crate::options::{CHAIN_CAPABILITY, CHAIN_VARIABLE};
 use crate::reverse::{Question, QuestionKind};
 use crate::screen::{Screen, Silence};
 use crate::scrub::{Scrubber, shortened};
 use crate::slot::Shared;
 use crate::sse::{self, Caller, Sse};
 use crate::status::{Offers, Owner, ServerInfo};
-use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail};
+use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail, suspicion};
 use ::http::HeaderMap;
 use ::http::header::AUTHORIZATION;
 use coracle_types::{Secret, ServerName, ServerSpec, Transport as Where};
@@ -26,7 +27,9 @@ use rmcp::service::{
 };
 use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHttpClientTransportConfig};
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
@@ -82,11 +85,17 @@ pub(crate) async fn connect(
     }
 }
 
-/// A failed attempt, and whether the older handshake might do better.
+/// A failed attempt, and what might do better.
 struct Failure {
     error: UpstreamError,
+    /// The older handshake.
     other_way_may_help: bool,
+    /// The older transport: the address does not take messages by POST.
+    older_transport_may_help: bool,
 }
+
+/// What servers of the older transport answer to a message that is posted to the address of their stream.
+const NOT_POSTED_HERE: [u16; 5] = [400, 404, 405, 406, 415];
 
 impl Attempt<'_> {
     async fn run(&self, lifecycle: Lifecycle) -> Result<Started, UpstreamError> {
@@ -100,6 +109,12 @@ impl Attempt<'_> {
             }
             result => result,
         };
+        let started = match (started, &self.spec.transport) {
+            (Err(failure), Where::Http { url, headers }) if failure.older_transport_may_help => {
+                self.older(url, headers, failure).await
+            }
+            (started, _) => started,
+        };
         let started = started.map_err(|failure| failure.error)?;
         match started.connection.load_tools().await {
             Ok(_) => Ok(started),
@@ -112,7 +127,12 @@ impl Attempt<'_> {
         let desk = Arc::new(Desk::default());
         match &self.spec.transport {
             Where::Stdio { command, args, env, cwd } => {
-                let process = Process::start(command, args, env, cwd.as_deref(), &self.shared.warden)
+                let mut env = env.clone();
+                if !self.shared.options.chain.is_empty() {
+                    let chain = Secret::new(self.shared.options.chain.join(","));
+                    env.entry(CHAIN_VARIABLE.to_owned()).or_insert(chain);
+                }
+                let process = Process::start(command, args, &env, cwd.as_deref(), &self.shared.warden)
                     .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
                 let pid = process.pid();
                 *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.stderr.clone());
@@ -138,17 +158,49 @@ impl Attempt<'_> {
                     None => self.serve_http(web, config, desk, lifecycle).await,
                 }
             }
-            Where::Sse { url, headers } => {
-                let uri = self.address(url).map_err(final_failure)?;
-                let client = http::client().map_err(|error| self.web_failure(&error))?;
-                let headers = self.header_map(headers)?;
-                let has_own = headers.contains_key(AUTHORIZATION);
-                let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
-                let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&desk)).await;
-                let sse = sse.map_err(|error| self.web_failure(&error))?;
-                self.serve(Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone), desk, None, lifecycle).await
-            }
+            Where::Sse { url, headers } => self.serve_sse(url, headers, desk).await,
         }
+    }
+
+    async fn serve_sse(
+        &self,
+        url: &Secret,
+        headers: &BTreeMap<String, Secret>,
+        desk: Arc<Desk>,
+    ) -> Result<Started, Failure> {
+        let uri = self.address(url).map_err(final_failure)?;
+        let client = http::client().map_err(|error| self.web_failure(&error))?;
+        let headers = self.header_map(headers)?;
+        let has_own = headers.contains_key(AUTHORIZATION);
+        let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
+        let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&desk)).await;
+        let sse = sse.map_err(|error| self.web_failure(&error))?;
+        let screen = Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone);
+        self.serve(screen, desk, None, Lifecycle::Initialize).await
+    }
+
+    /// The address took no message: perhaps it is that of an event stream, as servers had before 2025.
+    async fn older(
+        &self,
+        url: &Secret,
+        headers: &BTreeMap<String, Secret>,
+        failure: Failure,
+    ) -> Result<Started, Failure> {
+        let older = match self.serve_sse(url, headers, Arc::default()).await {
+            Ok(started) => return Ok(started),
+            Err(older) => older.error,
+        };
+        Err(match (failure.error, older) {
+            (_, older @ UpstreamError::Unauthorized { .. }) => final_failure(older),
+            (
+                UpstreamError::Unavailable { server, reason, retry_in },
+                UpstreamError::Unavailable { reason: why, .. },
+            ) => {
+                let reason = format!("{reason}; over the older SSE transport: {why}; check the path of its `url`");
+                final_failure(UpstreamError::Unavailable { server, reason, retry_in })
+            }
+            (error, _) => final_failure(error),
+        })
     }
 
     async fn serve_http<C: StreamableHttpClient + Sync>(
@@ -211,7 +263,12 @@ impl Attempt<'_> {
     fn handler(&self, desk: &Arc<Desk>) -> Handler {
         let options = &self.shared.options;
         let client = Implementation::new(options.client_name.clone(), options.client_version.clone());
-        let config = ClientConfig::new(capabilities(&options.capabilities), client);
+        let mut capabilities = capabilities(&options.capabilities);
+        if !options.chain.is_empty() {
+            let chain = Map::from_iter([("chain".to_owned(), Value::from(options.chain.clone()))]);
+            capabilities.experimental.get_or_insert_default().insert(CHAIN_CAPABILITY.to_owned(), chain);
+        }
+        let config = ClientConfig::new(capabilities, client);
         let config = config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
         Handler { config, desk: Arc::clone(desk) }
     }
@@ -231,7 +288,8 @@ impl Attempt<'_> {
             Some(Fault::Ended(reason)) => self.unavailable(reason),
             None => self.unavailable(&plain(error)),
         };
-        Failure { error, other_way_may_help: true }
+        let refused = desk.refused.load(Ordering::Relaxed);
+        Failure { error, other_way_may_help: true, older_transport_may_help: NOT_POSTED_HERE.contains(&refused) }
     }
 
     async fn sign_in(&self, uri: &Url) -> Result<Option<rmcp::transport::AuthorizationManager>, UpstreamError> {
@@ -267,7 +325,8 @@ impl Attempt<'_> {
     }
 
     fn unavailable(&self, reason: &str) -> UpstreamError {
-        let reason = self.scrubber.clean(reason);
+        let suspicion = suspicion(reason, self.spec).map(|words| format!("; {words}")).unwrap_or_default();
+        let reason = format!("{}{suspicion}", self.scrubber.clean(reason));
         UpstreamError::Unavailable { server: self.server(), reason, retry_in: None }
     }
 
@@ -287,7 +346,7 @@ fn plain(error: &ClientInitializeError) -> String {
 }
 
 fn final_failure(error: UpstreamError) -> Failure {
-    Failure { error, other_way_may_help: false }
+    Failure { error, other_way_may_help: false, older_transport_may_help: false }
 }
 
 fn offers(capabilities: &ServerCapabilities) -> Offers {

@@ -11,7 +11,7 @@ use rmcp::service::InboundStreamOrigin;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -48,6 +48,8 @@ pub(crate) struct Desk {
     pub(crate) prompts_changed: AtomicBool,
     resources: Mutex<Resources>,
     flights: Mutex<Flights>,
+    /// The status of HTTP by which the server refused a message, if it has.
+    pub(crate) refused: AtomicU16,
     /// Lines that are no messages; for the note in a time-out.
     pub(crate) garbage: AtomicU64,
 }

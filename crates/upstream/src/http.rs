@@ -24,6 +24,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -143,6 +144,7 @@ impl WebClient {
             return Err(Refusal::SessionExpired);
         }
         if !status.is_success() {
+            self.desk.refused.store(status.as_u16(), Ordering::Relaxed);
             return Self::refused(message, status, response).await;
         }
         let session = header(&response, SESSION);

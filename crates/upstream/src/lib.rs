@@ -33,10 +33,10 @@ mod upstream;
 
 pub use call::{CallContext, Progress, Resume};
 pub use error::UpstreamError;
-pub use options::{DEFAULT_IDLE_TIMEOUT, Options};
+pub use options::{CHAIN_CAPABILITY, CHAIN_VARIABLE, DEFAULT_IDLE_TIMEOUT, Options};
 pub use reverse::{Question, QuestionKind, Refusal, Reverse};
 pub use status::{Change, Changed, Offers, Owner, ServerInfo, ServerState, ServerStatus};
-pub use stdio::{WARDEN_ARGUMENT, warden_main};
+pub use stdio::{PassedEnvironment, WARDEN_ARGUMENT, warden_main};
 pub use tokens::{MemoryTokens, TokenStore, TokenStoreError};
 pub use tools::{ToolList, ToolWarning};
 pub use upstream::Upstream;

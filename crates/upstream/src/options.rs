@@ -25,7 +25,15 @@ pub struct Options {
     /// What servers of before 2026 are told that they may ask during a call: client capabilities in the protocol's
     /// shape, of which `elicitation`, `sampling` and `roots` count. Who can really be asked is up to each call.
     pub capabilities: Map<String, Value>,
+    /// Which Coracles this one serves, the outermost first and this one last, each by something that tells it from
+    /// others. Servers are told: one that finds itself among them is itself, and refuses.
+    pub chain: Vec<String>,
 }
+
+/// The experimental capability of a client by which a Coracle tells whom it serves.
+pub const CHAIN_CAPABILITY: &str = "coracle";
+/// The environment variable by which programs are told the same.
+pub const CHAIN_VARIABLE: &str = "CORACLE_CHAIN";
 
 impl Default for Options {
     fn default() -> Self {
@@ -36,6 +44,7 @@ impl Default for Options {
             tokens: Arc::new(MemoryTokens::default()),
             warden: None,
             capabilities: Map::new(),
+            chain: Vec::new(),
         }
     }
 }

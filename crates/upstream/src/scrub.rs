@@ -1,6 +1,6 @@
 //! Texts from outside, made fit for errors and logs: short, printable, and without secrets of the configuration.
 
-use coracle_types::{ServerSpec, Transport};
+use coracle_types::{ServerSpec, Transport, is_hidden};
 use std::path::Path;
 use url::Url;
 
@@ -60,10 +60,10 @@ impl Scrubber {
     }
 }
 
-/// At most `limit` bytes of `text`, with control characters as spaces.
+/// At most `limit` bytes of `text`, with characters that are not seen as spaces.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
     let mut short = String::new();
-    for c in text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }) {
+    for c in text.trim().chars().map(|c| if is_hidden(c) { ' ' } else { c }) {
         if short.len() + c.len_utf8() > limit {
             short.push('…');
             break;

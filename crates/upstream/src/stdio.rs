@@ -1,9 +1,12 @@
 //! A server that is a child process: one JSON-RPC message per line on its standard input and output.
 
+mod inherited;
 mod process;
 mod tail;
 mod warden;
 
+pub use inherited::PassedEnvironment;
+pub(crate) use inherited::suspicion;
 pub(crate) use process::Process;
 pub(crate) use tail::Tail;
 pub(crate) use warden::Warden;

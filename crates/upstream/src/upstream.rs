@@ -3,7 +3,7 @@ use crate::connection::Lease;
 use crate::error::UpstreamError;
 use crate::options::Options;
 use crate::slot::{Shared, Slot};
-use crate::status::{Change, Owner, ServerState, ServerStatus};
+use crate::status::{Change, Changed, Owner, ServerState, ServerStatus};
 use crate::stdio::Warden;
 use crate::tools::ToolList;
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
@@ -84,6 +84,15 @@ impl Upstream {
     /// Tells when something that a connected server offers has changed.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.0.shared.changes.subscribe()
+    }
+
+    /// Tells whoever listens to [`Self::changes`] that a server has tools now that it was asked for before it had started.
+    pub fn announce(&self, user: &UserId, server: &ServerName) {
+        if let Ok(spec) = self.spec(server) {
+            let (owner, server) = (Owner::of(user, spec.scope), server.clone());
+            // It is no error if nobody listens.
+            let _ = self.0.shared.changes.send(Change { owner, server, what: Changed::Tools });
+        }
     }
 
     /// Signs in to a server by OAuth. `open` gets the address that the person has to visit with a browser on this

@@ -1,5 +1,6 @@
 //! The life of a child process: in a group of its own, so that what it starts ends with it.
 
+use super::inherited::Inherited;
 use super::{Tail, Warden};
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -17,26 +18,6 @@ pub(super) const GRACE: Duration = Duration::from_secs(2);
 pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Its last words may come a little after its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-
-/// What a child is given of our environment: enough to find programs and files, and no credential.
-const INHERITED: &[&str] = &[
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TERM",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    "XDG_STATE_HOME",
-];
 
 /// Why a child could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +58,7 @@ impl Process {
         command
             .args(args.iter().map(Secret::expose))
             .env_clear()
-            .envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))))
+            .envs(Inherited::read(|name| std::env::var_os(name)).variables)
             .envs(env.iter().map(|(name, value)| (name, value.expose())))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -54,6 +54,11 @@ async fn a_real_server_answers_over_streamable_http() {
 async fn a_real_server_answers_over_event_streams() {
     let (_child, url) = real_everything("sse", "/sse").await;
     assert!(everything_works(sse("one", &url)).await.starts_with("202"));
+    // An address without a type, as most people write it.
+    assert!(everything_works(http("one", &url)).await.starts_with("202"));
+    let wrong = upstream(vec![http("one", &url.replace("/sse", "/nothing"))]);
+    let error = call(&wrong, "one", "echo", json!({})).await.unwrap_err().to_string();
+    assert!(error.contains("404") && error.contains("over the older SSE transport: HTTP 404"), "{error}");
 }
 
 #[tokio::test]
