@@ -227,6 +227,12 @@ impl Catalog {
         Some(&known.entry)
     }
 
+    /// What stands at this place, and what is said of it.
+    pub(crate) fn described(&self, place: usize) -> Option<(&Entry, &str)> {
+        let known = self.numbered((*self.order.get(place)?)?)?;
+        Some((&known.entry, layout::words(self.tool(known)?)))
+    }
+
     /// The order of what stands at this place.
     pub(crate) fn order(&self, place: usize) -> usize {
         self.order.get(place).copied().flatten().unwrap_or(usize::MAX)

@@ -2,10 +2,11 @@
 
 use crate::learned::Shape;
 use crate::model::{Module, Source, Type};
-use crate::names::{Names, Place, assign};
+use crate::names::{Names, Place, assign, identifier};
 use crate::schema::{Reader, Records};
 use crate::text::{self, SUMMARY_CHARS};
 use coracle_types::{ServerName, Tool};
+use serde_json::{Map, Value};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
@@ -78,13 +79,43 @@ fn functions(server: &ServerTools) -> BTreeMap<String, &Tool> {
     names.into_iter().filter_map(|(wire, function)| Some((function, *by_wire.get(wire)?))).collect()
 }
 
+/// A name on the wire and the identifiers that generated code uses for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeName<'a> {
+    /// The name on the wire.
+    pub wire: &'a str,
+    /// The identifier, were there no other names.
+    pub plain: String,
+    /// The identifier that is used.
+    pub shown: String,
+}
+
+/// What the tools of a server are called in generated code, by their names on the wire.
+pub fn tool_names<'a>(wires: impl IntoIterator<Item = &'a str>) -> Vec<CodeName<'a>> {
+    let wires = wires.into_iter().take(MAX_TOOLS).filter(|wire| wire.len() <= MAX_TOOL_NAME);
+    code_names(wires, Place::Tool)
+}
+
+/// What servers are called in generated code, if all of them are there.
+pub fn server_names<'a>(wires: impl IntoIterator<Item = &'a str>) -> Vec<CodeName<'a>> {
+    code_names(wires, Place::Server)
+}
+
+fn code_names<'a>(wires: impl IntoIterator<Item = &'a str>, place: Place) -> Vec<CodeName<'a>> {
+    let names = assign(wires, place, &mut Names::default());
+    names.into_iter().map(|(wire, shown)| CodeName { wire, plain: identifier(wire, place), shown }).collect()
+}
+
 /// What the module of a tool says.
 pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Module {
     let mut records = Records::new(function);
     let arguments = Reader::new(&tool.input_schema, &mut records).arguments();
     let shape = server.shapes.get(&tool.name).filter(|shape| shape.seen() > 0);
     let (result, source) = match (&tool.output_schema, shape) {
-        (Some(schema), _) => (Reader::new(schema, &mut records).value("output"), Source::Schema),
+        (Some(schema), _) => {
+            let unwrapped = wrapped_result(tool);
+            (Reader::new(unwrapped.as_ref().unwrap_or(schema), &mut records).value("output"), Source::Schema)
+        }
         (None, Some(shape)) => (shape.as_type(&mut records, "output"), Source::Learned),
         (None, None) => (Type::Any, Source::Unknown),
     };
@@ -99,6 +130,22 @@ pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Modul
         source,
         records: records.into_inner(),
     }
+}
+
+/// The member in which FastMCP wraps results that are no objects.
+pub const WRAPPED: &str = "result";
+
+/// The schema of what is really returned, where FastMCP has wrapped it in an object only to make it one.
+pub fn wrapped_result(tool: &Tool) -> Option<Map<String, Value>> {
+    let schema = tool.output_schema.as_ref()?;
+    let is_marked = schema.get("x-fastmcp-wrap-result").and_then(Value::as_bool) == Some(true);
+    let mut inner = schema.get("properties").filter(|_| is_marked)?.get(WRAPPED)?.as_object()?.clone();
+    for definitions in ["$defs", "definitions"] {
+        if let Some(known) = schema.get(definitions) {
+            inner.entry(definitions).or_insert_with(|| known.clone());
+        }
+    }
+    Some(inner)
 }
 
 /// A description, or else a title.

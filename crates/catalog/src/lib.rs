@@ -10,6 +10,7 @@
 
 mod catalog;
 mod categories;
+mod defaults;
 mod json;
 mod layout;
 mod learned;
@@ -29,12 +30,12 @@ mod write;
 
 pub use catalog::{Catalog, Entry, Filter, Level, UnknownLevel};
 pub use categories::Category;
-pub use layout::{MAX_TOOL_NAME, MAX_TOOLS, ServerTools};
+pub use layout::{CodeName, MAX_TOOL_NAME, MAX_TOOLS, ServerTools, WRAPPED, server_names, tool_names, wrapped_result};
 pub use learned::Shape;
 pub use names::package_name;
-pub use registry::Registry;
+pub use registry::{Registry, RegistryEntry, RegistryWords};
 pub use search::{Direction, Foreign, Group, Hit, MAX_DIMENSIONS, Query, Unread, Uses};
 pub use starter::StarterLanguage;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};
-pub use write::{WriteError, remove_trees, write_tree};
+pub use write::{Modules, WriteError, remove_trees, write_tree};

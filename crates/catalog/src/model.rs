@@ -111,6 +111,13 @@ impl Type {
         }
     }
 
+    /// Whether this type mentions any record.
+    pub(crate) fn mentions_record(&self) -> bool {
+        let mut found = BTreeSet::new();
+        self.mentions(&mut found);
+        !found.is_empty()
+    }
+
     /// The records that this type mentions.
     fn mentions(&self, found: &mut BTreeSet<usize>) {
         match self {

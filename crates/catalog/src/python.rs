@@ -257,8 +257,10 @@ impl Types<'_> {
         let mut out = String::new();
         if !as_class {
             let _ = writeln!(out, "    {name} = TypedDict(\n        {},\n        {{", literal_text(name));
-            for (wire, kind) in fields {
-                let _ = writeln!(out, "            {}: {kind},", literal_text(&wire));
+            for ((wire, kind), field) in fields.iter().zip(&record.fields) {
+                // A call is evaluated where it stands: a class that is defined later can only be named in a string.
+                let kind = if field.kind.mentions_record() { literal_text(kind) } else { kind.clone() };
+                let _ = writeln!(out, "            {}: {kind},", literal_text(wire));
             }
             out.push_str("        },\n    )\n");
             return out;

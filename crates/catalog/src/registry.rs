@@ -1,22 +1,23 @@
 //! A folder that describes tools: `tools_registry/CATEGORY/ANY.json`. It adds categories and words to tools that are
 //! there, and lets those be found whose server is not.
 //!
-//! A file holds one definition or a list of them: `name`, `server`, `description`, `functions` (names, or objects with
-//! `name`, `description` and `parameters`), `use_cases`, and how to connect to the server: `connect` in words, `command`
-//! with `args`, or `url`.
+//! A file holds one definition or many: a list, an object with `tools` (a list, or definitions by name), or one with
+//! `categories`, each of which has `tools`. A definition has `name`, `server` (or `mcp_server`), `description`,
+//! `functions` (names, or objects with `name`, `description` and `parameters`), `use_cases`, `usage`, and how to connect to
+//! the server: `connect` in words, `command` with `args`, or `url`.
 
 use crate::layout::ServerTools;
 use crate::text;
 use coracle_types::{ServerName, Tool, ToolHints};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// Larger files are left out.
-const MAX_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 /// No more files are read.
 const MAX_FILES: usize = 10_000;
 /// Of what is said on how to connect, so much is told.
@@ -26,7 +27,64 @@ const CONNECT_CHARS: usize = 300;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registry {
     servers: BTreeMap<ServerName, Described>,
+    words: RegistryWords,
     warnings: Vec<String>,
+}
+
+/// What a registry says beyond single tools.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RegistryWords {
+    /// Its definitions, as they stand there.
+    pub entries: Vec<RegistryEntry>,
+    /// What its categories are for, by name.
+    pub categories: BTreeMap<String, String>,
+}
+
+/// A definition of a registry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RegistryEntry {
+    /// What it is called there.
+    pub name: String,
+    /// The server that has its functions.
+    #[serde(rename = "mcp_server")]
+    pub server: String,
+    /// Its category.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub category: Option<String>,
+    /// What it is for.
+    pub description: String,
+    /// Names of tools.
+    pub functions: Vec<String>,
+    /// When it is of use.
+    pub use_cases: Vec<String>,
+    /// An example, or other words on how to use it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<String>,
+    /// What to do before its functions can be called; nothing if they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect: Option<String>,
+}
+
+impl RegistryWords {
+    /// The definition of this name, or the one that has a function of this name; in this category or on this server, if
+    /// one is named. Case does not matter, nor do hyphens.
+    pub fn find(&self, name: &str, category: Option<&str>) -> Option<&RegistryEntry> {
+        let is_in = |entry: &&RegistryEntry| {
+            category.is_none_or(|category| {
+                let same = |other: &str| plain(other) == plain(category);
+                same(&entry.server) || entry.category.as_deref().is_some_and(same)
+            })
+        };
+        let entries = || self.entries.iter().filter(is_in);
+        let of_function =
+            || entries().find(|entry| entry.functions.iter().any(|function| plain(function) == plain(name)));
+        entries().find(|entry| plain(&entry.name) == plain(name)).or_else(of_function)
+    }
+}
+
+/// A name as it is compared with others.
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace('-', "_")
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,22 +92,25 @@ struct Described {
     category: Option<String>,
     connect: Option<String>,
     tools: Vec<Tool>,
+    names: BTreeSet<String>,
     notes: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
 struct Definition {
     name: String,
-    #[serde(default)]
+    #[serde(default, alias = "mcp_server")]
     server: Option<String>,
     #[serde(default)]
     category: Option<String>,
     #[serde(default)]
     description: String,
-    #[serde(default)]
+    #[serde(default, alias = "tools")]
     functions: Vec<Function>,
     #[serde(default, alias = "useCases")]
     use_cases: Vec<String>,
+    #[serde(default)]
+    usage: Option<String>,
     #[serde(default)]
     connect: Option<String>,
     #[serde(default)]
@@ -73,13 +134,6 @@ enum Function {
     },
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Definitions {
-    One(Box<Definition>),
-    Many(Vec<Definition>),
-}
-
 impl Registry {
     /// Reads the folder; one that is not there says nothing. What cannot be read is left out, with a warning.
     pub fn read(folder: &Path) -> Self {
@@ -95,16 +149,21 @@ impl Registry {
             registry.warnings.push(format!("{}: more than {MAX_FILES} files", folder.display()));
             files.truncate(MAX_FILES);
         }
+        let mut found = Vec::new();
         for (path, category) in files {
-            match definitions(&path) {
-                Ok(definitions) => {
-                    for definition in definitions {
-                        if let Err(problem) = registry.take(definition, category.as_deref()) {
-                            registry.warnings.push(format!("{}: {problem}", path.display()));
-                        }
-                    }
+            match read(&path) {
+                Ok(value) => {
+                    let mut file = Reading { registry: &mut registry, found: &mut found, path: &path };
+                    file.definitions(value, category.as_deref(), None);
                 }
                 Err(problem) => registry.warnings.push(format!("{}: {problem}", path.display())),
+            }
+        }
+        // A definition that names no server may be known by its own name from one that does.
+        found.sort_by_key(|found: &Found| found.definition.server.is_none());
+        for Found { path, category, definition } in found {
+            if let Err(problem) = registry.take(definition, category) {
+                registry.warnings.push(format!("{}: {problem}", path.display()));
             }
         }
         registry
@@ -117,8 +176,14 @@ impl Registry {
 
     /// Adds what is said here to servers that are there, and those that are not. `reason` tells of one that is
     /// configured why it is not there.
-    pub fn describe(self, servers: &mut Vec<ServerTools>, reason: impl Fn(&ServerName) -> Option<String>) {
+    pub fn describe(
+        self,
+        servers: &mut Vec<ServerTools>,
+        reason: impl Fn(&ServerName) -> Option<String>,
+    ) -> RegistryWords {
+        let mut words = self.words;
         for (name, described) in self.servers {
+            let entries = words.entries.iter_mut().filter(|entry| entry.server == name.as_str());
             if let Some(server) = servers.iter_mut().find(|server| server.name == name) {
                 server.category = server.category.take().or(described.category);
                 server.notes.extend(described.notes);
@@ -126,21 +191,54 @@ impl Registry {
             }
             let connect =
                 reason(&name).or(described.connect).unwrap_or_else(|| format!("coracle servers add {name} …"));
+            let connect = text::one_line(&connect, CONNECT_CHARS);
+            entries.for_each(|entry| entry.connect = Some(connect.clone()));
             servers.push(ServerTools {
                 category: described.category,
                 notes: described.notes,
-                connect: Some(text::one_line(&connect, CONNECT_CHARS)),
+                connect: Some(connect),
                 ..ServerTools::new(name, described.tools)
             });
         }
+        words
     }
 
-    fn take(&mut self, definition: Definition, folder: Option<&str>) -> Result<(), String> {
-        let name = definition.server.as_deref().unwrap_or(&definition.name);
-        let server = ServerName::new(name).map_err(|error| format!("{name:?} cannot be a server: {error}"))?;
+    fn take(&mut self, definition: Definition, folder: Option<String>) -> Result<(), String> {
+        let mut same = self.words.entries.iter_mut().filter(|entry| plain(&entry.name) == plain(&definition.name));
+        let known = same.find(|entry| definition.server.as_ref().is_none_or(|server| *server == entry.server));
+        let name = match (&definition.server, &known) {
+            (Some(server), _) => server.clone(),
+            (None, Some(entry)) => entry.server.clone(),
+            (None, None) => definition.name.clone(),
+        };
+        let server = ServerName::new(&name).map_err(|error| format!("{name:?} cannot be a server: {error}"))?;
         let connect = connect(&server, &definition);
+        let category = definition.category.or(folder);
+        let names = definition.functions.iter().map(|function| match function {
+            Function::Named(name) | Function::Described { name, .. } => name.clone(),
+        });
+        match known {
+            Some(_) if definition.server.is_some() => {
+                return Err(format!("there is another definition of {:?} of {server}", definition.name));
+            }
+            Some(entry) => {
+                add(&mut entry.functions, names);
+                add(&mut entry.use_cases, definition.use_cases.iter().cloned());
+                entry.usage = entry.usage.take().or(definition.usage);
+            }
+            None => self.words.entries.push(RegistryEntry {
+                name: definition.name.clone(),
+                server: name,
+                category: category.clone(),
+                description: definition.description.clone(),
+                functions: names.collect(),
+                use_cases: definition.use_cases.clone(),
+                usage: definition.usage,
+                connect: None,
+            }),
+        }
         let described = self.servers.entry(server.clone()).or_default();
-        described.category = described.category.take().or(definition.category).or_else(|| folder.map(str::to_owned));
+        described.category = described.category.take().or(category);
         described.connect = described.connect.take().or(connect);
         let use_cases = definition.use_cases.join(". ");
         let functions = if definition.functions.is_empty() {
@@ -153,8 +251,9 @@ impl Registry {
                 Function::Named(name) => (name, String::new(), Map::new()),
                 Function::Described { name, description, parameters } => (name, description, parameters),
             };
-            if described.tools.iter().any(|tool| tool.name == name) {
-                return Err(format!("there is another definition of {name:?} of {server}"));
+            // Several definitions may name it.
+            if !described.names.insert(name.clone()) {
+                continue;
             }
             let description = if own.is_empty() { definition.description.clone() } else { own };
             if !use_cases.is_empty() {
@@ -172,6 +271,15 @@ impl Registry {
             });
         }
         Ok(())
+    }
+}
+
+/// Adds what is not there.
+fn add(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
+    for one in more {
+        if !all.contains(&one) {
+            all.push(one);
+        }
     }
 }
 
@@ -204,20 +312,87 @@ fn find(folder: &Path, category: Option<&str>, files: &mut Vec<(PathBuf, Option<
     Ok(())
 }
 
-fn definitions(path: &Path) -> Result<Vec<Definition>, String> {
+fn read(path: &Path) -> Result<Value, String> {
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
     file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
     if text.len() as u64 > MAX_BYTES {
         return Err(format!("it is larger than {MAX_BYTES} bytes"));
     }
-    let value: Value = serde_json::from_slice(&text).map_err(|error| format!("it is not JSON: {error}"))?;
-    let problem =
-        |_| "it is no definition: an object with `name`, `server`, `description` and `functions`, or a list of them";
-    Ok(match serde_json::from_value(value).map_err(problem)? {
-        Definitions::One(definition) => vec![*definition],
-        Definitions::Many(definitions) => definitions,
-    })
+    serde_json::from_slice(&text).map_err(|error| format!("it is not JSON: {error}"))
+}
+
+/// A definition, and where it stands.
+struct Found {
+    path: PathBuf,
+    category: Option<String>,
+    definition: Definition,
+}
+
+/// Finds the definitions of one file.
+struct Reading<'a> {
+    registry: &'a mut Registry,
+    found: &'a mut Vec<Found>,
+    path: &'a Path,
+}
+
+impl Reading<'_> {
+    fn definitions(&mut self, value: Value, category: Option<&str>, name: Option<&str>) {
+        let mut fields = match value {
+            Value::Array(all) => return all.into_iter().for_each(|one| self.definitions(one, category, None)),
+            Value::Object(fields) => fields,
+            _ => return self.wrong(),
+        };
+        if let Some(Value::Object(categories)) = fields.remove("categories") {
+            for (name, value) in categories {
+                if let Some(words) = value.get("description").and_then(Value::as_str) {
+                    self.registry.words.categories.insert(name.clone(), text::one_line(words, CONNECT_CHARS));
+                }
+                self.named(value, &name);
+            }
+            return;
+        }
+        let is_one = ["name", "server", "mcp_server"].iter().any(|key| fields.contains_key(*key));
+        match fields.remove("tools") {
+            Some(Value::Object(tools)) => {
+                return tools.into_iter().for_each(|(name, one)| self.definitions(one, category, Some(&name)));
+            }
+            Some(tools @ Value::Array(_)) if !is_one => return self.definitions(tools, category, None),
+            Some(tools) => {
+                fields.insert("tools".to_owned(), tools);
+            }
+            None => {}
+        }
+        let other = name.map(Value::from).or_else(|| fields.get("server").or(fields.get("mcp_server")).cloned());
+        if let (false, Some(name)) = (fields.contains_key("name"), other) {
+            fields.insert("name".to_owned(), name);
+        }
+        match serde_json::from_value::<Definition>(Value::Object(fields)) {
+            Ok(definition) => {
+                let category = category.map(str::to_owned);
+                self.found.push(Found { path: self.path.to_owned(), category, definition });
+            }
+            Err(_) => self.wrong(),
+        }
+    }
+
+    /// What stands under the name of a category: its tools, with words about it or without.
+    fn named(&mut self, mut value: Value, category: &str) {
+        match value.get_mut("tools").map(Value::take) {
+            Some(Value::Object(tools)) => {
+                tools.into_iter().for_each(|(name, one)| self.definitions(one, Some(category), Some(&name)));
+            }
+            Some(tools) => self.definitions(tools, Some(category), None),
+            None if value.is_array() => self.definitions(value, Some(category), None),
+            None => self.wrong(),
+        }
+    }
+
+    fn wrong(&mut self) {
+        let problem = "it is no definition: an object with `name`, `server`, `description` and `functions`, a list of \
+            them, or an object with `tools` or `categories`";
+        self.registry.warnings.push(format!("{}: {problem}", self.path.display()));
+    }
 }
 
 #[cfg(test)]

@@ -81,6 +81,8 @@ pub(crate) struct Reader<'a> {
     root: &'a Map<String, Value>,
     records: &'a mut Records,
     followed: HashMap<&'a str, Followed>,
+    /// The document describes arguments, which a caller gives, and not results.
+    is_given: bool,
 }
 
 /// The arguments of a tool.
@@ -92,11 +94,12 @@ pub(crate) struct Arguments {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(root: &'a Map<String, Value>, records: &'a mut Records) -> Self {
-        Self { root, records, followed: HashMap::new() }
+        Self { root, records, followed: HashMap::new(), is_given: false }
     }
 
     /// The root as the arguments of a function.
     pub(crate) fn arguments(&mut self) -> Arguments {
+        self.is_given = true;
         let Some(flat) = self.flatten(self.root, 0) else {
             return Arguments { fields: Vec::new(), more: Some(Type::Any) };
         };

@@ -9,6 +9,7 @@ mod groups;
 mod parts;
 mod pieces;
 mod products;
+mod reread;
 mod shard;
 mod words;
 
@@ -20,7 +21,7 @@ pub use groups::Group;
 pub(crate) use pieces::Vector;
 use shard::{Meaning, Shard, Term};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How much a word counts by where it stands: name, server, description, parameters, details.
@@ -34,11 +35,18 @@ const LENGTH: f32 = 0.5;
 const WHOLE: f32 = 1.5;
 const PART: f32 = 1.5;
 
+/// So many of the best are looked at again.
+const REREAD: usize = 50;
+
 /// A tool that shares no word with the query is found if it is as alike as this.
 const ALIKE: f32 = 0.2;
 
 /// More tools than this learn what they mean while the first searches go by words alone.
 const AT_ONCE: usize = 3_000;
+
+/// Fewer tools than this are read by one thread, more by as many as there are processors, up to a few.
+const ALONE: usize = 500;
+const WORKERS: usize = 8;
 
 /// How much it counts that this user's programs have used a tool with success: less than any word.
 const USED: f32 = 0.1;
@@ -103,6 +111,20 @@ impl Index {
     /// All shards, ready for words; for meanings as well if that does not take long.
     fn ready(&self, servers: &[Arc<ServerTools>]) -> Vec<&Shard> {
         let pairs = || self.shards.iter().zip(servers);
+        let missing: Vec<_> = pairs().filter(|(shard, _)| shard.get().is_none()).collect();
+        if missing.iter().map(|(_, server)| server.tools.len()).sum::<usize>() > ALONE {
+            let workers = std::thread::available_parallelism().map_or(1, |count| count.get().min(WORKERS));
+            let next = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..workers {
+                    scope.spawn(|| {
+                        while let Some((shard, server)) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                            shard.get_or_init(|| Shard::new(server));
+                        }
+                    });
+                }
+            });
+        }
         let shards: Vec<&Shard> = pairs().map(|(shard, server)| shard.get_or_init(|| Shard::new(server))).collect();
         let missing = shards.iter().filter(|shard| !shard.has_meanings());
         if missing.map(|shard| shard.len()).sum::<usize>() <= AT_ONCE {
@@ -142,7 +164,9 @@ impl Catalog {
         let lifted = |(place, score): (usize, f32)| (place, score + lifts.get(&place).copied().unwrap_or_default());
         let fitting: Vec<(usize, f32)> =
             if lifts.is_empty() { scores.total().collect() } else { scores.total().map(lifted).collect() };
-        let best = best_of(fitting, limit, |place| self.order(place));
+        let best = best_of(fitting, limit.max(REREAD), |place| self.order(place));
+        let mut best = self.reread(query, best);
+        best.truncate(limit);
         best.into_iter().filter_map(|(place, score)| Some(Hit { entry: self.at(place)?, score })).collect()
     }
 

@@ -1,7 +1,7 @@
 //! A first program for a task: it imports the tools that were chosen, and calls each with values to be filled in.
 
 use crate::catalog::{Catalog, Entry};
-use crate::model::{Literal, Module, Type};
+use crate::model::{Field, Literal, Module, Type};
 use crate::names::{Names, Place, assign};
 use crate::text;
 use crate::{python, typescript};
@@ -34,7 +34,9 @@ impl Catalog {
             let name = if is_alone { entry.function.clone() } else { format!("{}_{}", entry.package, entry.function) };
             Some(Used { entry, name, module: self.module(entry)? })
         });
-        let used: Vec<Used<'_>> = used.collect();
+        let mut used: Vec<Used<'_>> = used.collect();
+        // What takes a content comes last: there is one then.
+        used.sort_by_key(|used| used.module.arguments.iter().any(|field| field.required && is_content(&field.wire)));
         let task = text::one_line(task, TASK_CHARS);
         match language {
             StarterLanguage::Python => in_python(&task, &used),
@@ -56,7 +58,7 @@ fn in_python(task: &str, used: &[Used<'_>]) -> String {
         let renamed = if name == function { String::new() } else { format!(" as {name}") };
         let _ = writeln!(out, "from servers.{package} import {function}{renamed}");
     }
-    let mut answers = Vec::new();
+    let mut answers: Vec<String> = Vec::new();
     for (number, Used { entry, name, module }) in (1..).zip(used) {
         let parameters =
             assign(module.arguments.iter().map(|field| &*field.wire), Place::Parameter, &mut Names::default());
@@ -65,7 +67,11 @@ fn in_python(task: &str, used: &[Used<'_>]) -> String {
             .iter()
             .filter(|field| field.required)
             .filter_map(|field| {
-                Some(format!("{}={}", parameters.get(&*field.wire)?, PYTHON.value(&field.kind, module, 0)))
+                let value = match answers.last() {
+                    Some(answer) if field.kind == Type::Text && is_content(&field.wire) => format!("str({answer})"),
+                    _ => PYTHON.argument(field, module),
+                };
+                Some(format!("{}={value}", parameters.get(&*field.wire)?))
             })
             .collect();
         let answer = format!("answer_{number}");
@@ -82,13 +88,21 @@ fn in_typescript(task: &str, used: &[Used<'_>]) -> String {
         let renamed = if name == function { String::new() } else { format!(" as {name}") };
         let _ = writeln!(out, "import {{ {function}{renamed} }} from \"servers/{package}\";");
     }
-    let mut answers = Vec::new();
+    let mut answers: Vec<String> = Vec::new();
     for (number, Used { entry, name, module }) in (1..).zip(used) {
         let sent: Vec<String> = module
             .arguments
             .iter()
             .filter(|field| field.required)
-            .map(|field| format!("{}: {}", typescript::key(&field.wire), TYPESCRIPT.value(&field.kind, module, 0)))
+            .map(|field| {
+                let value = match answers.last() {
+                    Some(answer) if field.kind == Type::Text && is_content(&field.wire) => {
+                        format!("JSON.stringify({answer})")
+                    }
+                    _ => TYPESCRIPT.argument(field, module),
+                };
+                format!("{}: {value}", typescript::key(&field.wire))
+            })
             .collect();
         let answer = format!("answer{number}");
         let sent = if sent.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", sent.join(", ")) };
@@ -123,7 +137,22 @@ const TYPESCRIPT: Writing = Writing {
     tuple: ["[", "]"],
 };
 
+/// Names of arguments that take what an earlier call has given.
+const CONTENTS: [&str; 6] = ["body", "content", "contents", "data", "message", "text"];
+
+fn is_content(wire: &str) -> bool {
+    CONTENTS.contains(&wire.to_lowercase().as_str())
+}
+
 impl Writing {
+    /// What stands for an argument: a text says which value belongs there.
+    fn argument(&self, field: &Field, module: &Module) -> String {
+        match field.kind {
+            Type::Text => (self.text)(&format!("<{}>", field.wire)),
+            _ => self.value(&field.kind, module, 0),
+        }
+    }
+
     /// The plainest value of a type.
     fn value(&self, kind: &Type, module: &Module, depth: usize) -> String {
         match kind {

@@ -14,6 +14,9 @@ use std::fmt::Write as _;
 /// The folder and package that all generated files are below.
 pub const ROOT: &str = "servers";
 
+/// What the texts look like: changed with every change of what is generated.
+const FORMAT: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
+
 /// The largest schema that `tools.json` carries, as JSON text.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
@@ -43,26 +46,83 @@ impl Tree {
                 hasher.update(part);
             }
         }
-        hasher.finalize().iter().take(16).fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hexadecimal(&hasher.finalize())
     }
+}
+
+/// Changes with everything that [`generate`] makes its texts of, and is found without making them. Order does not matter.
+pub(crate) fn digest<S: Borrow<ServerTools>>(servers: &[S]) -> String {
+    let mut hasher = Sha256::new();
+    let mut add = |part: &[u8]| {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    };
+    add(FORMAT.as_bytes());
+    let mut servers: Vec<&ServerTools> = servers.iter().map(Borrow::borrow).collect();
+    servers.sort_by_key(|server| server.name.as_str());
+    for server in servers {
+        add(server.name.as_str().as_bytes());
+        add(server.description.as_deref().unwrap_or_default().as_bytes());
+        let mut tools: Vec<&Tool> = server.tools.iter().collect();
+        tools.sort_by_key(|tool| tool.name.as_str());
+        for tool in tools {
+            add(&serde_json::to_vec(tool).unwrap_or_default());
+            if let Some(shape) = server.shapes.get(&tool.name).filter(|_| tool.output_schema.is_none()) {
+                // How many results it was learned from is not part of the text.
+                add(format!("{:?}", shape.as_type(&mut crate::schema::Records::new("x"), "output")).as_bytes());
+            }
+        }
+        add(b"end");
+    }
+    hexadecimal(&hasher.finalize())
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().take(16).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The files of the servers that are wanted, by name; one server after the other, so that all of them are never in memory.
+pub(crate) fn each_package<S: Borrow<ServerTools>, E>(
+    servers: &[S],
+    wanted: impl Fn(&str) -> bool,
+    mut write: impl FnMut(&str, Tree) -> Result<(), E>,
+) -> Result<(), E> {
+    for package in layout::packages(servers) {
+        if wanted(package.server.name.as_str()) {
+            let mut files = BTreeMap::new();
+            add_package(&mut files, &package);
+            write(&package.folder, Tree { files })?;
+        }
+    }
+    Ok(())
+}
+
+/// The file that says which packages there are.
+pub(crate) fn listing<S: Borrow<ServerTools>>(servers: &[S]) -> (String, String) {
+    let mut listing = String::from(LISTING);
+    for package in layout::packages(servers) {
+        list(&mut listing, &package);
+    }
+    (format!("{ROOT}/__init__.py"), python::docstring(&listing, ""))
+}
+
+const LISTING: &str = "Tools of other people's MCP servers, as functions: `from servers.NAME import TOOL`.\n";
+
+fn list(listing: &mut String, package: &Package<'_>) {
+    let words = described(package).unwrap_or_else(|| format!("{} tools", package.tools.len()));
+    let _ = write!(listing, "\n{}: {words}", package.folder);
 }
 
 /// Generates the modules of all these servers. Order does not matter, nor does anything but the definitions.
 pub fn generate<S: Borrow<ServerTools>>(servers: &[S]) -> Tree {
     let packages = layout::packages(servers);
     let mut files = BTreeMap::new();
-    let mut listing =
-        String::from("Tools of other people's MCP servers, as functions: `from servers.NAME import TOOL`.\n");
+    let mut listing = String::from(LISTING);
     for package in &packages {
-        let _ = write!(
-            listing,
-            "\n{}: {}",
-            package.folder,
-            described(package).unwrap_or_else(|| format!("{} tools", package.tools.len()))
-        );
+        list(&mut listing, package);
         add_package(&mut files, package);
     }
     files.insert(format!("{ROOT}/__init__.py"), python::docstring(&listing, ""));

@@ -1,5 +1,6 @@
 //! Are these the arguments that a tool takes? Asked before they leave.
 
+use crate::defaults;
 use crate::json;
 use crate::text;
 use coracle_types::Tool;
@@ -27,6 +28,8 @@ const MAX_SHOWN: usize = 40;
 #[derive(Debug)]
 pub struct Validator {
     compiled: Option<jsonschema::Validator>,
+    /// Present if it has properties that are both required and have a default.
+    defaults: Option<Value>,
     warning: Option<String>,
 }
 
@@ -45,7 +48,7 @@ impl ArgumentsError {
 
     /// What may help.
     pub fn hint(&self) -> Option<&'static str> {
-        Some("the parameters are in the docstring: help(TOOL), or `coracle tools show SERVER TOOL`")
+        Some("the parameters are in the docstring: help(TOOL), or `coracle tools show SERVER.TOOL`")
     }
 
     /// One sentence each.
@@ -65,12 +68,15 @@ impl Validator {
     /// For the input schema of a tool. One that is invalid, too large or refers elsewhere is not checked against: then
     /// any object will do, and [`Validator::warning`] says why. Nothing is ever fetched.
     pub fn new(tool: &Tool) -> Self {
-        match compile(&tool.input_schema) {
-            Ok(compiled) => Self { compiled: Some(compiled), warning: None },
+        let schema = Value::Object(tool.input_schema.clone());
+        let has_defaults = defaults::any(&schema);
+        let relaxed = has_defaults.then(|| defaults::relaxed(&schema));
+        match compile(relaxed.as_ref().unwrap_or(&schema)) {
+            Ok(compiled) => Self { compiled: Some(compiled), defaults: has_defaults.then_some(schema), warning: None },
             Err(reason) => {
                 let warning = format!("arguments are not checked: {reason}");
                 tracing::warn!(server = %tool.server, tool = tool.name, "{warning}");
-                Self { compiled: None, warning: Some(warning) }
+                Self { compiled: None, defaults: None, warning: Some(warning) }
             }
         }
     }
@@ -78,6 +84,17 @@ impl Validator {
     /// Why nothing is checked, if so.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
+    }
+
+    /// Adds arguments that were left out, are required, and have a default.
+    pub fn complete(&self, arguments: Map<String, Value>) -> Map<String, Value> {
+        let Some(schema) = &self.defaults else { return arguments };
+        let mut value = Value::Object(arguments);
+        defaults::fill(schema, &mut value, 0);
+        match value {
+            Value::Object(arguments) => arguments,
+            _ => Map::new(),
+        }
     }
 
     /// Says what is wrong with these arguments.
@@ -111,13 +128,12 @@ impl Validator {
     }
 }
 
-fn compile(schema: &Map<String, Value>) -> Result<jsonschema::Validator, String> {
-    let schema = Value::Object(schema.clone());
-    if json::canonical(&schema).len() > MAX_SCHEMA_BYTES {
+fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
+    if json::canonical(schema).len() > MAX_SCHEMA_BYTES {
         return Err(format!("the schema is larger than {MAX_SCHEMA_BYTES} bytes"));
     }
     let mut parts = 0;
-    if !is_small(&schema, &schema, &mut Vec::new(), &mut parts) {
+    if !is_small(schema, schema, &mut Vec::new(), &mut parts) {
         return Err(format!("the schema has more than {MAX_PARTS} parts"));
     }
     // The engine without backtracking: a pattern comes from a stranger, and must not cost more than its text.
@@ -125,7 +141,7 @@ fn compile(schema: &Map<String, Value>) -> Result<jsonschema::Validator, String>
     jsonschema::options()
         .offline()
         .with_pattern_options(patterns)
-        .build(&schema)
+        .build(schema)
         .map_err(|error| text::one_line(&format!("the schema is invalid: {error}"), MAX_SENTENCE))
 }
 

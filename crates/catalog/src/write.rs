@@ -1,6 +1,7 @@
 //! The tree on disk: one folder for each generation, named after what is in it.
 
-use crate::tree::Tree;
+use crate::catalog::Catalog;
+use crate::tree::{self, ROOT, Tree};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// How the name of every generation begins.
 const PREFIX: &str = "tools-";
+/// A file beside [`ROOT`] that says that all modules are there.
+const COMPLETE: &str = "complete";
 
 /// The tree could not be written or removed.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +77,81 @@ pub fn write_tree(dir: &Path, tree: &Tree) -> Result<PathBuf, WriteError> {
                 return Ok(folder);
             }
             Err(failed("write", &folder)(error))
+        }
+    }
+}
+
+/// The modules of a catalogue on disk, in a folder that is named after the definitions. They are written server by
+/// server: each package appears whole, and which of them are waited for is the caller's choice.
+#[derive(Clone, Debug)]
+pub struct Modules {
+    dir: PathBuf,
+    folder: PathBuf,
+}
+
+impl Modules {
+    /// Where the modules of these servers belong, below `dir`. Writes nothing.
+    pub fn new(dir: &Path, catalog: &Catalog) -> Self {
+        let folder = dir.join(format!("{PREFIX}{}", tree::digest(catalog.servers())));
+        Self { dir: dir.to_owned(), folder }
+    }
+
+    /// The folder that holds [`ROOT`](crate::ROOT).
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether all of them are there.
+    pub fn is_complete(&self) -> bool {
+        self.folder.join(COMPLETE).is_file()
+    }
+
+    /// Writes the packages of the servers that are wanted, by name; those that are there stay. Any number of processes may
+    /// do this at once.
+    pub fn write(&self, catalog: &Catalog, wanted: impl Fn(&str) -> bool) -> Result<(), WriteError> {
+        let root = self.folder.join(ROOT);
+        fs::create_dir_all(&root).map_err(failed("make", &root))?;
+        for folder in [&self.folder, &root] {
+            fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(failed("open", folder))?;
+        }
+        let (path, text) = tree::listing(catalog.servers());
+        let listing = self.folder.join(&path);
+        if !listing.is_file() {
+            self.appear(&listing, &|aside| write_file(aside, &text))?;
+        }
+        tree::each_package(catalog.servers(), wanted, |name, tree| {
+            let place = root.join(name);
+            if place.is_dir() {
+                return Ok(());
+            }
+            self.appear(&place, &|aside| {
+                fs::create_dir(aside)?;
+                fs::set_permissions(aside, Permissions::from_mode(0o755))?;
+                for (path, text) in tree.files() {
+                    let file = Path::new(path).file_name().unwrap_or_default();
+                    write_file(&aside.join(file), text)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Writes what is missing, and says that nothing is.
+    pub fn complete(&self, catalog: &Catalog) -> Result<(), WriteError> {
+        self.write(catalog, |_| true)?;
+        let mark = self.folder.join(COMPLETE);
+        if mark.is_file() { Ok(()) } else { self.appear(&mark, &|aside| write_file(aside, "")) }
+    }
+
+    /// Makes something aside and puts it in its place, unless somebody else was faster.
+    fn appear(&self, place: &Path, make: &dyn Fn(&Path) -> io::Result<()>) -> Result<(), WriteError> {
+        let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.dir);
+        let aside = aside.map_err(failed("write in", &self.dir))?;
+        let made = aside.path().join("made");
+        make(&made).map_err(failed("write", place))?;
+        match fs::rename(&made, place) {
+            Err(error) if !place.exists() => Err(failed("write", place)(error)),
+            _ => Ok(()),
         }
     }
 }

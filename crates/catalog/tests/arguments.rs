@@ -5,7 +5,7 @@
 #[path = "support/definitions.rs"]
 mod definitions;
 
-use coracle_catalog::{Catalog, Validator};
+use coracle_catalog::{Catalog, Level, Validator};
 use coracle_types::ServerName;
 use serde_json::{Map, Value, json};
 use std::io::Read as _;
@@ -157,6 +157,28 @@ fn patterns_that_would_take_for_ever_do_not() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "^(a+)+$" } } });
     assert_eq!(told(&schema, json!({ "a": "a".repeat(5_000) })), "good");
     assert!(told(&schema, json!({ "a": format!("{}!", "a".repeat(5_000)) })).contains("must match the pattern"));
+}
+
+#[test]
+fn what_has_a_default_may_be_left_out() {
+    let schema = json!({
+        "type": "object",
+        "required": ["path", "limit"],
+        "properties": { "path": { "type": "string" }, "limit": { "type": "integer", "default": 10 } },
+    });
+    let validator = validator(&schema);
+    let filled = validator.complete(object(json!({ "path": "a" })));
+    assert_eq!(filled, object(json!({ "path": "a", "limit": 10 })), "a server that insists on it gets it");
+    validator.check(&filled).unwrap();
+    assert_eq!(validator.complete(filled.clone()), filled);
+    validator.check(&object(json!({ "path": "a" }))).unwrap();
+    let wrong = validator.check(&validator.complete(object(json!({ "limit": "x" })))).unwrap_err().to_string();
+    assert!(wrong.contains("\"path\" is missing") && wrong.contains("must be an integer"), "{wrong}");
+    let tools = [json!({ "name": "read", "inputSchema": schema })];
+    let catalog = Catalog::new(vec![definitions::server("files", None, &tools)]);
+    let shown = |level| catalog.show("files", "read", level).unwrap();
+    assert!(shown(Level::Python).contains("(*, path: str, limit: int = ...)"), "{}", shown(Level::Python));
+    assert!(shown(Level::Typescript).contains("{ path: string; limit?: number }"), "{}", shown(Level::Typescript));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 #[path = "support/definitions.rs"]
 mod definitions;
 
-use coracle_catalog::{Tree, generate, remove_trees, write_tree};
+use coracle_catalog::{Catalog, Modules, ROOT, Tree, generate, remove_trees, write_tree};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -73,4 +73,36 @@ fn a_folder_that_cannot_be_written_is_told() {
     let error = write_tree(&file, &tree("one")).unwrap_err();
     assert_eq!(error.code(), "catalog_files");
     assert!(error.to_string().contains("file"), "{error}");
+}
+
+#[test]
+fn packages_are_written_when_they_are_needed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let server = |name: &str| {
+        let tools = [json!({ "name": "look", "description": "Looks", "inputSchema": { "type": "object" } })];
+        definitions::server(name, None, &tools)
+    };
+    let catalog = Catalog::new(vec![server("one"), server("two"), server("three")]);
+    let modules = Modules::new(scratch.path(), &catalog);
+    let root = modules.folder().join(ROOT);
+    assert!(!root.exists() && !modules.is_complete(), "nothing is written ahead of time");
+    modules.write(&catalog, |name| name == "two").unwrap();
+    assert!(root.join("two/look.py").is_file() && !root.join("one").exists() && !modules.is_complete());
+    let listing = std::fs::read_to_string(root.join("__init__.py")).unwrap();
+    assert!(listing.contains("one: 1 tools") && listing.contains("three: 1 tools"), "{listing}");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| modules.complete(&catalog).unwrap());
+        }
+    });
+    assert!(modules.is_complete());
+    // The same bytes as all at once.
+    for (path, text) in catalog.tree().files() {
+        assert_eq!(std::fs::read_to_string(modules.folder().join(path)).unwrap(), text, "{path}");
+    }
+    let same = Catalog::new(vec![server("three"), server("one"), server("two")]);
+    assert_eq!(Modules::new(scratch.path(), &same).folder(), modules.folder(), "whatever the order");
+    let other = Catalog::new(vec![server("one"), server("two")]);
+    assert_ne!(Modules::new(scratch.path(), &other).folder(), modules.folder());
+    assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1, "nothing is left behind");
 }

@@ -78,7 +78,7 @@ fn what_is_wrong_is_left_out_and_said() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a/broken.json", "{");
     write(folder.path(), "a/number.json", "7");
-    write(folder.path(), "a/huge.json", &format!("[{}7]", " ".repeat(1 << 20)));
+    write(folder.path(), "a/huge.json", &format!("[{}7]", " ".repeat(8 << 20)));
     write(folder.path(), "a/name.json", &json!({ "name": "x", "server": "../etc" }).to_string());
     write(folder.path(), "a/good.json", &json!({ "name": "x", "server": "fine" }).to_string());
     write(folder.path(), "a/twice.json", &json!({ "name": "x", "server": "fine" }).to_string());
@@ -89,4 +89,51 @@ fn what_is_wrong_is_left_out_and_said() {
     assert_eq!(warnings.len(), 5);
     assert!(catalog.show("fine", "x", Level::Summary).unwrap().contains("coracle servers add fine"));
     assert_eq!(Registry::read(&folder.path().join("none")), Registry::default());
+}
+
+/// A file with many tools, as an earlier tool has it beside files with one.
+#[test]
+fn one_file_may_hold_many_definitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = json!({
+        "version": "1.0",
+        "categories": {
+            "security": { "description": "Scanning", "tools": {
+                "web_scanner": {
+                    "name": "web_scanner", "mcp_server": "web-scanner", "description": "Scans pages",
+                    "functions": ["check_headers", "check_tls"], "use_cases": ["audit a page"],
+                },
+            } },
+            "memory": { "tools": [{ "name": "notes", "server": "notes", "functions": ["remember"] }] },
+        },
+    });
+    write(folder.path(), "full_catalog.json", &all.to_string());
+    let one = json!({ "name": "web_scanner", "functions": ["check_tls", "check_cookies"], "usage": "like this" });
+    write(folder.path(), "security/web_scanner.json", &one.to_string());
+    let listed = json!({ "tools": [{ "name": "draw", "description": "Draws" }, 7, { "no": "name" }] });
+    write(folder.path(), "media/all.json", &listed.to_string());
+    let of_server = json!({ "server": "maps", "tools": [{ "name": "route", "description": "Finds a way" }] });
+    write(folder.path(), "travel/maps.json", &of_server.to_string());
+    let registry = Registry::read(folder.path());
+    assert_eq!(registry.warnings().len(), 2, "{:?}", registry.warnings());
+    assert!(registry.warnings().iter().all(|warning| warning.contains("media/all.json")), "{:?}", registry.warnings());
+    let mut servers = vec![connected()];
+    let words = registry.describe(&mut servers, |_| None);
+    let catalog = Catalog::new(servers);
+    assert_eq!(words.categories, [("security".to_owned(), "Scanning".to_owned())].into());
+    let scanner = words.find("Web-Scanner", Some("Security")).unwrap();
+    assert_eq!(scanner.functions, ["check_headers", "check_tls", "check_cookies"]);
+    assert_eq!((scanner.server.as_str(), scanner.usage.as_deref()), ("web-scanner", Some("like this")));
+    assert!(scanner.connect.as_ref().unwrap().contains("coracle servers add web-scanner"), "{scanner:?}");
+    assert_eq!(words.find("check_headers", None), Some(scanner), "by one of its functions");
+    assert_eq!(words.find("web_scanner", Some("memory")), None);
+    assert_eq!(words.find("git", None), None);
+    for (server, tool) in [("web-scanner", "check_cookies"), ("notes", "remember"), ("draw", "draw"), ("maps", "route")]
+    {
+        assert!(catalog.show(server, tool, Level::Summary).is_some(), "{server}.{tool}");
+    }
+    let all: Vec<(String, usize)> = catalog.categories().into_iter().map(|one| (one.name, one.tools)).collect();
+    for category in [("memory", 1), ("security", 3), ("travel", 1)] {
+        assert!(all.contains(&(category.0.to_owned(), category.1)), "{all:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Objects: what `properties`, `allOf`, references and alternatives come to when they are put together.
 
 use super::{Followed, MAX_DEPTH, MAX_FIELDS, MAX_NODES, MAX_VARIANTS, MAX_WIRE_BYTES, Reader, described};
+use crate::defaults;
 use crate::model::{Field, Type};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,9 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(Value::Array(names)) = map.get("required") {
-            names.iter().filter_map(Value::as_str).for_each(|name| flat.require(name));
+            // Servers list what they fill in themselves as required, too: that describes what they get, not what is given.
+            let is_needed = |name: &&str| !self.is_given || defaults::of(map, name).is_none();
+            names.iter().filter_map(Value::as_str).filter(is_needed).for_each(|name| flat.require(name));
         }
         match map.get("additionalProperties") {
             Some(Value::Bool(true)) => flat.open = true,

@@ -101,6 +101,25 @@ impl Pieces {
         unit(sum)
     }
 
+    /// The rows of all tokens of a text, up to a number of them; how they are scaled does not change a direction.
+    pub(super) fn rows(&self, text: &str, most: usize) -> Vec<&'static [u8]> {
+        let row = |token: u32| {
+            let row = usize::try_from(token).ok()?.checked_sub(self.first)?;
+            self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS)
+        };
+        self.tokens(text).into_iter().filter_map(row).take(most).collect()
+    }
+
+    /// How much a token counts: frequent ones count little.
+    pub(super) fn weights(&self, text: &str, most: usize) -> Vec<f32> {
+        let weight = |token: u32| {
+            let row = usize::try_from(token).ok()?.checked_sub(self.first)?;
+            let numbers = self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS)?;
+            Some(self.scales.get(row)? * length(numbers))
+        };
+        self.tokens(text).into_iter().filter_map(weight).take(most).collect()
+    }
+
     fn add(&self, token: u32, sum: &mut Vector) {
         let Some(row) = usize::try_from(token).ok().and_then(|token| token.checked_sub(self.first)) else { return };
         let (Some(scale), Some(numbers)) =
@@ -149,6 +168,22 @@ impl Pieces {
         }
         found.into_iter().for_each(keep);
     }
+}
+
+/// How alike the directions of two rows are.
+pub(super) fn alike(one: &[u8], other: &[u8]) -> f32 {
+    let product: i32 =
+        one.iter().zip(other).map(|(one, other)| i32::from(one.cast_signed()) * i32::from(other.cast_signed())).sum();
+    #[expect(clippy::cast_precision_loss, reason = "at most 256 times 127 squared")]
+    let product = product as f32;
+    product / (length(one) * length(other)).max(f32::MIN_POSITIVE)
+}
+
+fn length(row: &[u8]) -> f32 {
+    let square: i32 = row.iter().map(|number| i32::from(number.cast_signed()).pow(2)).sum();
+    #[expect(clippy::cast_precision_loss, reason = "at most 256 times 127 squared")]
+    let square = square as f32;
+    square.sqrt()
 }
 
 /// The same direction at length one.

@@ -197,3 +197,38 @@ fn categories_are_told_said_or_guessed() {
     assert_eq!(names(&catalog.search(&query, 1)), ["postgres.list_tables"]);
     assert_eq!(names(&catalog.search(&Query::new("list the commit logs"), 1)), ["git.git_log"]);
 }
+
+#[test]
+fn what_only_seems_to_fit_comes_later() {
+    let catalog = Catalog::new(vec![
+        server(
+            "git",
+            &[
+                ("git_commit", "Records changes to the repository"),
+                ("git_log", "Shows the commit logs"),
+                ("git_branch", "List Git branches"),
+                ("git_create_branch", "Creates a new branch from an optional base branch"),
+            ],
+        ),
+        server(
+            "files",
+            &[
+                ("read_file", "Read the complete contents of a file. DEPRECATED: use read_text_file instead"),
+                ("read_text_file", "Read the complete contents of a file as text"),
+            ],
+        ),
+    ]);
+    let order = |query: &str| -> Vec<String> {
+        catalog.search(&Query::new(query), 10).iter().map(|hit| hit.entry.function.clone()).collect()
+    };
+    let before = |query: &str, first: &str, second: &str| {
+        let found = order(query);
+        let place = |name: &str| found.iter().position(|function| function == name).unwrap_or(usize::MAX);
+        assert!(place(first) < place(second), "{query}: {found:?}");
+    };
+    before("write the last commits of a repository to a file", "git_log", "git_commit");
+    before("commit the changes to the repository", "git_commit", "git_log");
+    before("list the branches", "git_branch", "git_create_branch");
+    before("read a file", "read_text_file", "read_file");
+    before("which deprecated tool can read a file", "read_file", "read_text_file");
+}

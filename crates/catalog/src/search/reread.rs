@@ -1,0 +1,138 @@
+//! A second look at the best: what a bag of words cannot tell.
+
+use super::fields::{FIELDS, Fields};
+use super::pieces::{Pieces, alike};
+use super::{Query, REREAD, parts, words};
+use crate::catalog::{Catalog, Entry};
+use crate::text;
+
+/// What is left of the score of a tool that should not be used any more.
+const DEPRECATED: f32 = 0.6;
+
+/// What is left of the score of a tool that does what the query only speaks of.
+const ANOTHER_ACT: f32 = 0.6;
+
+/// Of the best so many are compared with a short query word by word, and how much that counts.
+const COMPARED: usize = 20;
+const WORD_BY_WORD: f32 = 2.0;
+
+/// How much a word counts by the field that it stands in.
+const FIELD: [f32; FIELDS] = [1.0, 0.7, 0.9, 0.7, 0.5];
+
+/// Of a query, and of each field of a tool, so many pieces of words are compared.
+const MAX_ASKED: usize = 30;
+const MAX_PIECES: usize = 60;
+
+/// A description says near its beginning that the tool is deprecated.
+const BEGINNING: usize = 300;
+
+impl Catalog {
+    /// Puts those of the best behind that only seem to fit; best first.
+    pub(super) fn reread(&self, query: &Query<'_>, mut best: Vec<(usize, f32)>) -> Vec<(usize, f32)> {
+        let things = plurals(query.text);
+        let asks_for_old = query.text.to_lowercase().contains("deprecated");
+        // Another model has its own mind.
+        let mut changed = query.foreign.is_none() && self.compare(query.text, &mut best);
+        for (place, score) in best.iter_mut().take(REREAD) {
+            let Some((entry, description)) = self.described(*place) else { continue };
+            let description = text::clean(description, BEGINNING).to_lowercase();
+            if !asks_for_old && description.contains("deprecated") {
+                *score *= DEPRECATED;
+                changed = true;
+            }
+            if is_another_act(entry, &description, &things) {
+                *score *= ANOTHER_ACT;
+                changed = true;
+            }
+        }
+        if changed {
+            let head = best.len().min(REREAD);
+            best[..head].sort_by(|one, other| {
+                other.1.total_cmp(&one.1).then_with(|| self.order(one.0).cmp(&self.order(other.0)))
+            });
+        }
+        best
+    }
+}
+
+impl Catalog {
+    /// Adds how well each word of a query with one thing to do has its like in each of the best; whether that was done.
+    /// The sum of all words, which long descriptions blur, does not tell that.
+    fn compare(&self, query: &str, best: &mut [(usize, f32)]) -> bool {
+        if parts::parts(query).len() > 1 {
+            return false;
+        }
+        let pieces = Pieces::get();
+        let (asked, weights) = (pieces.rows(query, MAX_ASKED), pieces.weights(query, MAX_ASKED));
+        let total: f32 = weights.iter().sum();
+        if total <= 0.0 {
+            return false;
+        }
+        for (place, score) in best.iter_mut().take(COMPARED) {
+            let found = self.at(*place).and_then(|entry| self.whereabouts(entry));
+            let Some((server, tool)) = found.and_then(|(server, tool)| Some((self.indexed().get(server)?, tool)))
+            else {
+                continue;
+            };
+            let fields = Fields::of(server, tool);
+            let mut likest = vec![0.0_f32; asked.len()];
+            for (text, weight) in fields.all().into_iter().zip(FIELD) {
+                for row in pieces.rows(text, MAX_PIECES) {
+                    for (likest, asked) in likest.iter_mut().zip(&asked) {
+                        *likest = likest.max(weight * alike(asked, row));
+                    }
+                }
+            }
+            let sum: f32 = likest.iter().zip(&weights).map(|(likest, weight)| likest * weight).sum();
+            *score += WORD_BY_WORD * sum / total;
+        }
+        // Those that were not compared stay behind.
+        if let Some((_, least)) =
+            best.get(..COMPARED).and_then(|head| head.iter().min_by(|a, b| a.1.total_cmp(&b.1))).copied()
+        {
+            for (_, score) in best.iter_mut().skip(COMPARED) {
+                *score = score.min(least);
+            }
+        }
+        true
+    }
+}
+
+/// Words of the query in the plural, each with what it is one of: they are things, never what is to be done.
+fn plurals(query: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    words::each_word(query, |word| {
+        let one = match word.strip_suffix("es").filter(|one| one.ends_with("sh") || one.ends_with("ch")) {
+            Some(one) => Some(one),
+            None => word.strip_suffix('s').filter(|one| one.len() > 2 && !one.ends_with(['s', 'u', 'i'])),
+        };
+        all.extend(one.map(|one| (word.to_owned(), one.to_owned())));
+    });
+    all
+}
+
+/// Whether all that the tool's name says is a verb that the query has as a noun: who asks for the last commits does not
+/// want `commit`. A tool that speaks of many such things itself, as `branch` that lists branches, is about them.
+fn is_another_act(entry: &Entry, description: &str, things: &[(String, String)]) -> bool {
+    if things.is_empty() {
+        return false;
+    }
+    let (mut of_server, mut of_name) = (Vec::new(), Vec::new());
+    words::each_word(&entry.server, |word| of_server.push(word.to_owned()));
+    words::each_word(&entry.name, |word| of_name.push(word.to_owned()));
+    of_name.retain(|word| !of_server.contains(word));
+    let [act] = of_name.as_slice() else { return false };
+    things.iter().any(|(many, one)| one == act && !description.contains(many.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plurals;
+
+    #[test]
+    fn plurals_are_things() {
+        let found = plurals("write the last commits of branches to a class, as is");
+        let found: Vec<(&str, &str)> = found.iter().map(|(many, one)| (many.as_str(), one.as_str())).collect();
+        assert_eq!(found, [("commits", "commit"), ("branches", "branch")]);
+    }
+}
