@@ -10,7 +10,7 @@ mod flow;
 mod variables;
 
 pub use file::{read, write};
-pub use variables::add_variables;
+pub use variables::{add_variables, remove_variables};
 
 use crate::McpServer;
 use crate::keys::{OLD_SERVERS, SERVERS};

@@ -14,6 +14,27 @@ pub(crate) enum ExpandError {
     TooLong,
 }
 
+/// The variables that a text refers to.
+pub(crate) fn references(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let inside = &rest[at + 2..];
+        let is_literal = rest[..at].ends_with('$');
+        let Some(end) = inside.find('}').filter(|_| !is_literal) else {
+            rest = inside;
+            continue;
+        };
+        let name = inside[..end].split(":-").next().unwrap_or_default();
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        if is_name(name) {
+            names.push(name);
+        }
+        rest = &inside[end + 1..];
+    }
+    names
+}
+
 /// Fills in `${VAR}`, `${VAR:-default}`, `${env:VAR}` and `${env:VAR:-default}`; `$${` is a literal `${`. What is filled
 /// in is not looked at again. As in a shell, the default also stands for a variable that is empty.
 pub(crate) fn expand<'a>(text: &str, variable: &dyn Fn(&str) -> Option<&'a str>) -> Result<String, ExpandError> {
@@ -76,6 +97,12 @@ mod tests {
             "NESTED" => Some("${A}"),
             _ => None,
         })
+    }
+
+    #[test]
+    fn references_are_found() {
+        assert_eq!(references("${A} ${env:B:-x}$${C} ${D} ${E"), ["A", "B", "D"]);
+        assert!(references("plain $A ${1} ${input:x}").is_empty());
     }
 
     #[test]

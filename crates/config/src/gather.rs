@@ -128,7 +128,7 @@ impl Gathered {
             let source = Source { origin: &place, base };
             let known = self.problems.len();
             self.text(said.key.path, said.key.kind, said.text, &source);
-            if !said.is_ours {
+            if !said.is_ours && !keys::protects(said.key.path) {
                 // Somebody else may have meant something else by it.
                 for problem in self.problems.drain(known..) {
                     let message = format!("it is passed over: `{}` {}", problem.key, problem.reason);

@@ -3,13 +3,13 @@
 use crate::import::{ImportOptions, System};
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml_edit::{DocumentMut, Item, Table, value};
 
 /// The name of the entry.
-const NAME: &str = "coracle";
+pub const NAME: &str = "coracle";
 
 /// Whose file it goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,8 @@ impl Target {
         Some(crate::import::file_of(self.client()?, &options))
     }
 
-    fn client(self) -> Option<crate::import::Client> {
+    /// The client whose servers can be taken over from the same file, if Coracle reads them.
+    pub fn client(self) -> Option<crate::import::Client> {
         use crate::import::Client;
         match self {
             Self::ClaudeCode => Some(Client::ClaudeCode),
@@ -108,10 +109,86 @@ pub fn install(target: Target, text: &str, entry: &Entry) -> Result<String, Inst
     }
 }
 
+/// The text without these servers, and what their entries were, as JSON. Names that are not there are passed over.
+pub fn take_out(
+    target: Target,
+    text: &str,
+    names: &[String],
+) -> Result<(String, BTreeMap<String, Value>), InstallError> {
+    let mut taken = BTreeMap::new();
+    if text.trim().is_empty() {
+        return Ok((text.to_owned(), taken));
+    }
+    let section = target.section();
+    if target == Target::Codex {
+        let mut document = parse_toml(text)?;
+        if let Some(servers) = document.get_mut(section) {
+            let servers = servers.as_table_like_mut().ok_or(InstallError::Shape(section))?;
+            for name in names {
+                if servers.remove(name).is_some() {
+                    taken.insert(name.clone(), Value::Null);
+                }
+            }
+        }
+        return Ok((document.to_string(), taken));
+    }
+    let root = parse_json(text)?;
+    let top = root.object_value().ok_or_else(|| InstallError::Syntax("it is no object".to_owned()))?;
+    if top.get(section).is_none() {
+        return Ok((text.to_owned(), taken));
+    }
+    let servers = top.object_value(section).ok_or(InstallError::Shape(section))?;
+    for name in names {
+        if let Some(found) = servers.get(name) {
+            taken.insert(name.clone(), found.value().and_then(|value| value.to_serde_value()).unwrap_or_default());
+            found.remove();
+        }
+    }
+    Ok((root.to_string(), taken))
+}
+
+/// The text with these entries back in it; those that are there stay as they are. Only for clients whose servers can be
+/// taken over.
+pub fn put_back(target: Target, text: &str, entries: &BTreeMap<String, Value>) -> Result<String, InstallError> {
+    if target == Target::Codex || entries.is_empty() {
+        return Ok(text.to_owned());
+    }
+    let root = parse_json(if text.trim().is_empty() { "{}\n" } else { text })?;
+    let top = root.object_value().ok_or_else(|| InstallError::Syntax("it is no object".to_owned()))?;
+    let section = target.section();
+    let servers = top.object_value_or_create(section).ok_or(InstallError::Shape(section))?;
+    for (name, value) in entries {
+        if servers.get(name).is_none() {
+            servers.append(name, input(value));
+        }
+    }
+    Ok(root.to_string())
+}
+
+fn input(value: &Value) -> CstInputValue {
+    match value {
+        Value::Null => CstInputValue::Null,
+        Value::Bool(value) => CstInputValue::Bool(*value),
+        Value::Number(number) => CstInputValue::Number(number.to_string()),
+        Value::String(text) => CstInputValue::String(text.clone()),
+        Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
+        Value::Object(fields) => {
+            CstInputValue::Object(fields.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        }
+    }
+}
+
+fn parse_json(text: &str) -> Result<CstRootNode, InstallError> {
+    CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| InstallError::Syntax(error.to_string()))
+}
+
+fn parse_toml(text: &str) -> Result<DocumentMut, InstallError> {
+    text.parse().map_err(|error: toml_edit::TomlError| InstallError::Syntax(error.message().to_owned()))
+}
+
 fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, InstallError> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
-    let root =
-        CstRootNode::parse(text, &ParseOptions::default()).map_err(|error| InstallError::Syntax(error.to_string()))?;
+    let root = parse_json(text)?;
     let Some(top) = root.object_value() else { return Err(InstallError::Syntax("it is no object".to_owned())) };
     let section = target.section();
     let servers = top.object_value_or_create(section).ok_or(InstallError::Shape(section))?;
@@ -137,8 +214,7 @@ fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, Instal
 
 fn into_toml(text: &str, entry: &Entry) -> Result<String, InstallError> {
     let section = Target::Codex.section();
-    let mut document: DocumentMut =
-        text.parse().map_err(|error: toml_edit::TomlError| InstallError::Syntax(error.message().to_owned()))?;
+    let mut document = parse_toml(text)?;
     let servers = document.entry(section).or_insert_with(|| {
         let mut servers = Table::new();
         servers.set_implicit(true);
@@ -162,7 +238,7 @@ fn into_toml(text: &str, entry: &Entry) -> Result<String, InstallError> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Entry, InstallError, Target, install};
+    use super::{Entry, InstallError, NAME, Target, install, put_back, take_out};
     use serde_json::Value;
     use std::collections::BTreeMap;
     use std::path::Path;
@@ -195,6 +271,22 @@ mod tests {
         let old = "# mine\nmodel = \"x\" # keep\n\n[mcp_servers.git]\ncommand = \"uvx\"\n";
         let new = install(Target::Codex, old, &entry()).unwrap();
         assert!(new.starts_with(old) && new.contains("[mcp_servers.coracle]"), "{new}");
+    }
+
+    #[test]
+    fn servers_are_taken_out_and_put_back() {
+        let old = "{\n  // mine\n  \"mcpServers\": {\n    \"git\": { \"command\": \"uvx\" },\n    \"web\": { \"url\": \"x\" }\n  },\n  \"n\": 1\n}\n";
+        let (without, taken) = take_out(Target::Cursor, old, &["git".to_owned(), "none".to_owned()]).unwrap();
+        assert!(without.contains("// mine") && without.contains("\"web\"") && !without.contains("git"), "{without}");
+        assert_eq!(taken.keys().collect::<Vec<_>>(), ["git"]);
+        let installed = install(Target::Cursor, &without, &entry()).unwrap();
+        let (gone, _) = take_out(Target::Cursor, &installed, &[NAME.to_owned()]).unwrap();
+        let back: Value =
+            serde_json::from_str(&put_back(Target::Cursor, &gone, &taken).unwrap().replace("// mine", "")).unwrap();
+        assert_eq!(back, serde_json::from_str::<Value>(&old.replace("// mine", "")).unwrap());
+        assert_eq!(take_out(Target::Cursor, "", &["git".to_owned()]).unwrap().0, "");
+        let codex = "a = 1\n\n[mcp_servers.coracle]\ncommand = \"x\"\n";
+        assert_eq!(take_out(Target::Codex, codex, &[NAME.to_owned()]).unwrap().0, "a = 1\n");
     }
 
     #[test]

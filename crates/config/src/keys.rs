@@ -82,11 +82,11 @@ const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
 /// Every key but the servers.
 pub(crate) const KEYS: &[Key] = &[
     key("execution.sandbox_type", Kind::Choice(SANDBOX_TYPES)),
-    key("execution.sandbox_image", Kind::Text),
+    also("execution.sandbox_image", Kind::Text, &["MCP_EXECUTOR_IMAGE"]),
     also("execution.workspace_dir", Kind::Path, &["WORKSPACE_DIR"]),
     also("execution.servers_dir", Kind::Path, &["SERVERS_DIR"]),
-    also("execution.skills_dir", Kind::Path, &["SKILLS_DIR"]),
-    key("execution.tools_dir", Kind::Path),
+    also("execution.skills_dir", Kind::Path, &["SKILLS_DIR", "MCP_SKILLS_PATH"]),
+    also("execution.tools_dir", Kind::Path, &["MCP_TOOLS_PATH"]),
     key("execution.allow_network_access", Kind::Truth),
     key("execution.require_full_isolation", Kind::Truth),
     also("execution.python", Kind::Program, &["CORACLE_PYTHON"]),
@@ -100,7 +100,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("execution.limits.workspace_mb", Kind::Limit),
     key("execution.limits.workspace_files", Kind::Limit),
     key("execution.limits.tmp_mb", Kind::Limit),
-    key("execution.limits.artifacts_mb", Kind::Limit),
+    also("execution.limits.artifacts_mb", Kind::Limit, &["MCP_ARTIFACT_SIZE_LIMIT_MB"]),
     key("execution.limits.output_bytes", Kind::Limit),
     key("execution.limits.output_tokens", Kind::Limit),
     key("execution.limits.calls", Kind::Limit),
@@ -108,9 +108,9 @@ pub(crate) const KEYS: &[Key] = &[
     also("execution.microsandbox.api_key", Kind::Secret, &["MSB_API_KEY"]),
     also("guardrails.enabled", Kind::Truth, &["GUARDRAILS_ENABLED"]),
     also("guardrails.strict_mode", Kind::Truth, &["GUARDRAILS_STRICT_MODE"]),
-    key("guardrails.security_checks", Kind::Truth),
-    key("guardrails.max_execution_time", Kind::Seconds),
-    key("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20)),
+    also("guardrails.security_checks", Kind::Truth, &["GUARDRAILS_SECURITY_CHECKS"]),
+    also("guardrails.max_execution_time", Kind::Seconds, &["GUARDRAILS_MAX_EXECUTION_TIME"]),
+    also("guardrails.max_memory_mb", Kind::Whole(32, 1 << 20), &["GUARDRAILS_MAX_MEMORY_MB"]),
     key(TOOLS, Kind::Decisions),
     key("calls.max_argument_bytes", BYTES),
     key("calls.max_result_bytes", BYTES),
@@ -119,11 +119,23 @@ pub(crate) const KEYS: &[Key] = &[
     key("search.select_top", Kind::Whole(1, 100)),
     key("search.select_threshold", Kind::Whole(0, 100)),
     also("search.embedder.url", Kind::Text, &["AZURE_OPENAI_EMBEDDER_ENDPOINT"]),
-    also("search.embedder.model", Kind::Text, &["AZURE_OPENAI_EMBEDDER_DEPLOYMENT", "AZURE_OPENAI_EMBEDDER_MODEL"]),
+    also(
+        "search.embedder.model",
+        Kind::Text,
+        &["AZURE_OPENAI_EMBEDDER_DEPLOYMENT", "AZURE_OPENAI_EMBEDDER_MODEL", "AZURE_OPENAI_EMBEDDER_NAME"],
+    ),
     also("search.embedder.api_key", Kind::Secret, &["AZURE_OPENAI_EMBEDDER_API_KEY"]),
-    also("search.embedder.api_version", Kind::Text, &["AZURE_OPENAI_EMBEDDER_API_VERSION"]),
+    also(
+        "search.embedder.api_version",
+        Kind::Text,
+        &["AZURE_OPENAI_EMBEDDER_API_VERSION", "AZURE_OPENAI_EMBEDDER_VERSION"],
+    ),
     key("search.embedder.dimensions", Kind::Whole(1, 16_384)),
     key("artifacts.max_mb", Kind::Whole(1, 1 << 24)),
+    key("history.executions", Kind::Whole(1, 1_000_000)),
+    key("history.sessions", Kind::Whole(1, 1_000_000)),
+    key("history.tasks", Kind::Whole(1, 1_000_000)),
+    key("history.live_sessions", Kind::Whole(1, 100_000)),
     key("workspaces.cleanup.mode", Kind::Choice(CLEANUP_MODES)),
     key("workspaces.cleanup.after_days", Kind::Whole(1, 36_500)),
     key("workspaces.cleanup.notice_hours", Kind::Whole(1, 8_760)),
@@ -136,7 +148,9 @@ pub(crate) const KEYS: &[Key] = &[
     key("server.auth", Kind::Choice(AUTH)),
     key("server.public_url", Kind::Text),
     key("server.trusted_proxies", Kind::Texts),
+    key("server.user_id_proxies", Kind::Texts),
     key("server.session_hours", Kind::Whole(1, 8_760)),
+    key("server.max_connections", Kind::Whole(16, 1_000_000)),
     key("server.oidc.issuer", Kind::Text),
     key("server.oidc.client_id", Kind::Text),
     key("server.oidc.client_secret", Kind::Secret),
@@ -150,7 +164,11 @@ pub(crate) const KEYS: &[Key] = &[
     also("agent.azure_openai.endpoint", Kind::Text, &["AZURE_OPENAI_ENDPOINT"]),
     also("agent.azure_openai.api_key", Kind::Secret, &["AZURE_OPENAI_API_KEY"]),
     also("agent.azure_openai.api_version", Kind::Text, &["AZURE_OPENAI_API_VERSION"]),
-    also("agent.azure_openai.deployment", Kind::Text, &["AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME"]),
+    also(
+        "agent.azure_openai.deployment",
+        Kind::Text,
+        &["AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_DEPLOYMENT_NAME", "AZURE_OPENAI_CHAT_DEPLOYMENT_NAME"],
+    ),
 ];
 
 /// The key with this path.
@@ -221,13 +239,24 @@ pub(crate) const SERVER_SYNONYMS: &[(&str, &str)] = &[
     ("env_file", "envFile"),
 ];
 
+/// Tools of a server that other clients leave out: calls of them are denied.
+pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools"];
+
+/// The only tools of a server that other clients show. There is a policy for that, and it is not passed over in silence.
+pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
+
+/// Sections whose settings protect somebody: what is wrong in them is never passed over.
+const PROTECTING: [&str; 2] = ["guardrails", "policy"];
+
+/// Whether a setting, or what looks like one, protects somebody.
+pub(crate) fn protects(path: &str) -> bool {
+    PROTECTING.iter().any(|section| path == *section || below(path, section).is_some())
+}
+
 /// What other clients have in an entry and Coracle does not need.
 pub(crate) const SERVER_IGNORED: &[&str] = &[
     "alwaysAllow",
     "autoApprove",
-    "disabledTools",
-    "includeTools",
-    "excludeTools",
     "timeout",
     "trust",
     "gallery",

@@ -14,6 +14,7 @@
 //! of such files fills in itself).
 
 mod dotenv;
+mod earlier;
 pub mod edit;
 mod environment;
 mod expand;
@@ -43,7 +44,7 @@ pub use schema::schema;
 pub use servers::{ServerFault, ServerProblem};
 pub use settings::{
     Agent, Artifacts, AzureOpenAi, Calls, CleanupMode, ConnectionType, Embedder, Execution, ExecutionLimits,
-    Guardrails, Log, McpServer, Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings, Workspaces,
+    Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings, Workspaces,
     WorkspacesCleanup,
 };
 pub use show::Shown;

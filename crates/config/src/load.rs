@@ -1,6 +1,7 @@
 //! From files, variables and flags to settings.
 
 use crate::dotenv::DotEnv;
+use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
 use crate::gather::Gathered;
 use crate::keys::{KEYS, SERVERS, TOOLS};
@@ -26,7 +27,8 @@ pub struct LoadOptions {
     pub file: Option<PathBuf>,
     /// The environment.
     pub env: BTreeMap<String, String>,
-    /// The current folder: its `coracle.yaml` and `.env` are read, and paths of the environment are relative to it.
+    /// The current folder: its `coracle.yaml`, or the `config.yaml` of an earlier tool, and `.env` are read, and paths of
+    /// the environment are relative to it.
     pub folder: Option<PathBuf>,
     /// The data folder: its `coracle.yaml` and `.env` are read.
     pub home: Option<PathBuf>,
@@ -100,6 +102,8 @@ pub struct Loaded {
     pub server_problems: Vec<ServerProblem>,
     /// What is probably not meant.
     pub warnings: Vec<Warning>,
+    /// The folder that is the workspace of whoever works here without signing in, where settings of an earlier tool say so.
+    pub workspace: Option<PathBuf>,
 }
 
 /// Reads everything: flags win over the environment, over `.env` of the current folder, over that of the data folder,
@@ -119,25 +123,29 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
         })?;
         let folder = file.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         gathered.file(&file.path, &root, &base(folder.or(options.folder.as_deref())));
+        if earlier::is_theirs(&file.path, &root) {
+            earlier::forgive(&mut gathered);
+        }
     }
 
     let dot_envs = dot_envs(options, &mut gathered.warnings);
     for dot_env in &dot_envs {
         let lookup = |name: &str| dot_env.variables.get(name).map(|(value, _)| value.as_str());
         gathered.variables(lookup, |name| dot_env.origin(name), &base(dot_env.path.parent()));
-        strays(dot_env.variables.keys(), |name| dot_env.origin(name), &mut gathered.warnings);
+        strays(dot_env.variables.keys(), |name| dot_env.origin(name), &mut gathered);
     }
     let here = base(options.folder.as_deref());
     let from_environment = |name: &str| Origin::Env { name: name.to_owned() };
     gathered.variables(|name| options.env.get(name).map(String::as_str), from_environment, &here);
-    strays(options.env.keys(), from_environment, &mut gathered.warnings);
+    strays(options.env.keys(), from_environment, &mut gathered);
     gathered.flags(&options.flags, &here);
 
     let mut problems = std::mem::take(&mut gathered.problems);
-    let (settings, origins) = assemble(&gathered, &mut problems);
+    let (mut settings, mut origins) = assemble(&gathered, &mut problems);
     if !problems.is_empty() {
         return Err(ConfigError::Invalid(problems));
     }
+    let workspace = earlier::settle(&mut settings, &mut origins, &mut gathered.warnings);
     let variable = |name: &str| {
         let from_file =
             || dot_envs.iter().rev().find_map(|dot_env| dot_env.variables.get(name)).map(|(value, _)| value);
@@ -145,21 +153,29 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
     };
     let (servers, server_problems) = servers::resolve_all(&gathered.servers, &variable, &mut gathered.warnings);
     let file = found.map(|(file, _)| file);
-    Ok(Loaded { settings, origins, file, servers, server_problems, warnings: gathered.warnings })
+    Ok(Loaded { settings, origins, file, servers, server_problems, warnings: gathered.warnings, workspace })
 }
 
 fn find_file(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Result<Option<(SourceFile, String)>, ConfigError> {
     let named = options.env.get(CONFIG_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
     let here = |path: &PathBuf| options.folder.as_deref().map_or_else(|| path.clone(), |folder| folder.join(path));
-    let in_folder = |folder: &Option<PathBuf>| folder.as_ref().map(|folder| folder.join(FILE_NAME));
+    let in_folder = |folder: &Option<PathBuf>, name: &str| folder.as_ref().map(|folder| folder.join(name));
     let candidates = [
         (options.file.as_ref().map(here), Way::Flag),
         (named.as_ref().map(here), Way::Variable),
-        (in_folder(&options.folder), Way::CurrentFolder),
-        (in_folder(&options.home), Way::DataFolder),
+        (in_folder(&options.folder, FILE_NAME), Way::CurrentFolder),
+        (in_folder(&options.folder, earlier::FILE_NAME), Way::CurrentFolder),
+        (in_folder(&options.home, FILE_NAME), Way::DataFolder),
     ];
     for (path, way) in candidates {
         let Some(path) = path else { continue };
+        // A file of this name is mostly somebody else's.
+        if way == Way::CurrentFolder && path.ends_with(earlier::FILE_NAME) {
+            let text = read_text(&path, MAX_FILE_BYTES).ok().flatten();
+            if !text.and_then(|text| Node::parse(&text).ok()).is_some_and(|root| earlier::is_theirs(&path, &root)) {
+                continue;
+            }
+        }
         if way == Way::CurrentFolder && is_foreign(&path) {
             let message = format!(
                 "{} belongs to another user and is not read: name it with --config if you trust it",
@@ -185,18 +201,23 @@ fn dot_envs(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Vec<DotEnv> {
     folders.into_iter().map(|folder| DotEnv::of_folder(folder, warnings)).collect()
 }
 
-fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> Origin, warnings: &mut Vec<Warning>) {
+fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> Origin, gathered: &mut Gathered) {
     for name in names {
         let origin = origin(name);
         if matches!(origin, Origin::DotEnv { .. }) && [HOME_VARIABLE, CONFIG_VARIABLE].contains(&name.as_str()) {
             let message = format!("{name} counts only in the environment, not in .env");
-            warnings.push(Warning { origin, message });
+            gathered.warnings.push(Warning { origin, message });
         } else if let Some(stray) = environment::stray(name) {
+            if stray.protects {
+                let reason = Reason::UnknownKey { suggestion: stray.meant, known: Vec::new() };
+                gathered.problems.push(Problem { origin, key: name.clone(), reason });
+                continue;
+            }
             let message = match stray.meant {
                 Some(meant) => format!("{name} is no setting: did you mean {meant}?"),
                 None => format!("{name} is no setting"),
             };
-            warnings.push(Warning { origin, message });
+            gathered.warnings.push(Warning { origin, message });
         }
     }
 }

@@ -88,6 +88,7 @@ impl Problem {
             Reason::Missing { .. } => "missing_key",
             Reason::Twice { .. } => "given_twice",
             Reason::Unparsable { .. } => "unparsable",
+            Reason::NotFollowed { .. } => "not_followed",
         }
     }
 
@@ -100,6 +101,7 @@ impl Problem {
             Reason::OutOfRange { .. } if self.key.starts_with("calls.max_") => Some(
                 "a call and its answer each pass in one message; ask a tool that has more for it in parts".to_owned(),
             ),
+            Reason::NotFollowed { instead } => Some(instead.clone()),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),
             _ => None,
         }
@@ -148,6 +150,12 @@ pub enum Reason {
     /// No pattern of tools.
     #[error("is not a pattern of tools")]
     Pattern,
+    /// It would protect somebody, and does nothing here.
+    #[error("has no effect in this version")]
+    NotFollowed {
+        /// What to do.
+        instead: String,
+    },
     /// A key that must be there.
     #[error("has no `{name}`")]
     Missing {

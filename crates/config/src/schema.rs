@@ -1,5 +1,5 @@
 use crate::Settings;
-use crate::keys::{OLD_SERVERS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS};
+use crate::keys::{OLD_SERVERS, SERVER_DENIED_TOOLS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS};
 use serde_json::{Map, Value, json};
 
 /// The JSON Schema of the settings file, as text that ends with a line break.
@@ -40,6 +40,12 @@ fn add_server_spellings(server: &mut Value) {
     }
     for theirs in SERVER_IGNORED {
         properties.insert((*theirs).to_owned(), json!({"description": "Known to other clients; means nothing here."}));
+    }
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    for theirs in SERVER_DENIED_TOOLS {
+        let mut schema = texts.clone();
+        schema["description"] = json!("Tools of this server that are denied, as rules of `policy.tools` would.");
+        properties.insert((*theirs).to_owned(), schema);
     }
     properties.insert("enabled".to_owned(), json!({"description": "The contrary of `disabled`.", "type": "boolean"}));
     debug_assert!(

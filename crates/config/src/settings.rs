@@ -5,7 +5,7 @@ mod execution;
 mod server;
 mod sign_in;
 
-pub use data::{Artifacts, CleanupMode, Workspaces, WorkspacesCleanup};
+pub use data::{Artifacts, CleanupMode, History, Workspaces, WorkspacesCleanup};
 pub use execution::{Execution, ExecutionLimits, Microsandbox, SandboxType};
 pub use server::{ConnectionType, McpServer};
 pub use sign_in::Oidc;
@@ -32,6 +32,8 @@ pub struct Settings {
     pub search: Search,
     /// Files that code leaves for its user.
     pub artifacts: Artifacts,
+    /// How much of what has run is kept.
+    pub history: History,
     /// The folders of users.
     pub workspaces: Workspaces,
     /// What `coracle mcp` and `coracle up` show to clients, and where.
@@ -136,12 +138,12 @@ impl Default for Search {
     }
 }
 
-/// Another model that says what texts mean. Used if it has a `url` and a `model`.
+/// Another model that says what texts mean. Used if it has a `model`, and a `url` or an endpoint of `agent.azure_openai`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embedder {
     /// An address that answers as OpenAI's embeddings do, with or without `/embeddings` at its end; or the endpoint of an
-    /// Azure resource.
+    /// Azure resource. Without it, the endpoint, key and version of `agent.azure_openai`.
     pub url: Option<String>,
     /// The model; with Azure, the deployment.
     pub model: Option<String>,
@@ -180,12 +182,19 @@ pub struct Server {
     pub auth: String,
     /// The address under which people know this server, if that is not where it listens: `https://coracle.example`.
     pub public_url: Option<String>,
-    /// Proxies that may say in `x-user-id` who asks: addresses (`10.0.0.7`) or networks (`10.0.0.0/8`). They must remove
-    /// that header from what comes to them.
+    /// Proxies whose `x-forwarded-for` is believed: addresses (`10.0.0.7`) or networks (`10.0.0.0/8`). The address that
+    /// they name is the one whose sign-in attempts and connections are counted.
     pub trusted_proxies: Vec<String>,
+    /// Proxies whose `x-user-id` is believed: whoever it names is signed in. They must remove that header from what comes
+    /// to them. Their `x-forwarded-for` is believed too.
+    pub user_id_proxies: Vec<String>,
     /// How long a browser stays signed in.
     #[schemars(range(min = 1, max = 8760))]
     pub session_hours: u64,
+    /// The most connections at once; fewer if the limit on open files does not allow for as many. One address, but for
+    /// those of `trusted_proxies`, may have a quarter of them.
+    #[schemars(range(min = 16, max = 1_000_000))]
+    pub max_connections: u64,
     /// Sign-in by an OpenID provider.
     pub oidc: Oidc,
 }
@@ -202,7 +211,9 @@ impl Default for Server {
             auth: "auto".to_owned(),
             public_url: None,
             trusted_proxies: Vec::new(),
+            user_id_proxies: Vec::new(),
             session_hours: 168,
+            max_connections: 4_096,
             oidc: Oidc::default(),
         }
     }

@@ -1,7 +1,10 @@
 //! Entries of servers, as several clients write them.
 
 use super::{Gathered, GatheredServer, Source};
-use crate::keys::{Kind, OLD_SERVERS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS, SERVERS};
+use crate::Origin;
+use crate::keys::{
+    Kind, OLD_SERVERS, SERVER_DENIED_TOOLS, SERVER_IGNORED, SERVER_KEYS, SERVER_ONLY_TOOLS, SERVER_SYNONYMS, SERVERS,
+};
 use crate::problem::{Problem, Reason, Warning};
 use crate::settings::McpServer;
 use crate::suggest::nearest;
@@ -23,7 +26,7 @@ impl Gathered {
         };
         for (name, node) in entries {
             let key = format!("{SERVERS}.{}", name.text);
-            let Some(read) = self.server(&key, node, source) else { continue };
+            let Some(read) = self.server(&name.text, &key, node, source) else { continue };
             let origin = (source.origin)(name.place);
             let server = GatheredServer { entry: read, origin, base: source.base.clone() };
             self.servers.insert(name.text.clone(), server);
@@ -49,7 +52,7 @@ impl Gathered {
                 self.problem((source.origin)(item.place), &key, Reason::Missing { name: "name" });
                 continue;
             };
-            let Some(read) = self.server(&key, item, source) else { continue };
+            let Some(read) = self.server(&name, &key, item, source) else { continue };
             let origin = (source.origin)(item.place);
             if self.servers.get(&name).is_some_and(|known| same_place(&known.origin, &origin)) {
                 let reason = Reason::Twice { first: format!("{SERVERS}.{name}"), second: key.clone() };
@@ -60,8 +63,13 @@ impl Gathered {
         }
     }
 
-    fn server(&mut self, key: &str, node: &Node, source: &Source<'_>) -> Option<McpServer> {
+    fn server(&mut self, name: &str, key: &str, node: &Node, source: &Source<'_>) -> Option<McpServer> {
         let mut read = entry(key, node, source);
+        for (tool, origin) in read.denied.drain(..) {
+            let pattern = format!("{name}.{}", tool.replace('\\', r"\\").replace('*', r"\*"));
+            // Whoever writes a rule about this very tool has the last word.
+            self.tools.entry(pattern).or_insert((Value::from("deny"), origin));
+        }
         self.warnings.append(&mut read.warnings);
         let whole = read.problems.is_empty();
         self.problems.append(&mut read.problems);
@@ -87,6 +95,8 @@ fn name_of(item: &Node) -> Option<String> {
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) server: Option<McpServer>,
+    /// Tools that are not to be called.
+    pub(crate) denied: Vec<(String, Origin)>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Warning>,
 }
@@ -109,6 +119,27 @@ pub(crate) fn entry(key: &str, node: &Node, source: &Source<'_>) -> Read {
             ("disabled", Kind::Truth)
         } else if let Some(&(ours, kind)) = SERVER_KEYS.iter().find(|(known, _)| *known == ours) {
             (ours, kind)
+        } else if SERVER_DENIED_TOOLS.contains(&written) {
+            match value::from_node(Kind::Texts, node, source.base) {
+                Ok(tools) => {
+                    let tools = tools.as_ref().and_then(Value::as_array).into_iter().flatten();
+                    let tools = tools.filter_map(Value::as_str).filter(|tool| !tool.is_empty());
+                    read.denied.extend(tools.map(|tool| (tool.to_owned(), (source.origin)(name.place))));
+                }
+                Err(reason) => read.problems.push(problem(node.place, reason)),
+            }
+            continue;
+        } else if written == SERVER_ONLY_TOOLS {
+            let is_empty = match &node.content {
+                Content::Null => true,
+                Content::List(tools) => tools.is_empty(),
+                _ => false,
+            };
+            if !is_empty {
+                let instead = "write it as policy.tools: deny \"SERVER.*\", and allow \"SERVER.TOOL\" for each of them";
+                read.problems.push(problem(name.place, Reason::NotFollowed { instead: instead.to_owned() }));
+            }
+            continue;
         } else if SERVER_IGNORED.contains(&written) {
             if written != "name" {
                 let message = format!("`{key}.{written}` means nothing to Coracle and is passed over");

@@ -43,7 +43,7 @@ impl Inputs {
             let is_password = item.get("password") == Some(&Value::Bool(true));
             let default = text(item, "default").filter(|default| !is_password && !default.contains(['}', '$']));
             let description = text(item, "description")
-                .map(|text| text.chars().filter(|c| !c.is_control()).take(MAX_DESCRIPTION).collect());
+                .map(|text| text.chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_DESCRIPTION).collect());
             Some((text(item, "id")?, Input { description, default }))
         };
         Self(items.iter().filter_map(input).collect())

@@ -17,6 +17,31 @@ impl Default for Artifacts {
     }
 }
 
+/// How much of what has run is kept. The oldest goes first; a session that is in use is never dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct History {
+    /// Executions of each user.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub executions: u64,
+    /// Sessions of each user, with their tasks.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub sessions: u64,
+    /// Tasks of each session.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub tasks: u64,
+    /// Sessions of each user that keep an interpreter at once. A further one is refused until one of them has ended or
+    /// nobody has used it for 30 minutes.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub live_sessions: u64,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { executions: 1_000, sessions: 1_000, tasks: 1_000, live_sessions: 2_000 }
+    }
+}
+
 /// The folders of users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

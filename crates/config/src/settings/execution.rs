@@ -14,9 +14,10 @@ pub struct Execution {
     pub sandbox_image: Option<String>,
     /// Where the workspaces of users are, instead of `workspaces` in the data folder.
     pub workspace_dir: Option<PathBuf>,
-    /// Where generated modules for tools are kept, instead of the data folder.
+    /// Where generated modules for tools are kept, instead of the data folder. If there are Python modules in it already,
+    /// code imports these as `servers.NAME`, and nothing is written there.
     pub servers_dir: Option<PathBuf>,
-    /// A folder of skills (`SKILL.md`) that code sees as `/skills`.
+    /// A folder of skills (`SKILL.md`) that code sees as `/skills`. Python files in it are imported as `skills.NAME`.
     pub skills_dir: Option<PathBuf>,
     /// A folder of modules that code sees as `/tools`.
     pub tools_dir: Option<PathBuf>,

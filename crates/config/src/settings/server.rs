@@ -1,7 +1,8 @@
+use crate::expand::references;
 use coracle_types::{Scope, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One MCP server: a program with `command`, or an address with `url`. `${VAR}`, `${VAR:-default}` and `${env:VAR}` are
 /// filled in from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`, `client_id` and
@@ -72,6 +73,17 @@ pub struct McpServer {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it out so")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+impl McpServer {
+    /// The variables that it refers to, such as `TOKEN` in `${TOKEN}`.
+    pub fn variables(&self) -> BTreeSet<String> {
+        let secrets = self.args.iter().chain(self.env.values()).chain(self.headers.values());
+        let secrets = secrets.chain(&self.url).chain(&self.client_secret).map(Secret::expose);
+        let texts = [&self.command, &self.cwd, &self.env_file, &self.client_id];
+        let texts = texts.into_iter().flatten().map(String::as_str);
+        secrets.chain(texts).flat_map(references).map(str::to_owned).collect()
+    }
 }
 
 /// How to talk to a server.

@@ -175,7 +175,7 @@ fn older_variables_are_understood() {
     let cases: &[(&str, &str, &str, Read)] = &[
         ("WORKSPACE_DIR", "/w", "/w", |s| s.execution.workspace_dir.clone().unwrap().display().to_string()),
         ("SERVERS_DIR", "/s", "/s", |s| s.execution.servers_dir.clone().unwrap().display().to_string()),
-        ("SKILLS_DIR", "/k", "/k", |s| s.execution.skills_dir.clone().unwrap().display().to_string()),
+        ("SKILLS_DIR", "/usr", "/usr", |s| s.execution.skills_dir.clone().unwrap().display().to_string()),
         ("GUARDRAILS_ENABLED", "False", "false", |s| s.guardrails.enabled.to_string()),
         ("GUARDRAILS_STRICT_MODE", "1", "true", |s| s.guardrails.strict_mode.to_string()),
         ("LOG_LEVEL", "WARNING", "warn", |s| s.log.level.clone()),
@@ -188,6 +188,9 @@ fn older_variables_are_understood() {
         ("AZURE_OPENAI_API_VERSION", "v", "v", |s| s.agent.azure_openai.api_version.clone().unwrap()),
         ("AZURE_OPENAI_DEPLOYMENT", "d", "d", |s| s.agent.azure_openai.deployment.clone().unwrap()),
         ("AZURE_OPENAI_DEPLOYMENT_NAME", "d", "d", |s| s.agent.azure_openai.deployment.clone().unwrap()),
+        ("AZURE_OPENAI_CHAT_DEPLOYMENT_NAME", "d", "d", |s| s.agent.azure_openai.deployment.clone().unwrap()),
+        ("AZURE_OPENAI_EMBEDDER_NAME", "d", "d", |s| s.search.embedder.model.clone().unwrap()),
+        ("AZURE_OPENAI_EMBEDDER_VERSION", "v", "v", |s| s.search.embedder.api_version.clone().unwrap()),
         ("AZURE_OPENAI_EMBEDDER_ENDPOINT", "e", "e", |s| s.search.embedder.url.clone().unwrap()),
         ("AZURE_OPENAI_EMBEDDER_API_KEY", "k", "k", |s| s.search.embedder.api_key.clone().unwrap().expose().to_owned()),
         ("AZURE_OPENAI_EMBEDDER_API_VERSION", "v", "v", |s| s.search.embedder.api_version.clone().unwrap()),

@@ -1,6 +1,7 @@
 //! What is wrong is told with its place and what was probably meant.
 
 use crate::case::Case;
+use coracle_types::Decision;
 use proptest::prelude::*;
 
 #[test]
@@ -82,10 +83,41 @@ fn what_does_not_hinder_is_a_warning() {
         .dot_env("CORACLE_HOME=/x\nthis is nothing\nCORACLE_LOG_LEVL=info\n")
         .env("CORACLE_EXECUTION_SANDBOX_TYP", "native")
         .env("CORACLE_EXECUTION_COLOUR", "red")
-        .env("CORACLE_SOMETHING", "else")
-        .env("GUARDRAILS_ENABLED", "perhaps");
+        .env("CORACLE_SOMETHING", "else");
     insta::assert_debug_snapshot!(case.warnings());
-    assert!(case.load().unwrap().settings.guardrails.enabled);
+    case.load().unwrap();
+}
+
+#[test]
+fn a_variable_that_would_protect_is_never_passed_over() {
+    let told = |name: &str, value: &str| Case::new().env(name, value).load().unwrap_err().to_string();
+    for (name, value) in [
+        ("GUARDRAILS_ENABLED", "perhaps"),
+        ("GUARDRAILS_STRICT_MODE", "on and off"),
+        ("GUARDRAILS_MAX_MEMORY_MB", "lots"),
+        ("GUARDRAILS_STRICT", "true"),
+        ("guardrails_max_memory_mb", "100"),
+        ("CORACLE_GUARDRAILS_STRICTER", "true"),
+        ("CORACLE_POLICY_TOLS", "{}"),
+    ] {
+        assert!(told(name, value).contains(name), "{name}");
+    }
+    let loaded = Case::new().env("GUARDRAILS_MAX_MEMORY_MB", "100").env("GUARDRAILS_ENABLED", "true").load().unwrap();
+    assert_eq!(loaded.settings.guardrails.max_memory_mb, Some(100));
+}
+
+#[test]
+fn tools_that_an_entry_leaves_out_are_rules() {
+    let file = r#"mcpServers: { a: { command: x, excludeTools: [wipe, "w*"], disabledTools: [kept] } }
+policy: { tools: { "a.kept": ask } }"#;
+    let loaded = Case::new().file(file).load().unwrap();
+    let rules: Vec<(&str, Decision)> =
+        loaded.settings.policy.tools.iter().map(|(pattern, decision)| (pattern.as_str(), *decision)).collect();
+    assert_eq!(rules, [("a.kept", Decision::Ask), (r"a.w\*", Decision::Deny), ("a.wipe", Decision::Deny)]);
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    let refused = Case::new().file("mcpServers: { a: { command: x, includeTools: [y] } }").load().unwrap_err();
+    assert!(refused.to_string().contains("`mcpServers.a.includeTools` has no effect in this version"), "{refused}");
+    Case::new().file("mcpServers: { a: { command: x, includeTools: [] } }").load().unwrap();
 }
 
 proptest! {
