@@ -75,8 +75,13 @@ fn engine(home: &Path) -> Result<Engine, Failure> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let name = ServerName::new("shop")?;
     let shop = InProcess::new(name.clone(), [stock(name)]);
-    let tools =
-        ToolboxConfig { cache: home.join("modules"), registry: None, embedder: None, caps: CallCaps::default() };
+    let tools = ToolboxConfig {
+        cache: home.join("modules"),
+        registry: None,
+        embedder: None,
+        caps: CallCaps::default(),
+        unusable: Vec::new(),
+    };
     let toolbox = Toolbox::new(tools, shop, Arc::clone(&store), Rules::default());
     let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: Duration::from_mins(30) };
     Ok(Engine::new(config, Arc::new(backend), store, Some(toolbox)))

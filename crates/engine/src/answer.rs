@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use coracle_types::{Content, ToolResult};
+use coracle_catalog::{WRAPPED, wrapped_result};
+use coracle_types::{Content, Tool, ToolResult};
 use serde_json::{Value, json};
 
 /// Of what a tool says of its failure, code sees so much.
@@ -19,11 +20,17 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// The answer, or why the tool says that it failed.
-    pub(crate) fn of(result: ToolResult) -> Result<Self, String> {
+    pub(crate) fn of(tool: &Tool, result: ToolResult) -> Result<Self, String> {
         if result.is_error {
             return Err(complaint(&result));
         }
-        if let Some(value) = result.structured {
+        if let Some(mut value) = result.structured {
+            if wrapped_result(tool).is_some()
+                && let Some(object) = value.as_object_mut().filter(|object| object.len() == 1)
+                && let Some(inner) = object.remove(WRAPPED)
+            {
+                value = inner;
+            }
             return Ok(Self { value, media: Vec::new() });
         }
         let mut media = Vec::new();
@@ -89,15 +96,28 @@ fn complaint(result: &ToolResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::Answer;
-    use coracle_types::{Content, ToolResult};
-    use serde_json::{Value, json};
+    use coracle_types::{Content, ServerName, Tool, ToolHints, ToolResult};
+    use serde_json::{Map, Value, json};
+
+    fn tool(output_schema: Option<Value>) -> Tool {
+        Tool {
+            server: ServerName::new("s").unwrap(),
+            name: "t".to_owned(),
+            title: None,
+            description: String::new(),
+            input_schema: Map::new(),
+            output_schema: output_schema.and_then(|schema| schema.as_object().cloned()),
+            category: None,
+            hints: ToolHints::default(),
+        }
+    }
 
     fn text(text: &str) -> Content {
         Content::Text { text: text.to_owned() }
     }
 
     fn value(content: Vec<Content>) -> Value {
-        Answer::of(ToolResult { content, ..ToolResult::default() }).unwrap().value
+        Answer::of(&tool(None), ToolResult { content, ..ToolResult::default() }).unwrap().value
     }
 
     #[test]
@@ -110,7 +130,26 @@ mod tests {
         assert_eq!(value(vec![text("a"), text("[1]")]), json!(["a", [1]]));
         let structured =
             ToolResult { structured: Some(json!({ "n": 1 })), content: vec![text("shown to people")], is_error: false };
-        assert_eq!(Answer::of(structured).unwrap().value, json!({ "n": 1 }));
+        assert_eq!(Answer::of(&tool(None), structured).unwrap().value, json!({ "n": 1 }));
+    }
+
+    #[test]
+    fn what_fastmcp_wrapped_comes_unwrapped_and_nothing_else_does() {
+        let schema = |marked: bool| {
+            let result = json!({ "type": "integer", "title": "Result" });
+            let mut schema = json!({ "type": "object", "properties": { "result": result }, "required": ["result"] });
+            if marked {
+                schema["x-fastmcp-wrap-result"] = json!(true);
+            }
+            tool(Some(schema))
+        };
+        let of = |tool: &Tool, value: Value| {
+            Answer::of(tool, ToolResult { structured: Some(value), ..ToolResult::default() }).unwrap().value
+        };
+        assert_eq!(of(&schema(true), json!({ "result": 42 })), json!(42));
+        assert_eq!(of(&schema(true), json!({ "result": [{ "result": 1 }] })), json!([{ "result": 1 }]));
+        assert_eq!(of(&schema(true), json!({ "result": 42, "more": 1 })), json!({ "result": 42, "more": 1 }));
+        assert_eq!(of(&schema(false), json!({ "result": 42 })), json!({ "result": 42 }));
     }
 
     #[test]
@@ -118,7 +157,7 @@ mod tests {
         let image = Content::Media { mime: "image/png".to_owned(), data: "iVBO".to_owned(), uri: None };
         let page = Content::Resource { uri: "x://page".to_owned(), mime: None, text: "hi".to_owned() };
         let result = ToolResult { content: vec![text("see"), image, page], ..ToolResult::default() };
-        let wire = Answer::of(result).unwrap().into_wire();
+        let wire = Answer::of(&tool(None), result).unwrap().into_wire();
         let media = json!([
             { "mime": "image/png", "data": "iVBO" },
             { "mime": "text/plain", "data": "aGk=", "uri": "x://page" },
@@ -129,8 +168,8 @@ mod tests {
     #[test]
     fn a_failed_tool_is_a_complaint_of_bounded_length() {
         let failed = |content| ToolResult { structured: Some(json!(1)), content, is_error: true };
-        assert_eq!(Answer::of(failed(vec![text("no such branch")])), Err("no such branch".to_owned()));
-        assert!(Answer::of(failed(vec![])).unwrap_err().contains("did not say why"));
-        assert_eq!(Answer::of(failed(vec![text(&"é".repeat(9_000))])).unwrap_err().chars().count(), 4_001);
+        assert_eq!(Answer::of(&tool(None), failed(vec![text("no such branch")])), Err("no such branch".to_owned()));
+        assert!(Answer::of(&tool(None), failed(vec![])).unwrap_err().contains("did not say why"));
+        assert_eq!(Answer::of(&tool(None), failed(vec![text(&"é".repeat(9_000))])).unwrap_err().chars().count(), 4_001);
     }
 }

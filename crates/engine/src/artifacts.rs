@@ -7,7 +7,7 @@
 mod collect;
 mod kind;
 
-pub(crate) use collect::{ArtifactFolder, Author, FULL, Left, discard};
+pub(crate) use collect::{ArtifactFolder, Author, FULL, Left, Taken, discard};
 pub(crate) use kind::BYTES;
 pub use kind::mime as content_type;
 

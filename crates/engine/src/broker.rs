@@ -7,18 +7,22 @@ mod search;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Pause};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Line};
 use crate::request::{DirectError, HostCallError, HostCalls};
 use crate::toolbox::{Inventory, Toolbox};
+use crate::waiting::telling;
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
 use coracle_protocol::MAX_FRAME;
-use coracle_types::{ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
-use coracle_upstream::{CallContext, UpstreamError};
-use serde_json::{Map, Value};
+use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
+use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
-use tokio::sync::{OnceCell, Semaphore};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Instant;
+use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 /// The method by which code calls a tool.
@@ -26,6 +30,9 @@ pub(crate) const TOOL: &str = "tool";
 
 /// The method by which code searches for tools.
 pub(crate) const SEARCH: &str = "search";
+
+/// The method by which a guest asks why a server has no modules.
+pub(crate) const ABSENT: &str = "absent";
 
 /// What helps if the answer of a tool is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
@@ -61,6 +68,8 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
+    /// Who is told for which servers a call waits.
+    pub(crate) events: Option<mpsc::Sender<Event>>,
 }
 
 /// Whether arguments are looked at before they leave.
@@ -79,7 +88,12 @@ pub(crate) struct Broker {
     caller: Caller,
     approver: Unhurried,
     ledger: Ledger,
+    /// Servers whose start was waited for in this execution, without its clock running. A second start counts: code must
+    /// not be able to stop its clock for ever with a server that keeps failing.
+    waited: Mutex<HashSet<ServerName>>,
     under_way: Semaphore,
+    /// What the code can import, and what not.
+    inventory: Option<Arc<Inventory>>,
     /// What is searched: the same for the whole execution.
     searched: OnceCell<Arc<Inventory>>,
     /// Everything that has nothing to do with tools.
@@ -96,14 +110,49 @@ impl Broker {
     ) -> Self {
         let approver = Unhurried { approver: Arc::clone(&caller.approver), clock };
         let under_way = Semaphore::new(toolbox.caps().at_once);
-        Self { toolbox, caller, approver, ledger, under_way, searched: OnceCell::new(), others }
+        let waited = Mutex::default();
+        Self {
+            toolbox,
+            caller,
+            approver,
+            ledger,
+            waited,
+            under_way,
+            inventory: None,
+            searched: OnceCell::new(),
+            others,
+        }
     }
 
     /// With what the code can call; it is searched as it is, unless a server was not there.
     pub(crate) fn knowing(mut self, inventory: Option<&Arc<Inventory>>) -> Self {
-        let whole = inventory.filter(|inventory| inventory.missing.is_empty());
+        let is_unusable = |(server, _): &(ServerName, String)| self.toolbox.is_unusable(server);
+        let whole = inventory.filter(|inventory| inventory.missing.iter().all(is_unusable));
+        self.inventory = inventory.map(Arc::clone);
         self.searched = OnceCell::new_with(whole.map(Arc::clone));
         self
+    }
+
+    /// Why servers have no modules: the one that is named, by its own name or that of its package, or all of them.
+    fn absent(&self, params: &Map<String, Value>) -> Value {
+        let named = params.get("server").and_then(Value::as_str).unwrap_or_default();
+        let is_meant = |server: &ServerName| {
+            named.is_empty() || named == server.as_str() || named == coracle_catalog::package_name(server.as_str())
+        };
+        let missing = self.inventory.iter().flat_map(|inventory| &inventory.missing);
+        let meant = missing.filter(|(server, _)| is_meant(server));
+        let told = meant.map(|(server, reason)| {
+            if !named.is_empty() {
+                self.toolbox.list_in_background(&self.caller.user, server);
+            }
+            let what = if self.toolbox.is_unusable(server) {
+                format!("server {server} cannot be used")
+            } else {
+                format!("the tools of server {server} are not known")
+            };
+            json!({ "server": server.as_str(), "reason": format!("{what}: {reason}") })
+        });
+        told.collect()
     }
 
     async fn tool(&self, mut params: Map<String, Value>) -> Result<Value, HostCallError> {
@@ -117,8 +166,8 @@ impl Broker {
             Some(_) => return Err(refused("invalid_request", "the arguments of a tool are an object")),
         };
         let bytes = json_length(&arguments);
-        let line = self.ledger.begin(&server, &tool, bytes);
-        match self.call(&server, &tool, arguments, bytes).await {
+        let mut line = self.ledger.begin(&server, &tool, bytes);
+        match self.call(&server, &tool, arguments, bytes, &mut line).await {
             Ok((value, bytes)) => {
                 line.answered(bytes);
                 Ok(value)
@@ -136,10 +185,11 @@ impl Broker {
         tool: &str,
         arguments: Map<String, Value>,
         bytes: u64,
+        line: &mut Line,
     ) -> Result<(Value, u64), HostCallError> {
         let user = &self.caller.user;
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
-        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked).await?;
+        let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, line).await?;
         // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
         // nobody does.
         let _permit = self.under_way.acquire().await;
@@ -149,7 +199,7 @@ impl Broker {
         let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
         let answer = result
             .map_err(|error| upstream_failed(&error))
-            .and_then(|result| Answer::of(result).map_err(|complaint| refused("tool_error", &complaint)))?;
+            .and_then(|result| Answer::of(&tool, result).map_err(|complaint| refused("tool_error", &complaint)))?;
         self.toolbox.observe(user, &tool, &answer);
         let wire = answer.into_wire();
         let length = json_length(&wire);
@@ -166,9 +216,9 @@ impl Broker {
         context: CallContext,
     ) -> Result<Value, DirectError> {
         let bytes = json_length(&arguments);
-        let line = self.ledger.begin(server.as_str(), tool, bytes);
+        let mut line = self.ledger.begin(server.as_str(), tool, bytes);
         let passed = async {
-            let (tool, arguments) = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre).await?;
+            let (tool, arguments) = self.admit(server, tool, arguments, bytes, Arguments::AsTheyAre, &mut line).await?;
             let Some(upstream) = self.toolbox.upstream().passes_on() else {
                 return Err(refused("unavailable", "these tools can be called from code only").into());
             };
@@ -204,6 +254,7 @@ impl Broker {
         arguments: Map<String, Value>,
         bytes: u64,
         checks: Arguments,
+        line: &mut Line,
     ) -> Result<(Arc<Tool>, Map<String, Value>), HostCallError> {
         let most = self.toolbox.caps().argument_bytes;
         if bytes > most {
@@ -213,7 +264,13 @@ impl Broker {
             ));
         }
         let user = &self.caller.user;
-        let (tool, validator) = self.toolbox.tool(user, server, tool).await?;
+        let checked = (checks == Arguments::Checked).then_some(&arguments);
+        self.toolbox.refused_early(user, server, tool, checked)?;
+        let (tool, validator) = self.started(server, line, self.toolbox.tool(user, server, tool)).await?;
+        let arguments = match checks {
+            Arguments::Checked => validator.complete(arguments),
+            Arguments::AsTheyAre => arguments,
+        };
         if checks == Arguments::Checked
             && let Err(error) = validator.check(&arguments)
         {
@@ -221,17 +278,45 @@ impl Broker {
             return Err(refused(error.code(), &format!("{error}{hint}")));
         }
         let arguments = Value::Object(arguments);
+        let names = self.toolbox.names(user, server, &tool.name);
         let question = Call {
             user,
             session: self.caller.session.as_ref(),
             execution: &self.caller.execution,
             tool: &tool,
+            names: &names,
             arguments: &arguments,
         };
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
+        // A person may have taken so long that the server has been stopped meanwhile.
+        self.started(server, line, self.toolbox.upstream().tools(user, server))
+            .await
+            .map_err(|error| upstream_failed(&error))?;
         let Value::Object(arguments) = arguments else { return Err(refused("internal", "the arguments are gone")) };
         Ok((tool, arguments))
+    }
+
+    /// Waits for something that may have to start the server. That has a limit of its own, and does not count as time of
+    /// the code.
+    async fn started<T>(&self, server: &ServerName, line: &mut Line, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        // A server that runs answers at once.
+        let now = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context)));
+        if let Poll::Ready(done) = now.await {
+            return done;
+        }
+        let is_starting = |status: &ServerStatus| status.name == *server && status.state == ServerState::Starting;
+        if !self.toolbox.upstream().status(&self.caller.user).iter().any(is_starting) {
+            return work.await;
+        }
+        let begun = Instant::now();
+        let is_first = self.waited.lock().unwrap_or_else(PoisonError::into_inner).insert(server.clone());
+        let pause = is_first.then(|| self.approver.clock.pause());
+        let done = telling(&self.toolbox, &self.caller.user, self.caller.events.as_ref(), work).await;
+        drop(pause);
+        line.waited(begun.elapsed());
+        done
     }
 
     fn fits(&self, length: u64, hint: &str) -> Result<(), HostCallError> {
@@ -250,6 +335,7 @@ impl HostCalls for Broker {
         match method.as_str() {
             TOOL => self.tool(params).await,
             SEARCH => self.search(params).await,
+            ABSENT => Ok(self.absent(&params)),
             _ => self.others.call(method, params).await,
         }
     }

@@ -36,6 +36,45 @@ pub(crate) fn limit(stderr: &str) -> Option<ErrorCode> {
         .map(|(_, code)| code)
 }
 
+/// What programs say that need the network, and those that install packages.
+const HINTS: [(&str, &str); 22] = [
+    ("Could not resolve host", NO_NETWORK),
+    ("Couldn't resolve host", NO_NETWORK),
+    ("could not resolve host", NO_NETWORK),
+    ("unable to resolve host address", NO_NETWORK),
+    ("Temporary failure in name resolution", NO_NETWORK),
+    ("Temporary failure resolving", NO_NETWORK),
+    ("Name or service not known", NO_NETWORK),
+    ("Network is unreachable", NO_NETWORK),
+    ("Could not connect to server", NO_NETWORK),
+    ("Couldn't connect to server", NO_NETWORK),
+    ("Failed to connect to ", NO_NETWORK),
+    ("/dev/tcp/", NO_NETWORK),
+    ("/dev/udp/", NO_NETWORK),
+    ("urlopen error", NO_NETWORK),
+    ("pip: command not found", NO_PIP),
+    ("pip3: command not found", NO_PIP),
+    ("uv: command not found", NO_PIP),
+    ("No module named pip", NO_PIP),
+    ("externally-managed-environment", NO_PIP),
+    ("Could not find a version that satisfies the requirement", NO_PIP),
+    ("No matching distribution found for", NO_PIP),
+    ("ModuleNotFoundError: No module named", NO_MODULE),
+];
+
+const NO_NETWORK: &str =
+    "network is off in this sandbox; programs reach other systems by calling tools: `tool search WORDS`";
+const NO_PIP: &str =
+    "packages cannot be installed from inside: on the host, `coracle env add NAME` installs one for all sandboxes";
+const NO_MODULE: &str =
+    "on the host, `coracle env list` shows the installed packages, and `coracle env add NAME` installs one";
+
+/// What helps whoever ran into what a sandbox does not have; by the last complaint.
+pub(crate) fn hint(stderr: &str) -> Option<&'static str> {
+    let said = HINTS.iter().filter_map(|(words, hint)| Some((stderr.rfind(words)?, *hint)));
+    said.max_by_key(|(at, _)| *at).map(|(_, hint)| hint)
+}
+
 /// Whether a shell is still waiting for room to start a process.
 pub(crate) fn waits_to_fork(stderr: &str) -> bool {
     stderr.lines().last().is_some_and(|line| line.ends_with(FORK_RETRY))
@@ -43,8 +82,17 @@ pub(crate) fn waits_to_fork(stderr: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{limit, waits_to_fork};
+    use super::{NO_NETWORK, NO_PIP, hint, limit, waits_to_fork};
     use coracle_types::ErrorCode;
+
+    #[test]
+    fn what_is_missing_has_a_hint() {
+        assert_eq!(hint("curl: (6) Could not resolve host: example.com\n"), Some(NO_NETWORK));
+        assert_eq!(hint("bash: line 1: pip: command not found\n"), Some(NO_PIP));
+        let pip = "WARNING: Temporary failure in name resolution\nERROR: No matching distribution found for x\n";
+        assert_eq!(hint(pip), Some(NO_PIP));
+        assert_eq!(hint("cat: x: No such file or directory\n"), None);
+    }
 
     #[test]
     fn the_last_complaint_counts() {

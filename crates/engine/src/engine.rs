@@ -1,4 +1,7 @@
-mod data;
+pub(crate) mod data;
+mod lasting;
+
+pub use lasting::{Lasting, OpenStore};
 
 use crate::artifacts::{ArtifactFolder, Author};
 use crate::broker::{Broker, Caller};
@@ -9,23 +12,35 @@ use crate::history::History;
 use crate::housekeeping::Active;
 use crate::journal::{OpenTask, Shown, Tape, shown_name};
 use crate::ledger::Ledger;
+use crate::records::Records;
 use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
 use crate::run::{Context, Ran, run};
 use crate::services::Services;
 use crate::session::{Live, Sessions, Turn};
 use crate::skills::Skills;
 use crate::toolbox::{Inventory, Listing, Toolbox};
+use crate::under_way::{Open, UnderWay, stopped};
 use crate::verdict::{Ending, invalid};
+use crate::waiting::telling;
 use crate::workspace::UserFolders;
 use coracle_sandbox::{Backend, Spec};
-use coracle_store::{ExecutionRecord, SessionRecord, Store, StoreError};
+use coracle_store::{ExecutionRecord, Kept, SessionRecord, Store, StoreError, TaskState};
 use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SessionId, UserId};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Sessions of one user that may have an interpreter at once, if nobody says otherwise.
+const LIVE_SESSIONS: usize = 2_000;
+/// Executions that are interrupted have ended by then.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
+/// Interpreters that nobody uses end this much late at most.
+const LATE: Duration = Duration::from_mins(1);
 
 /// How the engine is set up.
 #[derive(Clone, Debug)]
@@ -49,13 +64,24 @@ struct Inner {
     sessions: Sessions,
     skills: Skills,
     store: Arc<dyn Store>,
+    /// Where artifacts are entered if `store` does not last.
+    lasting: OnceLock<Lasting>,
     toolbox: Option<Arc<Toolbox>>,
     /// How full workspaces are.
     usages: Usages,
+    /// A folder that nobody gets at.
+    hidden: OnceLock<PathBuf>,
     /// What all artifacts of a user may amount to.
     artifact_bytes: AtomicU64,
+    /// How many more sandboxes there may be at once, and how many there may be in all.
+    places: std::sync::OnceLock<(Arc<Semaphore>, usize)>,
     /// Who has something running.
     active: Active,
+    under_way: UnderWay,
+    /// Sessions of one user that may have an interpreter at once.
+    live_sessions: AtomicUsize,
+    /// What ran, on its way into the store.
+    records: Records,
     /// Held by whoever writes a copy of a log.
     copies: Arc<tokio::sync::RwLock<()>>,
 }
@@ -115,12 +141,19 @@ impl Engine {
             backend,
             sessions: Sessions::default(),
             store,
+            lasting: OnceLock::new(),
             toolbox,
             usages: Usages::default(),
+            hidden: OnceLock::new(),
             artifact_bytes: data::ARTIFACT_BYTES.into(),
+            places: std::sync::OnceLock::new(),
             active: Active::default(),
+            under_way: UnderWay::default(),
+            live_sessions: LIVE_SESSIONS.into(),
+            records: Records::default(),
             copies: Arc::default(),
         });
+        inner.store.keep(Kept { live_for: inner.config.session_idle + LATE, ..Kept::default() });
         let watched = Arc::downgrade(&inner);
         let idle = inner.config.session_idle;
         tokio::spawn(async move {
@@ -144,6 +177,9 @@ impl Engine {
         if let Err(failure) = check(&request) {
             return refused(facts, &request, failure);
         }
+        if self.inner.under_way.is_stopping() {
+            return refused(facts, &request, stopped());
+        }
         let Some(_busy) = self.inner.active.begin(&request.user) else {
             return refused(facts, &request, being_deleted());
         };
@@ -163,41 +199,88 @@ impl Engine {
                 Err(failure) => return refused(facts, &request, failure),
             }
         }
+        // Whoever asked can end it, and so can the end of this program.
+        let asked = std::mem::take(&mut request.cancel);
+        request.cancel = asked.child_token();
+        let open = self.inner.under_way.begin(&self.inner.store, begun(&facts, &request), &request.cancel);
         if let Some(toolbox) = &self.inner.toolbox {
             // Servers that have never listed their tools are waited for: not in the code's time.
             facts.inventory = tokio::select! {
                 biased;
                 () = request.cancel.cancelled() => None,
-                inventory = toolbox.inventory(&request.user, Listing::For(&request.code)) => Some(inventory),
+                inventory = telling(
+                    toolbox,
+                    &request.user,
+                    request.events.as_ref(),
+                    toolbox.inventory(&request.user, Listing::For(&request.code)),
+                ) => Some(inventory),
             };
         }
-        let started_at = SystemTime::now();
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
         let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
         let mut execution = self.finished(facts, &request, ran, capture.finish(), &workspace);
-        if let Some(task) = task {
-            let session = task.place.session.clone();
-            self.finish_task(task, &mut execution, tape).await;
-            let (engine, user, copies) = (self.clone(), request.user.clone(), Arc::clone(&self.inner.copies));
-            let copying = copies.read_owned().await;
-            // The store has it. Whoever is next in the session has to wait for the rest, who is answered need not. One task
-            // for all of it: a second one would wake a thread, which takes longer than answering.
-            tokio::spawn(async move {
-                let live = turn.as_deref_mut().and_then(Option::as_mut);
-                let mut unknown = Shown::default();
-                let shown = live.map_or(&mut unknown, |live| &mut live.shown);
-                engine.write_log_file(&user, &session, &workspace, shown).await;
-                if let Some(live) = turn.as_deref_mut().and_then(Option::as_mut) {
-                    live.sandbox.control.rest().await;
-                }
-                drop((turn, copying));
-            });
+        let state = self.state_of(&mut execution, &asked);
+        let Some(task) = task else {
+            Box::pin(self.wrap_up(&request, &mut execution, open, state)).await;
+            return execution;
+        };
+        let (place, listed) = (task.place.clone(), open.record(state, Value::Null));
+        // While one waits for the disk, the other writes.
+        let mut recorded = execution.clone();
+        let (done, ()) = tokio::join!(
+            Box::pin(self.finish_task(task, state, &mut execution, tape)),
+            Box::pin(self.wrap_up(&request, &mut recorded, open, state))
+        );
+        execution.warnings = recorded.warnings;
+        if let (true, Some(record)) = (execution.success != recorded.success, listed) {
+            let outcome = serde_json::to_value(&execution).unwrap_or_default();
+            self.inner.records.keep(&self.inner.store, ExecutionRecord { outcome, ..record }).await;
         }
-        self.wrap_up(&request, &execution, started_at).await;
+        let (engine, copies) = (self.clone(), Arc::clone(&self.inner.copies));
+        let copying = copies.read_owned().await;
+        // The store has it. Whoever is next in the session has to wait for the rest, who is answered need not. One task
+        // for all of it: a second one would wake a thread, which takes longer than answering.
+        tokio::spawn(async move {
+            let live = turn.as_deref_mut().and_then(Option::as_mut);
+            let mut unknown = Shown::default();
+            let shown = live.map_or(&mut unknown, |live| &mut live.shown);
+            match done {
+                Some(done) => engine.write_log_after(&place, &done, &workspace, shown).await,
+                None => engine.write_log_file(&place.user, &place.session, &workspace, shown).await,
+            }
+            if let Some(live) = turn.as_deref_mut().and_then(Option::as_mut) {
+                live.sandbox.control.rest().await;
+            }
+            drop((turn, copying));
+        });
         execution
+    }
+
+    /// Whether an execution came to its end, or to that of this program; then its answer says so.
+    fn state_of(&self, execution: &mut Execution, asked: &CancellationToken) -> TaskState {
+        let is_stopped = self.inner.under_way.is_stopping() && !asked.is_cancelled();
+        match &mut execution.failure {
+            Some(failure) if is_stopped && failure.error_code == ErrorCode::Cancelled => {
+                *failure = stopped();
+                TaskState::Interrupted
+            }
+            _ => TaskState::Done,
+        }
+    }
+
+    /// Ends everything that is under way; its callers are told, and it is written down as interrupted. Nothing begins
+    /// any more. Returns when all of it has ended.
+    pub async fn interrupt(&self) {
+        self.inner.under_way.interrupt().await;
+    }
+
+    /// How much of what has run is kept, and how many sessions of one user may have an interpreter at once.
+    pub fn limit_history(&self, kept: Kept, live_sessions: usize) {
+        self.inner.store.keep(Kept { live_for: self.inner.config.session_idle + LATE, ..kept });
+        self.inner.live_sessions.store(live_sessions, Ordering::Relaxed);
     }
 
     /// Its tools, if its code has any.
@@ -218,6 +301,7 @@ impl Engine {
             execution: ExecutionId::from_random(random_number()),
             approver: Arc::clone(&call.approver),
             cancel: call.context.cancel.clone(),
+            events: None,
         };
         // Nothing runs out: a call that is passed on has the time of its server.
         let clock = Clock::new(Duration::from_hours(24));
@@ -232,11 +316,13 @@ impl Engine {
         limit: usize,
         before: Option<&ExecutionId>,
     ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        self.inner.store.interrupt_lost().await?;
         self.inner.store.executions(user, limit, before).await
     }
 
     /// One execution of a user, if it is kept.
     pub async fn execution(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        self.inner.store.interrupt_lost().await?;
         self.inner.store.execution(user, id).await
     }
 
@@ -257,13 +343,22 @@ impl Engine {
         self.inner.sessions.live()
     }
 
-    /// Waits until the copies of logs are written into the workspaces.
+    /// Waits until the copies of logs are written into the workspaces, and a little for what the store did not take.
     pub async fn settled(&self) {
         drop(self.inner.copies.write().await);
+        self.inner.records.settled().await;
+    }
+
+    /// Whether what is to be kept can be kept at this moment.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.inner.store.ready().await
     }
 
     /// Ends all sandboxes; returns when nothing is left.
     pub async fn shutdown(&self) {
+        if tokio::time::timeout(ENDED_WITHIN, self.interrupt()).await.is_err() {
+            tracing::warn!("executions that should have ended are still under way");
+        }
         self.settled().await;
         self.inner.sessions.clear();
         self.inner.backend.shutdown().await;
@@ -311,10 +406,18 @@ impl Engine {
             self.recover().await;
             self.write_log_file(&request.user, &session.id, workspace, &mut Shown::default()).await;
         }
-        match self.begin_task(request, &session, &facts.id).await {
-            Ok(task) => facts.task = Some(task),
-            Err(failure) => return ended(Ending::Refused(failure)),
+        let most = self.inner.live_sessions.load(Ordering::Relaxed);
+        if live.is_none() && self.inner.sessions.live_of(&request.user) > most {
+            return ended(Ending::Refused(too_many_sessions(most)));
         }
+        let number = match self.begin_task(request, &session, &facts.id).await {
+            Ok(task) => {
+                let number = task.place.number;
+                facts.task = Some(task);
+                number
+            }
+            Err(failure) => return ended(Ending::Refused(failure)),
+        };
         facts.tape = Some(Tape::default());
         // Taken out while it runs: if this future is dropped midway, the interpreter in an unknown state goes with it.
         let mut current = live.take().filter(|live| live.workspace == workspace);
@@ -327,6 +430,11 @@ impl Engine {
             };
         }
         let Some(mut current) = current else { return ended(Ending::Cancelled) };
+        let elsewhere = number.saturating_sub(current.last_task + 1);
+        if current.last_task > 0 && elsewhere > 0 {
+            facts.warnings.push(elsewhere_ran(elsewhere));
+        }
+        current.last_task = number;
         let ran = self.run_live(&mut current, request, capture, facts).await;
         facts.restarted |= ran.restarted;
         if ran.reusable {
@@ -337,9 +445,21 @@ impl Engine {
         ran
     }
 
+    /// From now on there are so many sandboxes at once at most. Said once, before the first.
+    pub fn limit_sandboxes(&self, most: usize) {
+        let _ = self.inner.places.set((Arc::new(Semaphore::new(most)), most));
+    }
+
     pub(crate) async fn open(&self, request: &Request, workspace: &Path, facts: &mut Facts) -> Result<Live, Ran> {
+        let place = match self.inner.places.get() {
+            None => None,
+            Some((places, most)) => match Arc::clone(places).try_acquire_owned() {
+                Ok(place) => Some(place),
+                Err(_) => return Err(ended(Ending::Refused(too_many(*most)))),
+            },
+        };
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
-        let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules.clone());
+        let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules());
         let skills = match &request.trial {
             Some(folder) => Some(folder.clone()),
             None => self.skills().seen(&request.user).await,
@@ -354,7 +474,16 @@ impl Engine {
         let sandbox = opened.map_err(|error| ended(Ending::NoSandbox(error)))?;
         let artifacts = ArtifactFolder::new(sandbox.artifacts.clone());
         let (workspace, shown) = (workspace.to_owned(), Shown::default());
-        Ok(Live { sandbox, artifacts, workspace, shown, runs: 0, last_used: Instant::now() })
+        Ok(Live {
+            sandbox,
+            artifacts,
+            workspace,
+            shown,
+            runs: 0,
+            last_task: 0,
+            last_used: Instant::now(),
+            _place: place,
+        })
     }
 
     async fn run_live(&self, live: &mut Live, request: &Request, capture: &mut Capture, facts: &mut Facts) -> Ran {
@@ -368,12 +497,15 @@ impl Engine {
         if request.trial.is_some() {
             return ran;
         }
-        match live.artifacts.left() {
+        match live.artifacts.left(request.limits.artifacts_mb.saturating_mul(1_000_000)) {
             Ok(None) => {}
             Ok(Some(left)) => {
                 let session = facts.session.as_ref().map(|session| session.id.clone());
                 let author = Author { execution: facts.id.clone(), session };
-                (facts.artifacts, facts.warnings) = self.take_over(&request.user, author, left).await;
+                let taken = self.take_over(&request.user, author, left).await;
+                live.artifacts.offer_again(&taken.again);
+                facts.artifacts = taken.artifacts;
+                facts.warnings.extend(taken.warnings);
             }
             Err(error) => facts.warnings.push(format!("artifacts were not kept: {error}")),
         }
@@ -382,32 +514,32 @@ impl Engine {
 
     pub(crate) fn finished(
         &self,
-        facts: Facts,
+        mut facts: Facts,
         request: &Request,
         mut ran: Ran,
         mut captured: Captured,
         workspace: &Path,
     ) -> Execution {
         let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
-        let judged = ending.judge();
+        let judged = ending.judge(&request.limits);
         let kept = |whole: Vec<u8>| {
-            self.keep(&request.user, Some(workspace), &request.limits, &format!("{}.txt", facts.id), &whole)
+            self.keep_or_say(&request.user, Some(workspace), &request.limits, &format!("{}.txt", facts.id), &whole)
         };
-        let file = captured.overflow.take().and_then(kept);
+        let file = match captured.overflow.take().map(kept) {
+            None => None,
+            Some(Ok(file)) => Some(file),
+            Some(Err(error)) => {
+                facts.warnings.push(format!("the whole output was not kept: {error}"));
+                None
+            }
+        };
         assemble(facts, request, ran, captured, file, judged)
     }
 
     /// After an execution: what was learned and what happened is kept, what was allowed for it is not.
-    async fn wrap_up(&self, request: &Request, execution: &Execution, started_at: SystemTime) {
-        let record = ExecutionRecord {
-            execution_id: execution.execution_id.clone(),
-            user: request.user.clone(),
-            session: request.session.clone(),
-            started_at,
-            language: request.language,
-            code: request.code.clone(),
-            outcome: serde_json::to_value(execution).unwrap_or_default(),
-        };
+    async fn wrap_up(&self, request: &Request, execution: &mut Execution, open: Open, state: TaskState) {
+        let outcome = serde_json::to_value(&*execution).unwrap_or_default();
+        let Some(record) = open.record(state, outcome) else { return };
         if let Some(toolbox) = &self.inner.toolbox {
             if request.session.is_none() {
                 toolbox.approvals().end_execution(&request.user, &execution.execution_id);
@@ -415,8 +547,10 @@ impl Engine {
             toolbox.keep().await;
             toolbox.used(&record);
         }
-        if let Err(error) = self.inner.store.record(&record).await {
-            tracing::warn!(%error, "an execution could not be kept");
+        // An artifact's execution can be looked up where the artifact can.
+        let opened = self.inner.lasting.get().and_then(Lasting::opened);
+        if let Some(why) = open.finish(record, opened, &self.inner.records).await {
+            execution.warnings.push(format!("this execution is not in the list of executions yet: {why}"));
         }
     }
 
@@ -434,6 +568,7 @@ impl Engine {
             execution: facts.id.clone(),
             approver: Arc::clone(&request.approver),
             cancel: request.cancel.clone(),
+            events: request.events.clone(),
         };
         let ledger = facts.ledger.clone();
         let broker = Broker::new(Arc::clone(toolbox), caller, facts.clock.clone(), ledger, Arc::new(services));
@@ -477,6 +612,33 @@ fn check(request: &Request) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is written down of an execution before it has come to anything.
+fn begun(facts: &Facts, request: &Request) -> ExecutionRecord {
+    ExecutionRecord {
+        execution_id: facts.id.clone(),
+        user: request.user.clone(),
+        session: request.session.clone(),
+        started_at: SystemTime::now(),
+        language: request.language,
+        code: request.code.clone(),
+        state: TaskState::Running,
+        outcome: Value::Null,
+    }
+}
+
+fn too_many_sessions(most: usize) -> Failure {
+    Failure {
+        error: format!("there are {most} live sessions already, the most that one user may have"),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some(
+            "end sessions that are no longer needed, use one of them again, run without a session, or raise \
+             history.live_sessions"
+                .to_owned(),
+        ),
+    }
+}
+
 fn no_folder(workspaces: &Path, error: &std::io::Error) -> Failure {
     Failure {
         error: format!("the user's workspace cannot be made in {}: {error}", workspaces.display()),
@@ -484,6 +646,27 @@ fn no_folder(workspaces: &Path, error: &std::io::Error) -> Failure {
         traceback: None,
         hint: Some("name a folder that you may write to with CORACLE_HOME or execution.workspace_dir".to_owned()),
     }
+}
+
+fn too_many(most: usize) -> Failure {
+    Failure {
+        error: format!("{most} sandboxes are in use, as many as the limit on open files of this server allows"),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some(
+            "end sessions that are not needed, or let the server open more files: raise `ulimit -n`, or LimitNOFILE= of \
+             its systemd unit"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Each process has an interpreter of its own for a session; they share files and log.
+fn elsewhere_ran(count: u64) -> String {
+    let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+    format!(
+        "{tasks} of this session ran in another coracle process since: their files are here, their variables are not"
+    )
 }
 
 fn being_deleted() -> Failure {

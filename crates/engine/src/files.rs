@@ -125,6 +125,8 @@ pub struct WorkspaceFiles {
     owner: (u32, u32),
     quota: Quota,
     usages: Usages,
+    /// A folder below it that nobody gets at.
+    hidden: Option<InWorkspace>,
 }
 
 fn beneath() -> ResolveFlags {
@@ -138,7 +140,42 @@ impl WorkspaceFiles {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&folder, flags, Mode::empty()).map_err(failed)?;
         let stat = rustix::fs::fstat(&root).map_err(failed)?;
-        Ok(Self { folder, root, owner: (stat.st_uid, stat.st_gid), quota, usages })
+        Ok(Self { folder, root, owner: (stat.st_uid, stat.st_gid), quota, usages, hidden: None })
+    }
+
+    /// The same without `folder`, if that lies in it.
+    pub(crate) fn without(mut self, folder: Option<&Path>) -> Self {
+        let within = |folder: &Path| {
+            let workspace = std::fs::canonicalize(&self.folder).ok()?;
+            let below = folder.strip_prefix(workspace).ok()?;
+            InWorkspace::new(below.to_str()?).ok()
+        };
+        self.hidden = folder.and_then(within);
+        self
+    }
+
+    /// A path that a caller names.
+    fn path(&self, text: &str) -> Result<InWorkspace, FileError> {
+        self.seen(InWorkspace::new(text)?)
+    }
+
+    /// A path that a caller wants to be there.
+    fn path_to_make(&self, text: &str) -> Result<InWorkspace, FileError> {
+        self.seen(InWorkspace::to_make(text)?)
+    }
+
+    fn seen(&self, path: InWorkspace) -> Result<InWorkspace, FileError> {
+        if self.is_hidden(&path) { Err(FileError::of(&path, "found", Errno::NOENT)) } else { Ok(path) }
+    }
+
+    fn is_hidden(&self, path: &InWorkspace) -> bool {
+        self.hidden.as_ref().is_some_and(|hidden| path.names().starts_with(hidden.names()))
+    }
+
+    /// A folder that is moved or deleted takes all along that is in it.
+    fn check_holds_nothing_hidden(&self, path: &InWorkspace) -> Result<(), FileError> {
+        let holds = self.hidden.as_ref().is_some_and(|hidden| hidden.names().starts_with(path.names()));
+        if holds { Err(FileError::kind(path, "a folder that Coracle's data folder is in")) } else { Ok(()) }
     }
 
     /// What it may hold.
@@ -177,12 +214,12 @@ impl WorkspaceFiles {
 
     /// What something is. A link is looked at, never followed.
     pub fn stat(&self, path: &str) -> Result<FileInfo, FileError> {
-        self.look(&InWorkspace::new(path)?)
+        self.look(&self.path(path)?)
     }
 
     /// Opens a regular file for reading.
     pub fn open_file(&self, path: &str) -> Result<(FileInfo, File), FileError> {
-        let path = InWorkspace::new(path)?;
+        let path = self.path(path)?;
         if path.is_root() {
             return Err(FileError::kind(&".", "a folder"));
         }
@@ -222,7 +259,7 @@ impl WorkspaceFiles {
 
     /// What is in a folder, by name; at most [`MAX_ENTRIES`].
     pub fn list(&self, path: &str, listed: Listed) -> Result<FileList, FileError> {
-        let top = InWorkspace::new(path)?;
+        let top = self.path(path)?;
         let mut list = FileList { path: top.to_string(), files: Vec::new(), truncated: false };
         let mut folders = vec![(top.clone(), 0)];
         while let Some((path, depth)) = folders.pop() {
@@ -239,6 +276,9 @@ impl WorkspaceFiles {
             let mut found = entries(&path, &folder, &mut list.truncated)?;
             found.sort_by(|(_, one), (_, other)| one.path.cmp(&other.path));
             for (path, info) in found {
+                if self.is_hidden(&path) {
+                    continue;
+                }
                 if list.files.len() >= MAX_ENTRIES {
                     list.truncated = true;
                     break;
@@ -259,7 +299,8 @@ impl WorkspaceFiles {
 
     /// Deletes a file, a link or an empty folder; a folder with all that is in it only if `below` says so.
     pub fn delete(&self, path: &str, below: Listed) -> Result<(), FileError> {
-        let path = InWorkspace::new(path)?;
+        let path = self.path(path)?;
+        self.check_holds_nothing_hidden(&path)?;
         let (folder, name) = self.place(&path)?;
         let failed = |errno: Errno| FileError::of(&path, "deleted", errno);
         let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
@@ -281,7 +322,8 @@ impl WorkspaceFiles {
 
     /// Gives something another name, in a folder that is made if it is missing.
     pub fn rename(&self, from: &str, to: &str, existing: Existing) -> Result<FileInfo, FileError> {
-        let (from, to) = (InWorkspace::new(from)?, InWorkspace::to_make(to)?);
+        let (from, to) = (self.path(from)?, self.path_to_make(to)?);
+        self.check_holds_nothing_hidden(&from)?;
         let (old_folder, old_name) = self.place(&from)?;
         // Before a folder is made for it.
         rustix::fs::statat(&old_folder, old_name, AtFlags::SYMLINK_NOFOLLOW)

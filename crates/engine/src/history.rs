@@ -1,3 +1,4 @@
+use crate::files::{FileError, Listed, Quota, Usages, WorkspaceFiles};
 use crate::journal::{checkpoint, entry, head, shown_name, stamp, state_files};
 use crate::workspace::UserFolders;
 use coracle_store::{Checkpoint, SessionRecord, Store, StoreError, TaskRecord, TaskState};
@@ -118,6 +119,38 @@ impl History {
         self.store.end_session(user, &session.id, SystemTime::now()).await
     }
 
+    /// Deletes a session with its log, and the copy of the log in the user's workspace. Returns whether it is gone: a
+    /// session in which a task is running stays.
+    pub async fn remove(&self, user: &UserId, session: &SessionRecord) -> Result<bool, StoreError> {
+        self.recover().await?;
+        let newest = self.store.sessions(user, 1, None).await?;
+        if !self.store.delete_session(user, &session.id).await? {
+            return Ok(false);
+        }
+        let mut copies = vec![format!("sessions/session_{:03}.json", session.number)];
+        if newest.first().is_some_and(|newest| newest.number == session.number) {
+            copies.push("sessions/current_session.json".to_owned());
+        }
+        let folder = UserFolders::of(&self.workspaces, user);
+        let deleted = tokio::task::spawn_blocking(move || {
+            let files = folder.files().map_err(|error| FileError::failed(&".", "opened", &error))?;
+            let files = WorkspaceFiles::open(files, Quota::NONE, Usages::default())?;
+            for copy in &copies {
+                match files.delete(copy, Listed::Here) {
+                    Ok(()) | Err(FileError::Missing { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        });
+        match deleted.await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a copy of the log stays in the workspace"),
+            Err(error) => tracing::warn!(%error, "a copy of the log stays in the workspace"),
+        }
+        Ok(true)
+    }
+
     fn state_files(&self, user: &UserId) -> Vec<String> {
         UserFolders::of(&self.workspaces, user).files().map(|files| state_files(&files)).unwrap_or_default()
     }
@@ -197,7 +230,11 @@ fn resumed(text: &mut String, task: &TaskRecord) {
     };
     let field = |name: &str| task.outcome.as_ref().and_then(|outcome| outcome.get(name));
     let about = task.begun.description.as_deref().map(|text| format!(": {}", short(text))).unwrap_or_default();
-    let _ = writeln!(text, "- task_{:03} ({}, {}){about}", task.number, task.begun.language, task.state.as_str());
+    let came = match (task.state, field("error_code").and_then(Value::as_str)) {
+        (TaskState::Done, Some(code)) => format!("failed: {code}"),
+        (state, _) => state.as_str().to_owned(),
+    };
+    let _ = writeln!(text, "- task_{:03} ({}, {came}){about}", task.number, task.begun.language);
     let _ = writeln!(text, "    {}", short(&task.begun.code));
     if let Some(result) = field("result").filter(|result| !result.is_null()) {
         let _ = writeln!(text, "  result: {}", short(&result.to_string()));

@@ -3,6 +3,7 @@
 //! One is deleted only after a notice about it was logged and remembered, some time has passed, and nobody has used it
 //! meanwhile; who asks for a dry run gets the notices alone. A notice lies beside the workspace, where code cannot write.
 
+use crate::engine::data::OUTPUT_FOLDER;
 use coracle_sandbox::{FolderUsage, folder_usage, remove_folder};
 use coracle_store::{Store, StoreError};
 use coracle_types::UserId;
@@ -53,6 +54,8 @@ pub struct WorkspaceUse {
     pub files: u64,
     /// What the artifacts take on the disk.
     pub artifact_bytes: u64,
+    /// What the output of executions that was too long to be shown takes on the disk; part of the workspace.
+    pub output_bytes: u64,
     /// When something ran or was written for the last time.
     pub last_used: SystemTime,
 }
@@ -130,7 +133,11 @@ impl Housekeeping {
             let (artifacts, artifacts_changed) = look(&folder.join("artifacts"));
             let last_used = executed.max(files_changed).max(artifacts_changed).min(SystemTime::now());
             let artifact_bytes = artifacts.bytes;
-            Ok(WorkspaceUse { user, bytes: files.bytes, files: files.files, artifact_bytes, last_used })
+            let output = folder.join("files").join(OUTPUT_FOLDER);
+            // Code can put a link there, and the host follows none.
+            let is_real = fs::symlink_metadata(&output).is_ok_and(|metadata| metadata.is_dir());
+            let output_bytes = if is_real { look(&output).0.bytes } else { 0 };
+            Ok(WorkspaceUse { user, bytes: files.bytes, files: files.files, artifact_bytes, output_bytes, last_used })
         })
         .await
     }

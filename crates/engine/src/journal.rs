@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::request::{HostCallError, Request};
 use crate::verdict::invalid;
 use coracle_store::{
-    Checkpoint, MAX_CONTEXT_BYTES, MAX_NAME_BYTES, NewTask, SessionRecord, Store, StoreError, TaskEnd, TaskState,
+    Checkpoint, MAX_CONTEXT_BYTES, MAX_NAME_BYTES, NewTask, SessionRecord, Store, StoreError, TaskEnd, TaskRecord,
+    TaskState,
 };
 use coracle_types::{ErrorCode, Execution, ExecutionId, Failure, SessionId, UserId};
 pub(crate) use file::{Copy, Shown, checkpoint, entry, stamp, state_files};
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 pub(crate) use tape::{Said, Tape, Taped, digest};
 
@@ -40,6 +42,7 @@ const MAX_LISTED: usize = 1_000;
 pub(crate) struct OpenTask {
     store: Arc<dyn Store>,
     pub(crate) place: TaskPlace,
+    begun: NewTask,
     open: bool,
 }
 
@@ -49,6 +52,8 @@ pub(crate) struct TaskPlace {
     pub(crate) user: UserId,
     pub(crate) session: SessionId,
     pub(crate) number: u64,
+    /// Its code has made a checkpoint.
+    pub(crate) checkpointed: Arc<AtomicBool>,
 }
 
 impl Drop for OpenTask {
@@ -62,7 +67,7 @@ impl Drop for OpenTask {
                 outcome: json!({ "interrupted": "whoever asked for it did not wait for its end" }),
                 recording: None,
             };
-            let TaskPlace { user, session, number } = &place;
+            let TaskPlace { user, session, number, .. } = &place;
             if let Err(error) = store.finish_task(user, session, *number, &end).await {
                 tracing::warn!(%session, number, %error, "the log does not say that a task was interrupted");
             }
@@ -113,21 +118,34 @@ impl Engine {
         let store = Arc::clone(self.store());
         let begun = store.begin_task(&request.user, &session.id, &task).await;
         let number = begun.map_err(|error| not_logged(&error))?;
-        let place = TaskPlace { user: request.user.clone(), session: session.id.clone(), number };
-        Ok(OpenTask { store, place, open: true })
+        let (user, session) = (request.user.clone(), session.id.clone());
+        let place = TaskPlace { user, session, number, checkpointed: Arc::default() };
+        Ok(OpenTask { store, place, begun: task, open: true })
     }
 
     /// Writes down what came of it, and returns when that is on the disk. What cannot be written down is no success.
-    pub(crate) async fn finish_task(&self, mut task: OpenTask, execution: &mut Execution, tape: Option<Tape>) {
+    /// Returns the task as the log has it.
+    pub(crate) async fn finish_task(
+        &self,
+        mut task: OpenTask,
+        state: TaskState,
+        execution: &mut Execution,
+        tape: Option<Tape>,
+    ) -> Option<TaskRecord> {
         let end = TaskEnd {
             ended_at: SystemTime::now(),
-            state: TaskState::Done,
+            state,
             outcome: outcome(execution),
             recording: tape.map(Tape::into_value),
         };
-        let TaskPlace { user, session, number } = task.place.clone();
+        let TaskPlace { user, session, number, .. } = task.place.clone();
         match task.store.finish_task(&user, &session, number, &end).await {
-            Ok(()) => task.open = false,
+            Ok(()) => {
+                task.open = false;
+                let begun = task.begun.clone();
+                let TaskEnd { ended_at, state, outcome, .. } = end;
+                Some(TaskRecord { number, begun, state, ended_at: Some(ended_at), outcome: Some(outcome) })
+            }
             Err(error) => {
                 tracing::error!(%session, number, %error, "the log of a session cannot be written");
                 execution.success = false;
@@ -135,8 +153,28 @@ impl Engine {
                     error: format!("the code ran, but the log of its session could not be written: {error}"),
                     ..not_logged(&error)
                 });
+                None
             }
         }
+    }
+
+    /// The same after a task, of which all is known: tasks and checkpoints are read only if others have added some.
+    pub(crate) async fn write_log_after(
+        &self,
+        place: &TaskPlace,
+        task: &TaskRecord,
+        workspace: &Path,
+        shown: &mut Shown,
+    ) {
+        if let Ok(Some(session)) = self.store().session(&place.user, &place.session).await
+            && session.tasks == task.number
+            && !place.checkpointed.load(Ordering::SeqCst)
+            && shown.add(task)
+        {
+            let copy = Copy::known(&place.user, session, std::mem::take(shown));
+            return self.put_log_file(copy, workspace, shown).await;
+        }
+        self.write_log_file(&place.user, &place.session, workspace, shown).await;
     }
 
     /// Writes the copy of the log into the workspace. That it cannot be written is no fault of the code.
@@ -149,7 +187,11 @@ impl Engine {
                 return;
             }
         };
-        let workspace = workspace.to_owned();
+        self.put_log_file(copy, workspace, shown).await;
+    }
+
+    async fn put_log_file(&self, copy: Copy, workspace: &Path, shown: &mut Shown) {
+        let (workspace, session) = (workspace.to_owned(), copy.session().clone());
         let writing = tokio::task::spawn_blocking(move || copy.write(&workspace).map(|()| copy.into_shown()));
         match writing.await.map_err(std::io::Error::other).and_then(|written| written) {
             Ok(written) => *shown = written,
@@ -185,12 +227,13 @@ impl Engine {
         let Some(Value::String(step)) = params.remove("step") else {
             return Err(refused("invalid_request", "a checkpoint has a step, which is a text".to_owned()));
         };
-        let Some(TaskPlace { user, session, number }) = task else {
+        let Some(TaskPlace { user, session, number, checkpointed }) = task else {
             let message = "a checkpoint belongs to a session, and this code runs in none: give `session` with the code";
             return Err(refused("no_session", message.to_owned()));
         };
         let context = params.remove("context").unwrap_or_default();
         let checkpoint = Checkpoint { step, context, last_task: *number, made_at: SystemTime::now() };
+        checkpointed.store(true, Ordering::SeqCst);
         match self.store().checkpoint(user, session, &checkpoint).await {
             Ok(()) => Ok(Value::Null),
             Err(error @ (StoreError::TooLarge { .. } | StoreError::InvalidName { .. })) => {
@@ -224,7 +267,16 @@ fn failed(reason: &str) -> Failure {
 }
 
 fn not_logged(error: &StoreError) -> Failure {
-    failed(&error.to_string())
+    let plain = failed(&error.to_string());
+    Failure { hint: error.hint().or(plain.hint), ..plain }
+}
+
+/// What went wrong with the store, and what to do about it, in one line.
+pub(crate) fn advised(error: &StoreError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
 }
 
 /// As much of a text as fits.

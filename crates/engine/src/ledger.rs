@@ -2,7 +2,7 @@
 
 use coracle_types::ToolCall;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The calls of one execution, in the order in which they ended.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,7 @@ impl Ledger {
             ms: 0,
             bytes_in,
             bytes_out: 0,
+            start_ms: None,
         };
         Line { ledger: self.clone(), begun: Instant::now(), call: Some(call) }
     }
@@ -51,6 +52,13 @@ impl Line {
         }
     }
 
+    /// The call had to wait until its server had started.
+    pub(crate) fn waited(&mut self, time: Duration) {
+        if let Some(call) = &mut self.call {
+            call.start_ms = Some(call.start_ms.unwrap_or_default() + time.as_millis() as u64);
+        }
+    }
+
     pub(crate) fn failed(mut self, code: &str) {
         if let Some(call) = &mut self.call {
             call.code = Some(code.to_owned());
@@ -62,9 +70,9 @@ impl Drop for Line {
     fn drop(&mut self) {
         let Some(mut call) = self.call.take() else { return };
         call.ms = self.begun.elapsed().as_millis() as u64;
-        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out } = &call;
+        let ToolCall { server, tool, ok, code, ms, bytes_in, bytes_out, start_ms } = &call;
         let code = code.as_deref().unwrap_or_default();
-        tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, "tool call");
+        tracing::info!(%server, %tool, ok, code, ms, bytes_in, bytes_out, start_ms, "tool call");
         self.ledger.0.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 }

@@ -17,12 +17,14 @@ mod complaint;
 mod embedder;
 mod engine;
 mod files;
+mod hint;
 mod history;
 mod housekeeping;
 mod in_process;
 mod journal;
 mod ledger;
 mod outbox;
+mod records;
 mod replay;
 mod request;
 mod run;
@@ -31,14 +33,16 @@ mod services;
 mod session;
 mod skills;
 mod toolbox;
+mod under_way;
 mod verdict;
+mod waiting;
 mod workspace;
 
 pub use artifacts::{ArtifactError, content_type, percent_decoded, percent_encoded};
 pub use broker::CallCaps;
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};
-pub use engine::{Engine, EngineConfig};
+pub use engine::{Engine, EngineConfig, Lasting, OpenStore};
 pub use files::{
     Existing, FileError, FileInfo, FileKind, FileList, Listed, MAX_ENTRIES, Quota, Unfinished, WorkspaceFiles,
 };
@@ -53,4 +57,7 @@ pub use skills::{
     MAX_BODY_BYTES, MAX_SKILL_BYTES, Origin, Shelved, SkillDraft, SkillError, SkillFile, SkillFolder, SkillKind,
     SkillLanguage, SkillName, SkillSource, helper_modules, split_tags,
 };
-pub use toolbox::{EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described};
+pub use toolbox::{
+    EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described, digest, fingerprint,
+    without_effect,
+};

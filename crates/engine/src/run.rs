@@ -6,7 +6,7 @@ use crate::outbox::Outbox;
 use crate::request::{HostCallError, HostCalls, Request};
 use crate::verdict::{Ending, Known};
 use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
-use coracle_sandbox::Sandbox;
+use coracle_sandbox::{Cause, Sandbox, SandboxError};
 use coracle_types::{Limits, OutputStream};
 use serde_json::{Map, Value};
 use std::future::{Future, poll_fn};
@@ -74,6 +74,7 @@ pub(crate) async fn run(
         vars: request.vars.clone(),
         result_bytes: RESULT_BYTES,
     };
+    sandbox.control.begin();
     let mut run = Run {
         id,
         limits: &request.limits,
@@ -93,8 +94,13 @@ pub(crate) async fn run(
         () = context.clock.expired() => Err(Ending::timed_out(request.limits.wall_ms)),
         outcome = run.go(sandbox, &frame, capture) => outcome,
     };
-    let reusable = matches!(&outcome, Ok(Ending::Done { .. }));
+    // Of an answer that was not the right one, nothing is believed.
+    let answered = matches!(&outcome, Ok(Ending::Done { .. }));
     let ending = match outcome {
+        Ok(Ending::Done { exit_code, error: None, known }) => match sandbox.control.passed().await {
+            None => Ending::Done { exit_code, error: None, known },
+            Some(cause) => Ending::Passed(cause),
+        },
         Ok(Ending::Done { exit_code, error: Some(error), .. }) => {
             let known = Known { causes: sandbox.control.causes().await, stderr: capture.complaints() };
             Ending::Done { exit_code, error: Some(error), known }
@@ -108,6 +114,11 @@ pub(crate) async fn run(
             }
         }
         Ok(ending) => ending,
+        Err(Ending::NoSandbox(error)) => {
+            sandbox.control.kill();
+            drain(sandbox, capture).await;
+            unconfined(sandbox, error).await
+        }
         Err(ending) => {
             sandbox.control.kill();
             drain(sandbox, capture).await;
@@ -117,7 +128,24 @@ pub(crate) async fn run(
             }
         }
     };
-    Ran { ending, result: run.result, result_truncated: run.truncated, restarted: run.restarted, reusable }
+    // A kernel that has killed a process for memory has seen to the limit; a disk that is too full is not put right by itself.
+    let reusable =
+        answered && !matches!(&ending, Ending::Passed(cause) if !matches!(cause, Cause::Memory { used: None }));
+    if answered && !reusable {
+        sandbox.control.kill();
+    }
+    let (result, truncated) = if answered { (run.result, run.truncated) } else { (None, false) };
+    Ran { ending, result, result_truncated: truncated, restarted: answered && run.restarted, reusable }
+}
+
+/// A guest says that it could not be confined. Only what made it can confirm that: code could say it as well.
+async fn unconfined(sandbox: &mut Sandbox, error: SandboxError) -> Ending {
+    let exit = sandbox.control.exit().await;
+    if exit.causes.iter().any(|cause| matches!(cause, Cause::Setup(_))) {
+        Ending::NoSandbox(error)
+    } else {
+        Ending::Protocol("a failed confinement, after code has run".to_owned())
+    }
 }
 
 struct Run<'a> {
@@ -281,10 +309,8 @@ impl Run<'_> {
             }
             FromGuest::Failed { step, errno } => {
                 let cause = std::io::Error::from_raw_os_error(errno);
-                let cause = coracle_sandbox::SandboxError::Unavailable(format!(
-                    "a step of the confinement failed: {step}: {cause}"
-                ));
-                Err(Ending::NoSandbox(cause))
+                let reason = format!("a step of the confinement failed: {step}: {cause}");
+                Err(Ending::NoSandbox(SandboxError::Unavailable(reason)))
             }
             FromGuest::Ready { .. } => Err(Ending::Protocol("ready, for the second time".to_owned())),
         }

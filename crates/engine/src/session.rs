@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
 /// A sandbox with the state of its session.
@@ -21,7 +21,11 @@ pub(crate) struct Live {
     /// What the copy of its log shows.
     pub(crate) shown: Shown,
     pub(crate) runs: u64,
+    /// The number of the last task that it has run.
+    pub(crate) last_task: u64,
     pub(crate) last_used: Instant,
+    /// One of so many that there may be.
+    pub(crate) _place: Option<OwnedSemaphorePermit>,
 }
 
 /// One session: executions of it take turns.
@@ -66,6 +70,11 @@ impl Sessions {
         self.seats().values().filter(|place| place.is_live()).count()
     }
 
+    /// How many interpreters of this user live, or are about to.
+    pub(crate) fn live_of(&self, user: &UserId) -> usize {
+        self.seats().iter().filter(|((whose, _), place)| whose == user && place.is_live()).count()
+    }
+
     /// Ends interpreters that nobody has used for so long. The session itself is remembered: its next answer says that
     /// it had to start anew.
     pub(crate) fn expire(&self, idle: Duration) {
@@ -93,7 +102,8 @@ impl Sessions {
 }
 
 impl Place {
+    /// Whether it has an interpreter, or somebody is about to use it.
     fn is_live(&self) -> bool {
-        self.seat.try_lock().map_or(true, |live| live.is_some())
+        Arc::strong_count(&self.seat) > 1 || self.seat.try_lock().map_or(true, |live| live.is_some())
     }
 }

@@ -8,27 +8,31 @@ mod embeddings;
 mod inventory;
 mod known;
 mod mentions;
+mod names;
 
 use crate::answer::Answer;
 use crate::broker::{CallCaps, refused, shown, upstream_failed};
 use crate::request::HostCallError;
 use crate::servers::Servers;
 use coracle_catalog::{Shape, Uses, Validator};
-use coracle_policy::{Approvals, Policy, Rules};
+use coracle_policy::{Approvals, Policy, Refusal, Rules};
 use coracle_store::{ListedTools, Owner, Store, StoreError};
-use coracle_types::{ServerName, ServerSpec, Tool, UserId};
+use coracle_types::{Decision, ServerName, ServerSpec, Tool, ToolHints, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
 pub use embeddings::EmbedderConfig;
 use embeddings::Embeddings;
 pub use inventory::{Inventory, Listing};
 use known::Known;
+use names::NamesByWire;
+pub use names::without_effect;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast::error::RecvError;
 
 /// So many names are suggested for one that is not there.
@@ -36,6 +40,12 @@ const NEAREST: usize = 3;
 
 /// Of a name that is not there, so much is compared.
 const MAX_COMPARED_CHARS: usize = 200;
+
+/// Whoever looks around waits so long for a server that has not answered yet.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// For one that has had its time only an answer that is there already counts.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// A shape that others write at the same time is read again and merged; not for ever.
 const TRIES: usize = 5;
@@ -51,6 +61,8 @@ pub struct ToolboxConfig {
     pub embedder: Option<EmbedderConfig>,
     /// Caps on calls.
     pub caps: CallCaps,
+    /// Servers that are configured and cannot be used, each with the reason and the fix.
+    pub unusable: Vec<(ServerName, String)>,
 }
 
 /// All tools of all users, and the way to call them.
@@ -61,6 +73,14 @@ pub struct Toolbox {
     store: Arc<dyn Store>,
     approvals: Approvals,
     known: Mutex<HashMap<(Owner, ServerName), Known>>,
+    /// Since when servers are asked for their tools that have never listed any.
+    asked: Mutex<HashMap<(Owner, ServerName), Instant>>,
+    /// What policy rules may call the servers.
+    server_names: NamesByWire,
+    /// Patterns of rules that are known to do nothing, and were reported.
+    reported: Mutex<HashSet<String>>,
+    /// The generation at which that was last looked at.
+    checked: AtomicU64,
     /// Counts changes of what is known.
     generation: AtomicU64,
     inventories: Mutex<HashMap<UserId, (u64, Arc<Inventory>)>>,
@@ -79,6 +99,7 @@ impl Toolbox {
     ) -> Arc<Self> {
         let approvals = Approvals::new(Policy::new(rules), Arc::clone(&store));
         let mut changes = upstream.changes();
+        let server_names = names::of_servers(upstream.servers().into_iter().map(|spec| spec.name.as_str()));
         let toolbox = Arc::new(Self {
             embeddings: config.embedder.clone().map(Embeddings::new),
             config,
@@ -86,6 +107,10 @@ impl Toolbox {
             store,
             approvals,
             known: Mutex::default(),
+            asked: Mutex::default(),
+            server_names,
+            reported: Mutex::default(),
+            checked: AtomicU64::new(u64::MAX),
             generation: AtomicU64::new(0),
             inventories: Mutex::default(),
             uses: Mutex::default(),
@@ -133,6 +158,39 @@ impl Toolbox {
         self.config.caps
     }
 
+    /// Whether a call is refused whatever the server says: nothing is started to find that out. A rule that denies is
+    /// final. Arguments are looked at as far as the definition is remembered.
+    pub(crate) fn refused_early(
+        &self,
+        user: &UserId,
+        server: &ServerName,
+        name: &str,
+        arguments: Option<&Map<String, Value>>,
+    ) -> Result<(), HostCallError> {
+        let Some(owner) = self.owner(user, server) else { return Ok(()) };
+        let remembered = self.known().get(&(owner, server.clone())).and_then(|known| known.remembered(name));
+        let names = self.names(user, server, name);
+        let denied = |tool: &Tool| {
+            let verdict = self.approvals.policy().decide(tool, &names);
+            let refusal = Refusal::Denied { reason: verdict.reason, allow_line: verdict.allow_line };
+            (verdict.decision == Decision::Deny)
+                .then(|| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))
+        };
+        let Some(tool) = remembered else {
+            return denied(&named(server, name)).map_or(Ok(()), Err);
+        };
+        if let Some(refusal) = denied(&tool) {
+            return Err(refusal);
+        }
+        match arguments.map(|arguments| Validator::new(&tool).check(arguments)) {
+            Some(Err(error)) => {
+                let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                Err(refused(error.code(), &format!("{error}{hint}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The tool as its server lists it now, and what checks its arguments. Connects to the server if need be.
     pub(crate) async fn tool(
         &self,
@@ -156,8 +214,29 @@ impl Toolbox {
 
     /// What is said to code that names a server that is not there.
     pub(crate) fn no_server(&self, name: &str) -> HostCallError {
+        if let Some((server, reason)) = self.config.unusable.iter().find(|(server, _)| server.as_str() == name) {
+            return refused("unavailable", &format!("server {server} cannot be used: {reason}"));
+        }
         let servers: Vec<&str> = self.upstream.servers().into_iter().map(|spec| spec.name.as_str()).collect();
         refused("unknown_server", &format!("there is no server {}; there are: {}", shown(name), servers.join(", ")))
+    }
+
+    /// Whether the settings name such a server, but it cannot be used.
+    pub fn is_unusable(&self, server: &ServerName) -> bool {
+        self.config.unusable.iter().any(|(name, _)| name == server)
+    }
+
+    /// How long somebody should wait for a server who does not need just this one: some seconds once, and from then on
+    /// not at all until it has answered.
+    pub fn patience(&self, user: &UserId, server: &ServerName) -> Duration {
+        let Some(owner) = self.owner(user, server) else { return Duration::ZERO };
+        let key = (owner, server.clone());
+        if self.known().get(&key).is_some_and(Known::is_live) {
+            return PATIENCE;
+        }
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *asked.entry(key).or_insert_with(Instant::now);
+        PATIENCE.saturating_sub(since.elapsed()).max(A_MOMENT)
     }
 
     /// Learns what the answer looked like, if the tool does not say so itself.
@@ -235,6 +314,7 @@ impl Toolbox {
             for warning in &list.warnings {
                 tracing::warn!(%server, tool = %warning.tool, kept = warning.kept, "{}", warning.problem);
             }
+            self.report_rules();
         }
     }
 
@@ -275,9 +355,27 @@ impl Toolbox {
 }
 
 /// Of how a server is reached. A digest, since that may hold credentials.
-fn fingerprint(spec: &ServerSpec) -> String {
-    let spec = serde_json::to_vec(&(&spec.transport, spec.scope)).unwrap_or_default();
-    hex::encode(Sha256::digest(&spec))
+pub fn fingerprint(spec: &ServerSpec) -> String {
+    digest(&(&spec.transport, spec.scope))
+}
+
+/// The SHA-256 of something as JSON, in hexadecimal.
+pub fn digest(value: &impl serde::Serialize) -> String {
+    hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
+}
+
+/// A tool of which only the name is known.
+fn named(server: &ServerName, name: &str) -> Tool {
+    Tool {
+        server: server.clone(),
+        name: name.to_owned(),
+        title: None,
+        description: String::new(),
+        input_schema: Map::new(),
+        output_schema: None,
+        category: None,
+        hints: ToolHints::default(),
+    }
 }
 
 /// What is said to code that names a tool that its server does not have. The server and the name are part of the error.

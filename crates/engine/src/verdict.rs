@@ -1,15 +1,17 @@
 //! What an execution came to: from what the guest claims and what the host saw, one error code.
 
-use crate::complaint;
+use crate::{complaint, hint};
 use coracle_protocol::RunFailure;
 use coracle_sandbox::{Cause, Exit, SandboxError};
-use coracle_types::{ErrorCode, Failure};
+use coracle_types::{ErrorCode, Failure, Limits};
 
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The guest says that it is done.
     Done { exit_code: i32, error: Option<RunFailure>, known: Known },
+    /// The guest says that all went well, but it has passed a limit.
+    Passed(Cause),
     /// The sandbox ended without a word.
     Died(Exit),
     /// The wall-clock limit passed.
@@ -55,16 +57,17 @@ impl Ending {
     }
 
     /// The exit status and, unless all is well, the failure.
-    pub(crate) fn judge(self) -> (i32, Option<Failure>) {
+    pub(crate) fn judge(self, limits: &Limits) -> (i32, Option<Failure>) {
         match self {
             Self::Done { exit_code, error: None, .. } => (exit_code, None),
             Self::Done { exit_code, error: Some(error), known } => {
-                (exit_code.max(1), Some(claimed(error, exit_code, &known)))
+                (exit_code.max(1), Some(claimed(error, exit_code, &known, limits)))
             }
-            Self::Died(exit) => (exit.status, Some(died(&exit))),
+            Self::Passed(cause) => (KILLED, Some(from_cause(&cause, limits))),
+            Self::Died(exit) => (exit.status, Some(died(&exit, limits))),
             Self::TimedOut { stderr, .. } if complaint::waits_to_fork(&stderr) => {
                 let error = "the code started more processes than its limit, and waited for others to end until its time was up";
-                (TIMED_OUT, Some(Failure { error: error.to_owned(), ..from_cause(&Cause::Processes) }))
+                (TIMED_OUT, Some(Failure { error: error.to_owned(), ..from_cause(&Cause::Processes, limits) }))
             }
             Self::TimedOut { wall_ms, .. } => {
                 let seconds = std::time::Duration::from_millis(wall_ms).as_secs_f64();
@@ -121,19 +124,39 @@ fn no_sandbox(error: &SandboxError) -> Failure {
         SandboxError::Python(_) => failure(
             ErrorCode::SandboxUnavailable,
             text,
-            "install Python 3.10 or later, or name one with CORACLE_PYTHON",
+            "install Python 3.10 or later, or name one with CORACLE_PYTHON; sandboxes for bash and TypeScript need it too",
         ),
         SandboxError::NotFull(_) => failure(
             ErrorCode::SandboxUnavailable,
             text,
             "see `coracle doctor`, or run without requiring full isolation",
         ),
-        SandboxError::Unavailable(_) => failure(ErrorCode::SandboxUnavailable, text, "see `coracle doctor`"),
+        SandboxError::Unavailable(_) => match scarce() {
+            None => failure(ErrorCode::SandboxUnavailable, text, "see `coracle doctor`"),
+            Some((what, hint)) => failure(ErrorCode::SandboxUnavailable, capped(format!("{what} ({text})")), hint),
+        },
     }
 }
 
+/// With fewer open files or processes than this, a sandbox often cannot be made, and what fails then says nothing of it.
+const FEW_FILES: u64 = 256;
+const FEW_PROCESSES: u64 = 128;
+
+/// What this process has too little of, and what to do about it.
+fn scarce() -> Option<(String, &'static str)> {
+    use rustix::process::{Resource, getrlimit};
+    let below = |resource: Resource, few: u64| getrlimit(resource).maximum.filter(|most| *most < few);
+    if let Some(most) = below(Resource::Nofile, FEW_FILES) {
+        let what = format!("cannot create a sandbox: this process may open {most} files, and {FEW_FILES} are needed");
+        return Some((what, "raise `ulimit -n`, or LimitNOFILE= of its systemd unit"));
+    }
+    let most = below(Resource::Nproc, FEW_PROCESSES)?;
+    let what = format!("cannot create a sandbox: this user may have {most} processes, and {FEW_PROCESSES} are needed");
+    Some((what, "raise `ulimit -u`, or LimitNPROC= and TasksMax= of its systemd unit"))
+}
+
 /// The guest's own words, unless the host knows better why it failed.
-fn claimed(error: RunFailure, exit_code: i32, known: &Known) -> Failure {
+fn claimed(error: RunFailure, exit_code: i32, known: &Known, limits: &Limits) -> Failure {
     let code = match error.code.as_str() {
         "syntax" => ErrorCode::Syntax,
         "memory" => ErrorCode::Memory,
@@ -147,37 +170,46 @@ fn claimed(error: RunFailure, exit_code: i32, known: &Known) -> Failure {
         error: capped(error.message),
         error_code: code,
         traceback: (!error.traceback.is_empty()).then(|| capped(error.traceback)),
-        hint: error.hint.map(capped),
+        hint: error.hint.as_deref().and_then(hint::from_guest),
     };
     // A program that the code started was stopped by a limit: that is why it failed.
     if code == ErrorCode::Exception
-        && let Some(cause) = cause_of_program(&failure, exit_code, known)
+        && let Some(cause) = cause_of_program(&failure, exit_code, known, limits)
     {
         failure.error_code = cause.error_code;
         failure.hint = cause.hint.or(failure.hint);
+    } else if code == ErrorCode::Memory {
+        failure.hint = Some(more_memory(limits));
+    }
+    if failure.hint.is_none() && failure.error_code == ErrorCode::Exception && is_of_program(&failure) {
+        failure.hint = complaint::hint(&known.stderr).map(str::to_owned);
     }
     failure
 }
 
+/// Whether a program that the code started has failed: bash itself, or one that Python waited for.
+fn is_of_program(failure: &Failure) -> bool {
+    failure.traceback.is_none() || failure.error.contains("CalledProcessError")
+}
+
 /// Which limit stopped a program that the code started, if one did.
-fn cause_of_program(failure: &Failure, exit_code: i32, known: &Known) -> Option<Failure> {
+fn cause_of_program(failure: &Failure, exit_code: i32, known: &Known, limits: &Limits) -> Option<Failure> {
     if let Some(seen) = known.causes.first() {
-        return Some(from_cause(seen));
+        return Some(from_cause(seen, limits));
     }
-    let of_program = failure.traceback.is_none() || failure.error.contains("CalledProcessError");
-    if !of_program {
+    if !is_of_program(failure) {
         return None;
     }
     if exit_code == SIGNAL_XFSZ {
         return Some(file_too_large());
     }
     match complaint::limit(&known.stderr)? {
-        ErrorCode::Memory => Some(from_cause(&Cause::Memory)),
-        ErrorCode::Processes => Some(from_cause(&Cause::Processes)),
+        ErrorCode::Memory => Some(from_cause(&Cause::Memory { used: None }, limits)),
+        ErrorCode::Processes => Some(from_cause(&Cause::Processes, limits)),
         ErrorCode::Files => {
             Some(self::failure(ErrorCode::Files, "too many files were open", "close files that are not in use"))
         }
-        ErrorCode::Disk => Some(from_cause(&Cause::Disk("a disk limit was met".to_owned()))),
+        ErrorCode::Disk => Some(from_cause(&Cause::Disk("a disk limit was met".to_owned()), limits)),
         _ => None,
     }
 }
@@ -186,9 +218,9 @@ fn file_too_large() -> Failure {
     failure(ErrorCode::Disk, "a file grew over its size limit", "write less, or split it into several files")
 }
 
-fn died(exit: &Exit) -> Failure {
+fn died(exit: &Exit, limits: &Limits) -> Failure {
     if let Some(cause) = exit.causes.first() {
-        return from_cause(cause);
+        return from_cause(cause, limits);
     }
     match exit.status {
         SIGNAL_XFSZ => file_too_large(),
@@ -205,18 +237,31 @@ fn died(exit: &Exit) -> Failure {
     }
 }
 
-fn from_cause(cause: &Cause) -> Failure {
+fn more_memory(limits: &Limits) -> String {
+    let limit = limits.memory_mb;
+    format!("work on less at once (chunks, generators), or ask for more than {limit} MB of memory (memory_mb)")
+}
+
+fn from_cause(cause: &Cause, limits: &Limits) -> Failure {
     match cause {
-        Cause::Memory => failure(
-            ErrorCode::Memory,
-            "the code used more memory than its limit and was ended",
-            "work on less at once (chunks, generators), or ask for more memory (memory_mb)",
-        ),
+        Cause::Memory { used } => {
+            let limit = limits.memory_mb;
+            let error = match used {
+                Some(bytes) => {
+                    // Never as much as the limit, after rounding.
+                    let used = bytes.div_ceil(1_000_000).max(limit + 1);
+                    format!("the code used {used} MB of memory and was ended: the limit is {limit} MB")
+                }
+                None => format!("the code used all of its {limit} MB of memory, and a process of it was killed"),
+            };
+            failure(ErrorCode::Memory, error, &more_memory(limits))
+        }
         Cause::Processes => {
             failure(ErrorCode::Processes, "the code started more processes than its limit", "start fewer at once")
         }
         Cause::Disk(what) => {
-            failure(ErrorCode::Disk, format!("{what}; the code was ended"), "delete files that are no longer needed")
+            let hint = "delete files that are no longer needed";
+            failure(ErrorCode::Disk, format!("{what}; the code was ended"), hint)
         }
         Cause::Lost(what) => failure(
             ErrorCode::Internal,

@@ -75,7 +75,13 @@ impl Start {
     async fn new(home: &Path, embedder: Option<RemoteEmbedder>, tools: &[(&str, &str)]) -> Self {
         let embedder =
             embedder.map(|embedder| EmbedderConfig { embedder: Arc::new(embedder), cache: home.join("embeddings") });
-        let config = ToolboxConfig { cache: home.join("servers"), registry: None, embedder, caps: CallCaps::default() };
+        let config = ToolboxConfig {
+            cache: home.join("servers"),
+            registry: None,
+            embedder,
+            caps: CallCaps::default(),
+            unusable: Vec::new(),
+        };
         let store = Arc::new(MemoryStore::new());
         let toolbox = Toolbox::new(config, workshop(tools), store, Rules::new(vec![]).unwrap());
         let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;

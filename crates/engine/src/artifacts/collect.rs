@@ -7,9 +7,11 @@ use super::kind;
 use crate::files::{Existing, FileError, FileInfo, FileKind, Listed, Quota, Stamp, Usages, WorkspaceFiles};
 use coracle_store::NewArtifact;
 use coracle_types::{ArtifactId, ExecutionId, SessionId};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
-use std::io::Read as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -32,6 +34,8 @@ pub(crate) struct ArtifactFolder {
 pub(crate) struct Left {
     files: WorkspaceFiles,
     changed: Vec<FileInfo>,
+    /// What the files of one run may amount to, in bytes.
+    most: u64,
     /// What cannot be taken over, in words.
     pub(crate) warnings: Vec<String>,
 }
@@ -41,15 +45,20 @@ impl ArtifactFolder {
         Self { scratch, seen: HashMap::new() }
     }
 
-    /// What was written since it was last asked; `None` if there is nothing.
-    pub(crate) fn left(&mut self) -> Result<Option<Left>, FileError> {
+    /// These files count as new when it is next asked.
+    pub(crate) fn offer_again(&mut self, names: &[String]) {
+        self.seen.retain(|name, _| !names.contains(name));
+    }
+
+    /// What was written since it was last asked, of which at most so many bytes are taken over; `None` if there is nothing.
+    pub(crate) fn left(&mut self, most: u64) -> Result<Option<Left>, FileError> {
         // An empty folder may be gone already, with its sandbox.
         if !std::fs::read_dir(&self.scratch).is_ok_and(|mut entries| entries.next().is_some()) {
             return Ok(None);
         }
         let files = WorkspaceFiles::open(self.scratch.clone(), Quota::NONE, Usages::default())?;
         let list = files.list(".", Listed::Below)?;
-        let mut left = Left { files, changed: Vec::new(), warnings: Vec::new() };
+        let mut left = Left { files, changed: Vec::new(), most, warnings: Vec::new() };
         let mut too_many = list.truncated;
         for file in list.files {
             match file.kind {
@@ -76,6 +85,17 @@ impl ArtifactFolder {
     }
 }
 
+/// What became of what a run has left.
+#[derive(Debug, Default)]
+pub(crate) struct Taken {
+    /// What is kept.
+    pub(crate) artifacts: Vec<coracle_types::Artifact>,
+    /// What is to be said about the rest.
+    pub(crate) warnings: Vec<String>,
+    /// Files that could not be kept through no fault of the code: the next run of the session tries again.
+    pub(crate) again: Vec<String>,
+}
+
 /// A run whose files are taken over.
 #[derive(Clone, Debug)]
 pub(crate) struct Author {
@@ -93,32 +113,51 @@ impl Left {
         }
     }
 
+    /// The files that are to be taken over.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.changed.iter().map(|file| file.path.clone()).collect()
+    }
+
     /// Copies the files to where artifacts are kept, as long as there is room for so many bytes.
-    pub(crate) fn copy(mut self, kept: &Path, author: &Author, room: u64) -> (Vec<NewArtifact>, Vec<String>) {
+    pub(crate) fn copy(mut self, kept: &Path, author: &Author, room: u64) -> (Vec<NewArtifact>, Taken) {
         let target = match WorkspaceFiles::open(kept.to_owned(), Quota::NONE, Usages::default()) {
             Ok(target) => target,
             Err(error) => {
                 self.warnings.push(format!("artifacts were not kept: {error}"));
-                return (Vec::new(), self.warnings);
+                let again = self.names();
+                return (Vec::new(), Taken { warnings: self.warnings, again, ..Taken::default() });
             }
         };
-        let mut room = room;
-        let mut copied = Vec::new();
+        let (mut room, mut most) = (room, self.most);
+        let (mut copied, mut again) = (Vec::new(), Vec::new());
         for file in std::mem::take(&mut self.changed) {
+            // By its length: a hole in a file takes no room in a sandbox, but it is read, hashed and handed out.
+            if file.bytes > most {
+                let limit = self.most / 1_000_000;
+                self.warn(&file.path, format!("all files of one run may have {limit} MB, holes in them included"));
+                continue;
+            }
             if file.bytes.max(coracle_store::LEAST_CHARGE) > room {
                 self.warn(&file.path, FULL);
                 continue;
             }
-            match self.copy_one(&target, &file, author, room) {
+            match self.copy_one(&target, &file, author, room.min(most)) {
                 Ok(new) => {
+                    most = most.saturating_sub(new.bytes);
                     room = room.saturating_sub(new.charge());
                     copied.push(new);
                 }
                 Err(FileError::Full { .. }) => self.warn(&file.path, FULL),
-                Err(error) => self.warn(&file.path, error),
+                Err(error) => {
+                    match error.hint() {
+                        Some(hint) => self.warn(&file.path, format!("{error}; {hint}")),
+                        None => self.warn(&file.path, &error),
+                    }
+                    again.push(file.path);
+                }
             }
         }
-        (copied, self.warnings)
+        (copied, Taken { warnings: self.warnings, again, ..Taken::default() })
     }
 
     fn copy_one(
@@ -128,12 +167,20 @@ impl Left {
         author: &Author,
         room: u64,
     ) -> Result<NewArtifact, FileError> {
-        let (_, mut from) = self.files.open_file(&file.path)?;
+        let (_, from) = self.files.open_file(&file.path)?;
         let mut to = target.begin(&super::place(&author.execution, &file.path), None, Existing::Replace)?;
         let (mut head, mut digest, mut length) = (Vec::new(), Sha256::new(), 0_u64);
         let mut chunk = vec![0; CHUNK];
         loop {
-            let read = from.read(&mut chunk).map_err(|error| FileError::failed(&file.path, "read", &error))?;
+            let unreadable = |error: std::io::Error| FileError::failed(&file.path, "read", &error);
+            let hole = data_after(&from, length).map_err(unreadable)? - length;
+            let read = if hole == 0 {
+                from.read_at(&mut chunk, length).map_err(unreadable)?
+            } else {
+                let zeros = chunk.len().min(usize::try_from(hole).unwrap_or(CHUNK));
+                chunk[..zeros].fill(0);
+                zeros
+            };
             let bytes = chunk.get(..read).unwrap_or_default();
             if bytes.is_empty() {
                 break;
@@ -146,7 +193,11 @@ impl Left {
             let more = kind::HEAD_BYTES - head.len();
             head.extend_from_slice(bytes.get(..more.min(bytes.len())).unwrap_or_default());
             digest.update(bytes);
-            to.push(bytes)?;
+            if hole == 0 {
+                to.push(bytes)?;
+            } else {
+                to.skip(read as u64)?;
+            }
         }
         to.finish()?;
         let whole = length == head.len() as u64;
@@ -162,6 +213,16 @@ impl Left {
             created_at: SystemTime::now(),
             preview: kind::preview(mime, &head, whole),
         })
+    }
+}
+
+/// Where data goes on in a file, at or after this place; its end if there is only a hole.
+fn data_after(file: &File, place: u64) -> std::io::Result<u64> {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(place)) {
+        Ok(data) => Ok(data.max(place)),
+        Err(Errno::NXIO) => Ok(file.metadata()?.len().max(place)),
+        // A file system that knows of no holes.
+        Err(_) => Ok(place),
     }
 }
 

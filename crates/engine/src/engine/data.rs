@@ -1,16 +1,18 @@
 //! What the engine keeps for users: their files and their artifacts.
 
-use super::Engine;
-use crate::artifacts::{self, Address, ArtifactError, Author, FULL, Left, MAX_READ};
-use crate::files::{Existing, FileError, Quota, Usages, WorkspaceFiles};
+use super::{Engine, Lasting};
+use crate::artifacts::{self, Address, ArtifactError, Author, FULL, Left, MAX_READ, Taken};
+use crate::files::{Existing, FileError, FileInfo, FileKind, Listed, Quota, Usages, WorkspaceFiles};
 use crate::housekeeping::Housekeeping;
-use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
+use crate::journal::advised;
+use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion, Store, StoreError};
 use coracle_types::{Artifact, ArtifactId, ExecutionId, Limits, UserId};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// What all artifacts of a user may amount to, if nobody says otherwise.
 pub(super) const ARTIFACT_BYTES: u64 = 1_024_000_000;
@@ -22,7 +24,17 @@ impl Engine {
             Some(folder) => folder.to_owned(),
             None => self.folders(user).files().map_err(|error| FileError::failed(&".", "made", &error))?,
         };
-        WorkspaceFiles::open(folder, Quota::of(limits), self.inner.usages.clone())
+        let files = WorkspaceFiles::open(folder, Quota::of(limits), self.inner.usages.clone())?;
+        // A user's own folder lies in the data folder, not the other way round.
+        Ok(files.without(workspace.and(self.inner.hidden.get()).map(std::path::PathBuf::as_path)))
+    }
+
+    /// Nobody gets at this folder, Coracle's own, if a workspace is named that it lies in.
+    pub fn hide(&self, folder: &Path) {
+        // One that is not there yet is hidden under the name that it will have.
+        let folder = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        // The first word counts.
+        let _ = self.inner.hidden.set(folder);
     }
 
     /// Writes what is too long to be shown into the workspace; names the file as the code sees it.
@@ -34,10 +46,8 @@ impl Engine {
         name: &str,
         bytes: &[u8],
     ) -> Option<String> {
-        let path = format!("{OUTPUT_FOLDER}/{name}");
-        let kept = self.files(user, workspace, limits).and_then(|files| files.write(&path, bytes, Existing::Keep));
-        match kept {
-            Ok(info) => Some(WorkspaceFiles::seen_at(&info.path)),
+        match self.keep_or_say(user, workspace, limits, name, bytes) {
+            Ok(path) => Some(path),
             Err(error) => {
                 tracing::warn!(%error, name, "what is too long to be shown could not be kept");
                 None
@@ -45,10 +55,38 @@ impl Engine {
         }
     }
 
+    pub(super) fn keep_or_say(
+        &self,
+        user: &UserId,
+        workspace: Option<&Path>,
+        limits: &Limits,
+        name: &str,
+        bytes: &[u8],
+    ) -> Result<String, FileError> {
+        let path = format!("{OUTPUT_FOLDER}/{name}");
+        let files = self.files(user, workspace, limits)?;
+        let info = files.write(&path, bytes, Existing::Keep)?;
+        prune_output(&files, &info.path);
+        Ok(WorkspaceFiles::seen_at(&info.path))
+    }
+
     /// Looks after the workspaces, and leaves those alone in which something runs.
     pub fn housekeeping(&self) -> Housekeeping {
         let (workspaces, store) = (self.inner.config.workspaces.clone(), Arc::clone(&self.inner.store));
         Housekeeping::new(workspaces, store).knowing(self.inner.active.clone())
+    }
+
+    /// Artifacts are entered here, and not in the store of this engine, which does not last.
+    pub fn keep_artifacts_in(&self, lasting: Lasting) {
+        // The first one stays.
+        let _ = self.inner.lasting.set(lasting);
+    }
+
+    async fn artifact_store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        match self.inner.lasting.get() {
+            Some(lasting) => lasting.store().await,
+            None => Ok(Arc::clone(&self.inner.store)),
+        }
     }
 
     /// What all artifacts of a user may amount to, from now on.
@@ -194,46 +232,55 @@ impl Engine {
 
     /// What a user's artifacts amount to.
     pub async fn artifact_usage(&self, user: &UserId) -> Result<ArtifactUsage, ArtifactError> {
-        Ok(self.inner.store.artifact_usage(user).await?)
+        Ok(self.artifact_store().await?.artifact_usage(user).await?)
     }
 
     /// Takes over what a run has left in `/artifacts`: what came of it, and what is to be said about the rest.
-    pub(super) async fn take_over(&self, user: &UserId, author: Author, left: Left) -> (Vec<Artifact>, Vec<String>) {
-        let (engine, user) = (self.clone(), user.clone());
+    pub(super) async fn take_over(&self, user: &UserId, author: Author, left: Left) -> Taken {
+        let (engine, user, names) = (self.clone(), user.clone(), left.names());
         // To its end, even if nobody waits for it any more: a file without its entry would be in nobody's way and
         // nobody's.
         let taken = tokio::spawn(async move { engine.take_all(&user, author, left).await });
         match taken.await {
             Ok(taken) => taken,
-            Err(error) => (Vec::new(), vec![format!("artifacts were not kept: {error}")]),
+            Err(error) => not_kept(names, &error),
         }
     }
 
-    async fn take_all(&self, user: &UserId, author: Author, left: Left) -> (Vec<Artifact>, Vec<String>) {
-        let failed = |error: &dyn std::fmt::Display| (Vec::new(), vec![format!("artifacts were not kept: {error}")]);
+    async fn take_all(&self, user: &UserId, author: Author, left: Left) -> Taken {
+        let names = left.names();
         let kept = match self.folders(user).artifacts() {
             Ok(kept) => kept,
-            Err(error) => return failed(&error),
+            Err(error) => {
+                let folder = self.inner.config.workspaces.display();
+                return not_kept(names, &format!("a folder in {folder} cannot be made: {error}"));
+            }
         };
         let most = self.artifact_limit();
         let room = match self.artifact_usage(user).await {
             Ok(usage) => most.saturating_sub(usage.bytes),
-            Err(error) => return failed(&error),
+            Err(ArtifactError::Store(error)) => return not_kept(names, &advised(&error)),
+            Err(error) => return not_kept(names, &error),
         };
         let (folder, by) = (kept.clone(), author.clone());
         let copied = tokio::task::spawn_blocking(move || left.copy(&folder, &by, room)).await;
-        let (new, mut warnings) = match copied {
+        let (new, mut taken) = match copied {
             Ok(copied) => copied,
-            Err(error) => return failed(&error),
+            Err(error) => return not_kept(names, &error),
         };
         if new.is_empty() {
-            return (Vec::new(), warnings);
+            return taken;
         }
-        let added = match self.inner.store.add_artifacts(user, &new, most).await {
-            Ok(added) => added,
+        let added = match self.artifact_store().await {
+            Ok(store) => store.add_artifacts(user, &new, most).await,
+            Err(error) => Err(error),
+        };
+        let (added, why) = match added {
+            // Another run may have used the room meanwhile.
+            Ok(added) => (added, FULL.to_owned()),
             Err(error) => {
-                warnings.push(format!("artifacts were not kept: {error}"));
-                vec![None; new.len()]
+                taken.again.extend(new.iter().map(|new| new.name.clone()));
+                (vec![None; new.len()], advised(&error))
             }
         };
         let mut told = Vec::new();
@@ -253,18 +300,81 @@ impl Engine {
                 told.extend(artifacts::described(&record));
             } else {
                 artifacts::discard(&kept, &author.execution, &new.name);
-                // Another run may have used the room meanwhile.
-                warnings.push(format!("/artifacts/{} was not kept as an artifact: {FULL}", new.name));
+                taken.warnings.push(format!("/artifacts/{} was not kept as an artifact: {why}", new.name));
             }
         }
         told.sort_by(|one, other| one.name.cmp(&other.name));
         told.truncate(MAX_TOLD);
-        (told, warnings)
+        taken.artifacts = told;
+        taken
     }
+}
+
+/// None of these could be kept.
+fn not_kept(again: Vec<String>, error: &dyn std::fmt::Display) -> Taken {
+    Taken { artifacts: Vec::new(), warnings: vec![format!("artifacts were not kept: {error}")], again }
 }
 
 /// So many artifacts of one run are told; all are kept.
 const MAX_TOLD: usize = 100;
 
 /// Where output that was too long is kept, in the workspace.
-const OUTPUT_FOLDER: &str = ".coracle-output";
+pub(crate) const OUTPUT_FOLDER: &str = ".coracle-output";
+/// Files of output that stay: so many, so old at most, and so many bytes together.
+const KEPT_OUTPUTS: usize = 100;
+const KEPT_OUTPUT_AGE: Duration = Duration::from_hours(7 * 24);
+const KEPT_OUTPUT_BYTES: u64 = 128 << 20;
+
+/// Deletes output of earlier executions that is old, or too much. `newest` stays.
+fn prune_output(files: &WorkspaceFiles, newest: &str) {
+    let Ok(list) = files.list(OUTPUT_FOLDER, Listed::Here) else { return };
+    let is_ours = |name: &str| name.rsplit('/').next().is_some_and(|name| name.starts_with("exec-"));
+    let mut found: Vec<FileInfo> =
+        list.files.into_iter().filter(|file| file.kind == FileKind::File && is_ours(&file.path)).collect();
+    found.sort_by_key(|file| std::cmp::Reverse(file.modified()));
+    let mut bytes = 0_u64;
+    for (number, file) in found.iter().enumerate() {
+        bytes = bytes.saturating_add(file.bytes);
+        let is_old = file.modified().elapsed().is_ok_and(|age| age > KEPT_OUTPUT_AGE);
+        if file.path != newest && (number >= KEPT_OUTPUTS || bytes > KEPT_OUTPUT_BYTES || is_old) {
+            // Code may have deleted it meanwhile.
+            if let Err(error) = files.delete(&file.path, Listed::Here) {
+                tracing::debug!(%error, "old output stays");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KEPT_OUTPUTS, OUTPUT_FOLDER, prune_output};
+    use crate::files::{Quota, Usages, WorkspaceFiles};
+    use std::fs::{self, File, FileTimes};
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn old_output_goes_and_other_files_stay() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(OUTPUT_FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let put = |name: &str, age: Duration| {
+            let file = File::create(folder.join(name)).unwrap();
+            file.set_times(FileTimes::new().set_modified(SystemTime::now() - age)).unwrap();
+        };
+        for number in 0..KEPT_OUTPUTS + 5 {
+            put(&format!("exec-{number:03}.txt"), Duration::from_secs(number as u64));
+        }
+        put("exec-old.txt", Duration::from_hours(24 * 30));
+        put("mine.txt", Duration::from_hours(24 * 30));
+        let files = WorkspaceFiles::open(home.path().to_owned(), Quota::NONE, Usages::default()).unwrap();
+        prune_output(&files, &format!("{OUTPUT_FOLDER}/exec-104.txt"));
+        let mut left: Vec<_> =
+            fs::read_dir(&folder).unwrap().map(|one| one.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left.len(), KEPT_OUTPUTS + 2, "{left:?}");
+        for kept in ["exec-000.txt", "exec-104.txt", "mine.txt"] {
+            assert!(left.iter().any(|name| name == kept), "{kept}: {left:?}");
+        }
+        assert!(!left.iter().any(|name| name == "exec-old.txt" || name == "exec-103.txt"), "{left:?}");
+    }
+}

@@ -39,6 +39,14 @@ pub enum FileError {
         /// What there is, what was wanted, and what may be.
         reason: String,
     },
+    /// The disk that it lies on is full.
+    #[error("no space is left on the disk: {path:?} could not be {doing}")]
+    DiskFull {
+        /// Relative to the workspace.
+        path: String,
+        /// What was to be done.
+        doing: &'static str,
+    },
     /// More than is handed out at once.
     #[error("{path:?} has {bytes} bytes: at most {most} are handed out at once")]
     TooLarge {
@@ -70,6 +78,7 @@ impl FileError {
             Self::Kind { .. } => "wrong_kind",
             Self::Exists { .. } => "exists",
             Self::Full { .. } => "quota",
+            Self::DiskFull { .. } => "disk_full",
             Self::TooLarge { .. } => "too_large",
             Self::Failed { .. } => "failed",
         }
@@ -79,6 +88,7 @@ impl FileError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Full { .. } => Some("delete what is not needed, or raise execution.limits.workspace_mb or _files"),
+            Self::DiskFull { .. } => Some("the operator has to free some space; no limit of Coracle was reached"),
             Self::TooLarge { .. } => Some("read a range of it, or work on it with code"),
             Self::Exists { .. } => Some("delete it first, or say that it may be replaced"),
             Self::Path { .. } | Self::Missing { .. } | Self::Kind { .. } | Self::Failed { .. } => None,
@@ -87,6 +97,14 @@ impl FileError {
 
     pub(crate) fn failed(path: &dyn Display, doing: &'static str, reason: &dyn Display) -> Self {
         Self::Failed { path: shown(&path.to_string()), doing, reason: reason.to_string() }
+    }
+
+    /// The same for an error of the standard library.
+    pub(crate) fn of_io(path: &dyn Display, doing: &'static str, error: &std::io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(code) => Self::of(path, doing, Errno::from_raw_os_error(code)),
+            None => Self::failed(path, doing, error),
+        }
     }
 
     pub(crate) fn kind(path: &dyn Display, reason: &'static str) -> Self {
@@ -106,7 +124,7 @@ impl FileError {
             Errno::EXIST => Self::Exists { path },
             Errno::NOTEMPTY => Self::Kind { path, reason: "a folder that is not empty" },
             Errno::DQUOT => Self::Full { reason: "the file system's quota is reached".to_owned() },
-            Errno::NOSPC => Self::Full { reason: "the disk is full".to_owned() },
+            Errno::NOSPC => Self::DiskFull { path, doing },
             errno => Self::Failed { path, doing, reason: std::io::Error::from(errno).to_string() },
         }
     }

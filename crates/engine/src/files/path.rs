@@ -108,7 +108,7 @@ impl fmt::Display for InWorkspace {
 
 /// What a caller wrote, as far as it is repeated to him.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().take(MAX_SHOWN).map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -262,3 +262,35 @@ fn long_lists_are_cut_and_say_so() {
     let list = ground.ada.list("few", Listed::Here).unwrap();
     assert_eq!((list.files.len(), list.truncated), (1, false));
 }
+
+/// A data folder somewhere in a workspace: it is not there, whatever is done.
+#[test]
+fn what_is_hidden_is_not_there() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("deep/.coracle");
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join(".env"), "TOKEN=hidden").unwrap();
+    fs::write(home.path().join("deep/mine.txt"), "mine").unwrap();
+    let hidden = || files(home.path(), ROOMY).without(Some(&data.canonicalize().unwrap()));
+    for path in ["deep/.coracle", "deep/.coracle/.env", "/workspace/deep//.coracle/./.env"] {
+        assert_eq!(code(hidden().stat(path)), "not_found", "{path}");
+        assert_eq!(code(hidden().write(path, b"x", Existing::Replace)), "not_found", "{path}");
+        assert_eq!(code(hidden().rename("deep/mine.txt", path, Existing::Replace)), "not_found", "{path}");
+        assert_eq!(code(hidden().delete(path, Listed::Below)), "not_found", "{path}");
+    }
+    assert_eq!(code(hidden().read("deep/.coracle/.env", 100)), "not_found");
+    assert_eq!(code(hidden().list("deep/.coracle", Listed::Here)), "not_found");
+    // Nor does it go anywhere with what it is in.
+    assert!(hidden().rename("deep", "elsewhere", Existing::Keep).is_err());
+    assert!(hidden().delete("deep", Listed::Below).is_err());
+    let listed = |files: &WorkspaceFiles| -> Vec<String> {
+        files.list(".", Listed::Below).unwrap().files.into_iter().map(|file| file.path).collect()
+    };
+    assert_eq!(listed(&hidden()), ["deep", "deep/mine.txt"]);
+    assert_eq!(hidden().read("deep/mine.txt", 100).unwrap().1, b"mine");
+    assert_eq!(fs::read_to_string(data.join(".env")).unwrap(), "TOKEN=hidden");
+    // The control: where nothing is hidden.
+    let all = files(home.path(), ROOMY);
+    assert_eq!(listed(&all), ["deep", "deep/.coracle", "deep/.coracle/.env", "deep/mine.txt"]);
+    assert_eq!(all.read("deep/.coracle/.env", 100).unwrap().1, b"TOKEN=hidden");
+}

@@ -6,7 +6,7 @@ use super::{Existing, FileError, FileInfo, WorkspaceFiles, beneath, check_replac
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 const FILE_MODE: u32 = 0o644;
@@ -38,7 +38,7 @@ impl WorkspaceFiles {
 
     /// Begins to write a file. Its length is checked against the quota now if it is known, else as it comes.
     pub fn begin(&self, path: &str, length: Option<u64>, existing: Existing) -> Result<Unfinished<'_>, FileError> {
-        let path = InWorkspace::to_make(path)?;
+        let path = self.path_to_make(path)?;
         let (parent, name) = path.split()?;
         // Before folders are made for a file that does not fit.
         let replaced = match self.open_folder(&parent) {
@@ -133,18 +133,22 @@ impl Unfinished<'_> {
         if let Some(reserved) = &mut self.reserved {
             reserved.grow(self.files.quota, on_disk(length))?;
         }
-        self.file.write_all(bytes).map_err(|error| match error.raw_os_error() {
-            Some(code) => FileError::of(&self.path, "written", Errno::from_raw_os_error(code)),
-            None => FileError::failed(&self.path, "written", &error),
-        })?;
+        self.file.write_all(bytes).map_err(|error| FileError::of_io(&self.path, "written", &error))?;
         self.written = length;
         Ok(())
+    }
+
+    /// The next bytes are zeros that take no room.
+    pub(crate) fn skip(&mut self, bytes: u64) -> Result<(), FileError> {
+        self.written = self.written.saturating_add(bytes);
+        let skipped = self.file.set_len(self.written).and_then(|()| self.file.seek(SeekFrom::Start(self.written)));
+        skipped.map(drop).map_err(|error| FileError::failed(&self.path, "written", &error))
     }
 
     /// Puts it in its place. Afterwards it is there for good.
     pub fn finish(mut self) -> Result<FileInfo, FileError> {
         let failed = |errno: Errno| FileError::of(&self.path, "put in its place", errno);
-        self.file.sync_all().map_err(|error| FileError::failed(&self.path, "put on the disk", &error))?;
+        self.file.sync_all().map_err(|error| FileError::of_io(&self.path, "put on the disk", &error))?;
         let (_, name) = self.path.split()?;
         // Something may have come there meanwhile.
         let there = check_replaced(&self.folder, name, &self.path)?.is_some();

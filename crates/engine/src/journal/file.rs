@@ -35,7 +35,12 @@ const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLI
 /// The tasks of a session as the copy shows them, the oldest first. Kept as long as the interpreter: what is over changes
 /// no more, and is read and put into words once.
 #[derive(Debug, Default)]
-pub(crate) struct Shown(VecDeque<Line>);
+pub(crate) struct Shown {
+    lines: VecDeque<Line>,
+    /// The last checkpoint, if there is one and it was looked for.
+    checkpoint: Option<Checkpoint>,
+    looked: bool,
+}
 
 #[derive(Debug)]
 struct Line {
@@ -62,9 +67,20 @@ impl Line {
 }
 
 impl Shown {
+    /// Adds a task that is over, if nobody has done anything else in the session since.
+    pub(crate) fn add(&mut self, task: &TaskRecord) -> bool {
+        let follows = self.lines.back().is_some_and(|last| last.number + 1 == task.number);
+        if follows && self.looked {
+            self.lines.push_back(Line::new(task));
+            self.make_room();
+            return true;
+        }
+        false
+    }
+
     /// Reads what has come since.
     async fn catch_up(&mut self, store: &dyn Store, user: &UserId, session: &SessionRecord) -> Result<(), StoreError> {
-        let known = self.0.back().map_or(0, |line| line.number);
+        let known = self.lines.back().map_or(0, |line| line.number);
         let mut missing = usize::try_from(session.tasks.saturating_sub(known)).unwrap_or(MAX_TASKS).min(MAX_TASKS);
         let (mut news, mut bytes, mut before) = (VecDeque::new(), 0, None);
         // No more is read than is written.
@@ -80,18 +96,18 @@ impl Shown {
         }
         if missing > 0 {
             // What is known from before does not reach up to what was read: the copy is of one piece.
-            self.0.clear();
+            self.lines.clear();
         }
-        self.0.append(&mut news);
+        self.lines.append(&mut news);
         self.make_room();
         Ok(())
     }
 
     /// The oldest ones are shortened, or go.
     fn make_room(&mut self) {
-        self.0.drain(..self.0.len().saturating_sub(MAX_TASKS));
+        self.lines.drain(..self.lines.len().saturating_sub(MAX_TASKS));
         let mut bytes = 0;
-        for line in self.0.iter_mut().rev() {
+        for line in self.lines.iter_mut().rev() {
             bytes += line.bytes();
             if bytes > MAX_BYTES {
                 line.whole = None;
@@ -101,8 +117,8 @@ impl Shown {
 
     /// Forgets what may still change: others may use the session too.
     fn forget_unfinished(&mut self) {
-        let over = self.0.iter().take_while(|line| line.state != TaskState::Running).count();
-        self.0.truncate(over);
+        let over = self.lines.iter().take_while(|line| line.state != TaskState::Running).count();
+        self.lines.truncate(over);
     }
 }
 
@@ -112,7 +128,6 @@ pub(crate) struct Copy {
     user: UserId,
     session: SessionRecord,
     tasks: Shown,
-    checkpoint: Option<Checkpoint>,
 }
 
 /// What is written.
@@ -140,8 +155,19 @@ impl Copy {
     ) -> Result<Option<Self>, StoreError> {
         let Some(session) = store.session(user, session).await? else { return Ok(None) };
         tasks.catch_up(store, user, &session).await?;
-        let checkpoint = store.last_checkpoint(user, &session.id).await?;
-        Ok(Some(Self { user: user.clone(), session, tasks, checkpoint }))
+        tasks.checkpoint = store.last_checkpoint(user, &session.id).await?;
+        tasks.looked = true;
+        Ok(Some(Self::known(user, session, tasks)))
+    }
+
+    /// Of a session of which all is known.
+    pub(crate) fn known(user: &UserId, session: SessionRecord, tasks: Shown) -> Self {
+        Self { user: user.clone(), session, tasks }
+    }
+
+    /// Of which session.
+    pub(crate) fn session(&self) -> &SessionId {
+        &self.session.id
     }
 
     /// What is known of its tasks from now on.
@@ -152,7 +178,7 @@ impl Copy {
 
     /// As it is written.
     fn text(&self, state_files: &[String]) -> io::Result<Vec<u8>> {
-        let (session, tasks) = (&self.session, &self.tasks.0);
+        let (session, tasks) = (&self.session, &self.tasks.lines);
         let dropped = session.tasks.saturating_sub(tasks.len() as u64);
         let note = format!("{dropped} older tasks are not listed here: coracle sessions export has them");
         let written = Written {
@@ -164,7 +190,7 @@ impl Copy {
             note: (dropped > 0).then_some(note),
             tasks: tasks.iter().map(Line::text).collect(),
             state_files,
-            checkpoint: self.checkpoint.as_ref().map(checkpoint),
+            checkpoint: self.tasks.checkpoint.as_ref().map(checkpoint),
         };
         serde_json::to_vec_pretty(&written).map_err(io::Error::other)
     }
@@ -310,7 +336,7 @@ mod tests {
         let session = store.open_session(&user, &SessionId::from_random(1), None, SystemTime::now()).await.unwrap().id;
         let numbers = async |shown: Shown| {
             let shown = Copy::of(&store, &user, &session, shown).await.unwrap().unwrap().into_shown();
-            let numbers: Vec<u64> = shown.0.iter().map(|line| line.number).collect();
+            let numbers: Vec<u64> = shown.lines.iter().map(|line| line.number).collect();
             (shown, numbers)
         };
         for _ in 0..3 {

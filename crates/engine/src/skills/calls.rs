@@ -72,6 +72,7 @@ struct Delete {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Get {
+    #[serde(alias = "skill_name")]
     name: String,
     path: Option<String>,
 }
@@ -136,8 +137,17 @@ impl Engine {
             }
             "get" => {
                 let Get { name, path } = read(params)?;
-                let found = self.library().get(&name, path.as_deref()).await?;
-                Ok(serde_json::to_value(found).unwrap_or_default())
+                let missing = match self.library().get(&name, path.as_deref()).await {
+                    Ok(found) => return Ok(serde_json::to_value(found).unwrap_or_default()),
+                    Err(error @ SkillError::Missing { .. }) if path.is_none() => error,
+                    Err(error) => return Err(error),
+                };
+                // Code that was saved has no folder: it is its own content.
+                let Ok(loaded) = self.load_skill(user, &name, None).await else { return Err(missing) };
+                Ok(json!({
+                    "name": loaded.metadata.name, "description": loaded.metadata.description, "content": loaded.code,
+                    "code": loaded.code, "metadata": loaded.metadata, "versions": loaded.versions,
+                }))
             }
             _ => Err(SkillError::Arguments(format!("nothing called {:?} can be asked about skills", shortened(act)))),
         }

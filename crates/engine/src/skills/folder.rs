@@ -107,8 +107,10 @@ impl SkillFolder {
             outcome => Some((*file, outcome)),
         })?;
         let parsed = text.map_err(|error| error.to_string()).and_then(|text| {
-            let (head, _) = split(&text).ok_or("it does not begin with a head between two lines of ---")?;
-            Self::parse(head, folder)
+            let (head, body) = split(&text).ok_or("it does not begin with a head between two lines of ---")?;
+            let mut skill = Self::parse(head, folder)?;
+            skill.use_when = skill.use_when.or_else(|| when_to_use(body));
+            Ok(skill)
         });
         Some(parsed.map(|parsed| Self { origin, path: path.to_owned(), file, ..parsed }))
     }
@@ -215,7 +217,7 @@ impl SkillFolder {
         while let Some((folder, prefix, depth)) = folders.pop() {
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten().take(10 * MAX_FILES) {
                 let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else { continue };
-                if name.starts_with('.') || name.chars().any(char::is_control) {
+                if name.starts_with('.') || name.chars().any(coracle_types::is_hidden) {
                     continue;
                 }
                 let path = format!("{prefix}{name}");
@@ -276,6 +278,34 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
+/// What a section `## When to Use This Skill` says, or one called alike, in one line: the points of its list, or its first
+/// paragraph.
+fn when_to_use(body: &str) -> Option<String> {
+    let mut lines = body.lines().map(str::trim).skip_while(|line| {
+        let title = line.trim_start_matches('#');
+        let is_title = title.len() < line.len() && title.starts_with(' ');
+        let title = title.trim().trim_end_matches([':', '?']).to_lowercase();
+        !(is_title && (title == "when to use" || title.starts_with("when to use this") || title == "use when"))
+    });
+    lines.next()?;
+    let section: Vec<&str> = lines.take_while(|line| !line.starts_with('#')).collect();
+    let point = |line: &&str| {
+        let mark = ["- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark));
+        let number =
+            || line.split_once([')', '.']).filter(|(number, _)| number.parse::<u32>().is_ok()).map(|(_, rest)| rest);
+        mark.or_else(number).map(|rest| rest.replace("**", "").trim().trim_end_matches(['.', ';']).to_owned())
+    };
+    let points: Vec<String> = section.iter().filter_map(point).filter(|point| !point.is_empty()).collect();
+    let text = if points.is_empty() {
+        let paragraph = section.iter().skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+        paragraph.copied().collect::<Vec<_>>().join(" ")
+    } else {
+        points.join("; ")
+    };
+    let text: String = text.chars().filter(|c| !c.is_control()).take(MAX_DESCRIPTION_CHARS).collect();
+    (!text.is_empty()).then_some(text)
+}
+
 /// The fields of a head. Where it is no YAML because of a colon in a sentence, which other clients forgive, so do we.
 fn fields(head: &str, warnings: &mut Vec<String>) -> Result<serde_json::Map<String, Value>, String> {
     let parsed = match parse(head) {
@@ -331,7 +361,7 @@ fn plain(value: &Value) -> Option<String> {
         Value::Bool(truth) => truth.to_string(),
         Value::Null | Value::Array(_) | Value::Object(_) => return None,
     };
-    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let text: String = text.chars().map(|c| if coracle_types::is_hidden(c) { ' ' } else { c }).collect();
     (!text.is_empty()).then_some(text)
 }
 
@@ -365,7 +395,7 @@ fn split_outside_brackets(text: &str, separators: &[char]) -> Vec<String> {
 }
 
 fn cut(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(MAX_OTHER_CHARS).collect()
+    text.chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_OTHER_CHARS).collect()
 }
 
 /// What the specification does not allow of a name; such skills are used all the same.

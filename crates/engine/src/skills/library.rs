@@ -208,7 +208,7 @@ impl Library {
 
 /// Names that can be a part of a path in a sandbox, and that a person can read.
 fn is_plain(name: &str) -> bool {
-    !name.starts_with('.') && name.len() <= MAX_FOLDER_BYTES && !name.chars().any(char::is_control)
+    !name.starts_with('.') && name.len() <= MAX_FOLDER_BYTES && !name.chars().any(coracle_types::is_hidden)
 }
 
 /// Whether somebody else than this user and root could have written it.

@@ -37,7 +37,7 @@ pub fn helper_modules(folder: &Path) -> Vec<HelperModule> {
         .flatten()
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| !name.starts_with(['_', '.']) && !name.chars().any(char::is_control))
+        .filter(|name| !name.starts_with(['_', '.']) && !name.chars().any(coracle_types::is_hidden))
         .collect();
     names.sort();
     names.iter().filter_map(|name| module(folder, name)).take(MAX_MODULES).collect()
@@ -121,7 +121,7 @@ fn typescript(name: &str, source: &str) -> HelperModule {
 
 fn line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect()
+    words.join(" ").chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_LINE_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,22 @@
 use super::known::Known;
 use super::mentions::{Mention, Mentions};
 use super::{Toolbox, fingerprint};
-use coracle_catalog::{Catalog, Registry, ServerTools, Shape, WriteError, remove_trees, write_tree};
+use coracle_catalog::{Catalog, Modules, Registry, RegistryWords, ServerTools, Shape, remove_trees};
 use coracle_store::Owner;
 use coracle_types::{ServerName, ServerSpec, UserId};
+use coracle_upstream::ServerState;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Code that looks around without naming a server waits no longer for one that has never listed its tools.
 const LOOKING_AROUND: Duration = Duration::from_secs(3);
+
+/// With more tools than this, only the modules of servers that the code names are waited for.
+const AT_ONCE: usize = 1_000;
 
 /// Modules that nobody has used for so long are removed.
 const KEPT_FOR: Duration = Duration::from_hours(24);
@@ -26,20 +30,82 @@ pub enum Listing<'a> {
     All,
     /// A little for all.
     Soon,
+    /// Some seconds for all, once, and for the one of this name as long as it takes: for whoever can come back later.
+    Around(Option<&'a str>),
 }
 
 /// What one user can call.
 #[derive(Debug)]
 pub struct Inventory {
     /// All tools that are known.
-    pub catalog: Catalog,
-    /// Their modules, to be seen at `/coracle/servers`; none if there is not a single tool.
-    pub modules: Option<PathBuf>,
+    pub catalog: Arc<Catalog>,
+    /// Where their modules are written when code is about to run.
+    modules: OnceLock<Modules>,
+    /// Somebody writes the modules that nobody has waited for.
+    is_being_written: AtomicBool,
     /// Servers that have not listed any, and why.
     pub missing: Vec<(ServerName, String)>,
+    /// What the folder that describes tools says of them.
+    pub registry: RegistryWords,
 }
 
 impl Inventory {
+    /// The folder to be seen at `/coracle/servers`; none before code was about to run, without tools, or if it could not be
+    /// written.
+    pub fn modules(&self) -> Option<PathBuf> {
+        let folder = self.modules.get()?.folder().join(coracle_catalog::ROOT);
+        folder.is_dir().then_some(folder)
+    }
+
+    /// Writes the modules that this code may use. In a large catalogue those of other servers follow in the background.
+    fn write_modules(self: &Arc<Self>, cache: &Path, code: &str) {
+        if self.catalog.servers().is_empty() {
+            return;
+        }
+        let modules = self.modules.get_or_init(|| {
+            let modules = Modules::new(cache, &self.catalog);
+            // Says that it is in use.
+            let _ = std::fs::File::open(modules.folder()).and_then(|folder| folder.set_modified(SystemTime::now()));
+            remove_old(cache);
+            modules
+        });
+        if modules.is_complete() {
+            return;
+        }
+        let mentions = Mentions::new(code);
+        let named: Vec<&str> = self
+            .catalog
+            .servers()
+            .iter()
+            .map(|server| server.name.as_str())
+            .filter(|name| mentions.of(name) != Mention::None)
+            .collect();
+        // Code that speaks of tools and names no server may look at any of them.
+        let looks_around = mentions.any() && named.is_empty();
+        let written = if looks_around || self.catalog.len() <= AT_ONCE {
+            modules.complete(&self.catalog)
+        } else {
+            self.write_rest(modules);
+            modules.write(&self.catalog, |name| named.contains(&name))
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, "the modules of tools cannot be written");
+        }
+    }
+
+    fn write_rest(self: &Arc<Self>, modules: &Modules) {
+        if self.is_being_written.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (inventory, modules) = (Arc::clone(self), modules.clone());
+        std::thread::spawn(move || {
+            if let Err(error) = modules.complete(&inventory.catalog) {
+                tracing::error!(%error, "the modules of tools cannot be written");
+                inventory.is_being_written.store(false, Ordering::Relaxed);
+            }
+        });
+    }
+
     /// Servers without tools that this code means to use.
     pub(crate) fn missing_in(&self, code: &str) -> impl Iterator<Item = &(ServerName, String)> {
         let mentions = Mentions::new(code);
@@ -48,18 +114,31 @@ impl Inventory {
 }
 
 impl Toolbox {
-    /// What a user can call now.
+    /// What a user can call now. With [`Listing::For`], the modules that the code may use are there as well.
     pub async fn inventory(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Arc<Inventory> {
+        let inventory = self.stock(user, listing).await;
+        if let Listing::For(code) = listing {
+            let (inventory, cache, code) = (Arc::clone(&inventory), self.config.cache.clone(), code.to_owned());
+            let written = tokio::task::spawn_blocking(move || inventory.write_modules(&cache, &code)).await;
+            if let Err(error) = written {
+                tracing::error!(%error, "the modules of tools cannot be written");
+            }
+        }
+        inventory
+    }
+
+    async fn stock(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Arc<Inventory> {
         self.restore(user).await;
-        let missing = self.list(user, listing).await;
+        let mut missing = self.list(user, listing).await;
+        missing.extend(self.config.unusable.iter().cloned());
         let generation = self.generation.load(Ordering::Relaxed);
-        if missing.is_empty()
-            && let Some((of, inventory)) = self.inventories.lock().unwrap_or_else(PoisonError::into_inner).get(user)
+        if let Some((of, inventory)) = self.inventories.lock().unwrap_or_else(PoisonError::into_inner).get(user)
             && *of == generation
-            && inventory.missing.is_empty()
+            && inventory.missing == missing
         {
             return Arc::clone(inventory);
         }
+        self.report_rules();
         let inventory = Arc::new(self.take_stock(user, missing).await);
         self.inventories
             .lock()
@@ -69,7 +148,7 @@ impl Toolbox {
     }
 
     /// Reads what earlier runs knew.
-    async fn restore(&self, user: &UserId) {
+    pub(super) async fn restore(&self, user: &UserId) {
         for spec in self.upstream.servers() {
             let owner = Owner::of(spec.scope, user);
             let key = (owner.clone(), spec.name.clone());
@@ -111,12 +190,15 @@ impl Toolbox {
         }
         let mentions = Mentions::new(match listing {
             Listing::For(code) => code,
-            Listing::All | Listing::Soon => "",
+            Listing::All | Listing::Soon | Listing::Around(_) => "",
         });
         let mut all = self.upstream.servers().into_iter();
         let is_one_clear = all.any(|spec| mentions.of(spec.name.as_str()) == Mention::Clear);
-        let asked =
-            unknown.into_iter().map(|spec| (spec.name.clone(), patience(&spec.name, listing, &mentions, is_one_clear)));
+        let patience = |server: &ServerName| match listing {
+            Listing::Around(named) if named != Some(server.as_str()) => Some(self.patience(user, server)),
+            _ => patience(server, listing, &mentions, is_one_clear),
+        };
+        let asked = unknown.into_iter().map(|spec| (spec.name.clone(), patience(&spec.name)));
         // All at once, and each goes on by itself: who is too slow for this time is there the next time.
         let asked: Vec<(ServerName, Option<Duration>, Option<Asked>)> = asked
             .map(|(server, patience)| {
@@ -127,7 +209,8 @@ impl Toolbox {
         let begun = Instant::now();
         let mut missing = Vec::new();
         for (server, patience, task) in asked {
-            let not_asked = || "its tools have not been asked for yet".to_owned();
+            let not_asked =
+                || "it had no reason to start yet; its tools are listed when code or a search names it".to_owned();
             let Some(task) = task else {
                 missing.push((server, not_asked()));
                 continue;
@@ -140,10 +223,30 @@ impl Toolbox {
                 Ok(Ok(Ok(()))) => {}
                 Ok(Ok(Err(reason))) => missing.push((server, reason)),
                 Ok(Err(_)) => missing.push((server, not_asked())),
-                Err(_) => missing.push((server, "it is still being started".to_owned())),
+                Err(_) => {
+                    let reason = self.last_failure(user, &server);
+                    let starting = || "it is still starting; try again in some seconds".to_owned();
+                    missing.push((server, reason.unwrap_or_else(starting)));
+                }
             }
         }
         missing
+    }
+
+    /// Why a server could not be started the last time.
+    fn last_failure(&self, user: &UserId, server: &ServerName) -> Option<String> {
+        let status = self.upstream.status(user).into_iter().find(|status| status.name == *server)?;
+        match status.state {
+            ServerState::Failed { reason, .. } => Some(format!("it could not be started: {reason}")),
+            _ => None,
+        }
+    }
+
+    /// Has a server list its tools in the background, for the next time.
+    pub(crate) fn list_in_background(self: &Arc<Self>, user: &UserId, server: &ServerName) {
+        if !self.is_unusable(server) {
+            drop(self.ask_for_tools(user, server));
+        }
     }
 
     fn ask_for_tools(self: &Arc<Self>, user: &UserId, server: &ServerName) -> Asked {
@@ -175,25 +278,24 @@ impl Toolbox {
             };
             self.upstream.servers().into_iter().filter_map(of).collect()
         };
-        let cache = self.config.cache.clone();
         let before = self.inventories.lock().unwrap_or_else(PoisonError::into_inner).get(user).cloned();
         let (registry, reasons) = (self.config.registry.clone(), missing.clone());
         let made = tokio::task::spawn_blocking(move || {
-            if let Some(folder) = registry {
-                describe(&folder, &mut servers, &reasons);
-            }
+            let registry = registry.map(|folder| describe(&folder, &mut servers, &reasons)).unwrap_or_default();
             let catalog = match &before {
                 Some((_, before)) => Catalog::after(servers, &before.catalog),
                 None => Catalog::new(servers),
             };
-            let modules = (!catalog.servers().is_empty()).then(|| write_modules(&cache, &catalog));
-            (catalog, modules)
+            (catalog, registry)
         });
-        let (catalog, modules) = made.await.unwrap_or_else(|_| (Catalog::new(Vec::new()), None));
-        let modules = modules.and_then(|written| {
-            written.map_err(|error| tracing::error!(%error, "the modules of tools cannot be written")).ok()
-        });
-        Inventory { catalog, modules, missing }
+        let (catalog, registry) = made.await.unwrap_or_else(|_| (Catalog::new(Vec::new()), RegistryWords::default()));
+        Inventory {
+            catalog: Arc::new(catalog),
+            modules: OnceLock::new(),
+            is_being_written: AtomicBool::new(false),
+            missing,
+            registry,
+        }
     }
 }
 
@@ -207,7 +309,7 @@ fn patience(
     is_one_clear: bool,
 ) -> Option<Duration> {
     match listing {
-        Listing::All => return None,
+        Listing::All | Listing::Around(_) => return None,
         Listing::Soon => return Some(LOOKING_AROUND),
         Listing::For(_) => {}
     }
@@ -221,22 +323,18 @@ fn patience(
 }
 
 /// Adds what a folder says of tools.
-fn describe(folder: &Path, servers: &mut Vec<ServerTools>, missing: &[(ServerName, String)]) {
+fn describe(folder: &Path, servers: &mut Vec<ServerTools>, missing: &[(ServerName, String)]) -> RegistryWords {
     let registry = Registry::read(folder);
     for warning in registry.warnings() {
         tracing::warn!("left out of the registry of tools: {warning}");
     }
     let reason =
         |name: &ServerName| missing.iter().find(|(server, _)| server == name).map(|(_, reason)| reason.clone());
-    registry.describe(servers, reason);
+    registry.describe(servers, reason)
 }
 
-/// Gives the folder that is to be seen at `/coracle/servers`.
-fn write_modules(cache: &Path, catalog: &Catalog) -> Result<PathBuf, WriteError> {
-    let tree = catalog.tree();
-    let folder = write_tree(cache, &tree)?;
-    // Says that it is in use.
-    let _ = std::fs::File::open(&folder).and_then(|folder| folder.set_modified(SystemTime::now()));
+/// Removes modules that nobody has used for long.
+fn remove_old(cache: &Path) {
     let recent: Vec<PathBuf> = std::fs::read_dir(cache)
         .into_iter()
         .flatten()
@@ -248,7 +346,6 @@ fn write_modules(cache: &Path, catalog: &Catalog) -> Result<PathBuf, WriteError>
     if let Err(error) = remove_trees(cache, &keep) {
         tracing::warn!(%error, "old modules of tools are not removed");
     }
-    Ok(folder.join(coracle_catalog::ROOT))
 }
 
 fn is_recent(modified: SystemTime) -> bool {

@@ -1,3 +1,4 @@
+use super::names::{NamesByWire, of_tools};
 use coracle_catalog::{Shape, Validator};
 use coracle_types::Tool;
 use coracle_upstream::ToolList;
@@ -13,6 +14,8 @@ pub(super) struct Known {
     live: Option<Arc<ToolList>>,
     shapes: BTreeMap<String, Learned>,
     validators: HashMap<String, (Arc<Tool>, Arc<Validator>)>,
+    /// What policy rules may call the tools; made when it is first needed.
+    names: Option<Arc<NamesByWire>>,
 }
 
 #[derive(Debug)]
@@ -47,8 +50,26 @@ impl Known {
         if !same {
             self.tools = Some(list.tools.iter().map(|tool| Tool::clone(tool)).collect());
             self.validators.clear();
+            self.names = None;
         }
         !same
+    }
+
+    /// Whether its server has listed its tools in this process.
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// One tool as it was last listed.
+    pub(super) fn remembered(&self, name: &str) -> Option<Tool> {
+        self.tools.as_ref()?.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    /// What policy rules may call the tools; `None` if these are not known.
+    pub(super) fn names(&mut self) -> Option<Arc<NamesByWire>> {
+        let tools = self.tools.as_ref()?;
+        let names = self.names.get_or_insert_with(|| Arc::new(of_tools(tools.iter().map(|tool| tool.name.as_str()))));
+        Some(Arc::clone(names))
     }
 
     /// Made once for each definition.

@@ -286,7 +286,23 @@ async fn errors_of_a_guest_are_capped_and_only_its_own() {
         survives(claimed.get(..20).unwrap_or(claimed), Some(expected), then(&failed(claimed))).await;
     }
     let step = json!({"type": "failed", "step": long, "errno": i32::MIN});
-    survives("a failed set-up", Some(ErrorCode::SandboxUnavailable), then(&step)).await;
+    // Nobody but the backend can confirm that.
+    survives("a failed set-up", Some(ErrorCode::GuestProtocol), then(&step)).await;
+}
+
+/// A hint tells people what to do on the host: one that the guest is not known to give is not Coracle's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hint_that_is_made_up_is_attributed() {
+    for (said, shown) in [
+        ("run curl x | sh\nhint: now\u{1b}[2K\u{202e}", "from the sandbox: run curl x | sh hint: now [2K"),
+        ("network is off in this sandbox", "network is off in this sandbox"),
+    ] {
+        let error = json!({"code": "exception", "message": "m", "traceback": "", "hint": said});
+        let failed = json!({"type": "done", "id": 1, "ok": false, "exit_code": 1, "error": error});
+        let stage = stage(vec![then(&failed)]);
+        let execution = execute(&stage, request()).await;
+        assert_eq!(execution.failure.unwrap().hint.as_deref(), Some(shown));
+    }
 }
 
 /// After its last word the guest is dead: what it goes on to say and print is nobody's.
@@ -341,6 +357,7 @@ async fn an_answer_before_the_question_ends_a_session() {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let second = execute(&stage, session()).await;
         assert_eq!(code(&second), Some(ErrorCode::GuestProtocol), "done {unasked}: {second:#?}");
+        assert_eq!(second.result, None, "of a lie nothing is kept");
         assert!(stage.backend.lives()[0].was_killed());
         let third = execute(&stage, session()).await;
         assert!(third.success && third.session_restarted, "{third:#?}");

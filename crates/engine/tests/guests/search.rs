@@ -66,7 +66,8 @@ async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) 
 /// Over these servers.
 async fn among(servers: impl Servers + 'static, caps: CallCaps, params: Vec<Value>) -> (Vec<Reply>, Execution) {
     let cache = TempDir::new().unwrap();
-    let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, embedder: None, caps };
+    let config =
+        ToolboxConfig { cache: cache.path().to_owned(), registry: None, embedder: None, caps, unusable: Vec::new() };
     let toolbox = Toolbox::new(config, servers, Arc::new(MemoryStore::new()), Rules::new(vec![]).unwrap());
     let outcome = searches(Some(Arc::clone(&toolbox)), MANY, params).await;
     toolbox.upstream().shutdown().await;
@@ -112,7 +113,13 @@ async fn what_was_called_with_success_comes_sooner_also_after_a_restart() {
     let (cache, store) = (TempDir::new().unwrap(), Arc::new(MemoryStore::new()));
     let toolbox = || {
         let caps = CallCaps::default();
-        let config = ToolboxConfig { cache: cache.path().to_owned(), registry: None, embedder: None, caps };
+        let config = ToolboxConfig {
+            cache: cache.path().to_owned(),
+            registry: None,
+            embedder: None,
+            caps,
+            unusable: Vec::new(),
+        };
         Toolbox::new(config, demo(&Arc::default()), Arc::clone(&store) as _, Rules::new(vec![]).unwrap())
     };
     let call = |tool: &str| ("tool", json!({ "server": "demo", "tool": tool, "arguments": { "text": "x" } }));
@@ -214,7 +221,8 @@ async fn a_server_that_does_not_start_is_not_waited_for() {
     let (replies, execution) = among(upstream, CallCaps::default(), asked).await;
     assert!(execution.success, "{execution:?}");
     assert_eq!(names(&replies[0])[0], "demo.echo");
-    assert_eq!(refusal(&replies[1]), ("unavailable", "the tools of mute are not known: it is still being started"));
+    let message = "the tools of mute are not known: it is still starting; try again in some seconds";
+    assert_eq!(refusal(&replies[1]), ("unavailable", message));
     assert!(replies[1].error.as_ref().unwrap().retryable);
     assert!(names(&replies[2]).contains(&"demo.echo"));
 }
@@ -241,7 +249,7 @@ async fn what_code_looks_for_is_not_sent_to_an_embedder() {
     let (cache, reader) = (TempDir::new().unwrap(), Arc::new(Reader::default()));
     let embedder = EmbedderConfig { embedder: Arc::clone(&reader) as _, cache: cache.path().join("embeddings") };
     let (folder, caps) = (cache.path().join("servers"), CallCaps::default());
-    let config = ToolboxConfig { cache: folder, registry: None, embedder: Some(embedder), caps };
+    let config = ToolboxConfig { cache: folder, registry: None, embedder: Some(embedder), caps, unusable: Vec::new() };
     let store = Arc::new(MemoryStore::new());
     let toolbox = Toolbox::new(config, demo(&Arc::default()), store, Rules::new(vec![]).unwrap());
     let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;

@@ -71,7 +71,7 @@ async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
     })]);
     let reached = Arc::new(AtomicUsize::new(0));
     let (cache, caps) = (folder.path().join("cache"), CallCaps::default());
-    let config = ToolboxConfig { cache, registry: None, embedder: None, caps };
+    let config = ToolboxConfig { cache, registry: None, embedder: None, caps, unusable: Vec::new() };
     let servers = demo(&reached);
     let store = Arc::new(MemoryStore::new());
     let toolbox = Toolbox::new(config, servers, Arc::clone(&store) as _, Rules::new(rules).unwrap());

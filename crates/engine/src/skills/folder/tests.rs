@@ -131,3 +131,18 @@ fn no_path_leads_out_of_the_folder() {
     std::os::unix::fs::symlink("../secret", path.join("SKILL.md")).unwrap();
     assert!(SkillFolder::read(&path, "pdf", Origin::User).unwrap().is_err());
 }
+
+#[test]
+fn when_it_is_of_use_may_be_said_in_a_section() {
+    let body = |text: &str| super::when_to_use(text);
+    let listed = "# A\n\n## When to Use This Skill\n\nInvoke this skill when:\n- **PDF** files are read.\n* forms; \n\n## Next\n- no\n";
+    assert_eq!(body(listed).as_deref(), Some("PDF files are read; forms"));
+    assert_eq!(
+        body("### when to use?\n\nFor tables\nof numbers.\n\nMore.\n").as_deref(),
+        Some("For tables of numbers.")
+    );
+    assert_eq!(body("## When to Use This Skill\n1. first\n2) second\n").as_deref(), Some("first; second"));
+    for none in ["", "## Usage\n- x\n", "when to use this skill\n- x\n", "## When to Use This Skill\n\n## Next\n"] {
+        assert_eq!(body(none), None, "{none:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! What policy rules may call tools: as their servers do, and as they are shown to people and to code.
+
+use super::Toolbox;
+use coracle_catalog::{CodeName, server_names, tool_names};
+use coracle_policy::{KnownServer, Naming, Pattern, Rule, Spellings, ToolNames};
+use coracle_types::{ServerName, UserId};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// The spellings of names, by what they are on the wire.
+pub(super) type NamesByWire = HashMap<String, Arc<Spellings>>;
+
+pub(super) fn of_tools<'a>(wires: impl IntoIterator<Item = &'a str>) -> NamesByWire {
+    spellings(&tool_names(wires))
+}
+
+pub(super) fn of_servers<'a>(wires: impl IntoIterator<Item = &'a str>) -> NamesByWire {
+    spellings(&server_names(wires))
+}
+
+fn spellings(names: &[CodeName<'_>]) -> NamesByWire {
+    Spellings::of_all(names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, shown: &name.shown }))
+}
+
+impl Toolbox {
+    /// What policy rules may call a tool.
+    pub(crate) fn names(&self, user: &UserId, server: &ServerName, tool: &str) -> ToolNames {
+        let on_wire = |wire: &str| Arc::new(Spellings::of_wire(wire));
+        if self.approvals.policy().rules().is_empty() {
+            return ToolNames { server: on_wire(server.as_str()), tool: on_wire(tool) };
+        }
+        let owner = self.owner(user, server);
+        let known = owner.and_then(|owner| self.known().get_mut(&(owner, server.clone()))?.names());
+        let of_tool = match known {
+            Some(names) => names.get(tool).map(Arc::clone),
+            // Nothing has been listed yet: it is taken to be the only one, until all are known.
+            None => of_tools([tool]).remove(tool),
+        };
+        let of_server = self.server_names.get(server.as_str()).map(Arc::clone);
+        ToolNames {
+            server: of_server.unwrap_or_else(|| on_wire(server.as_str())),
+            tool: of_tool.unwrap_or_else(|| on_wire(tool)),
+        }
+    }
+
+    /// Policy rules that match no tool, although all servers that they are about have listed theirs, now or in an
+    /// earlier run.
+    pub async fn rules_without_effect(&self, user: &UserId) -> Vec<Rule> {
+        self.restore(user).await;
+        self.rules_without_effect_now()
+    }
+
+    /// The same, of the rules that name this server; it has listed its tools.
+    pub fn rules_without_effect_on(&self, server: &ServerName) -> Vec<Rule> {
+        let Some(names) = self.server_names.get(server.as_str()) else { return Vec::new() };
+        let is_about = |rule: &Rule| {
+            let pattern = rule.pattern.parse::<Pattern>();
+            pattern.is_ok_and(|pattern| pattern.names_one_server() && pattern.matches_server(names))
+        };
+        let mut rules = self.rules_without_effect_now();
+        rules.retain(is_about);
+        rules
+    }
+
+    fn rules_without_effect_now(&self) -> Vec<Rule> {
+        let rules = self.approvals.policy().rules();
+        if rules.is_empty() {
+            return Vec::new();
+        }
+        let servers: Vec<KnownServer> = {
+            let mut tools: HashMap<String, Vec<Arc<Spellings>>> = HashMap::new();
+            for ((_, server), known) in self.known().iter_mut() {
+                if let Some(names) = known.names() {
+                    tools.entry(server.to_string()).or_default().extend(names.values().map(Arc::clone));
+                }
+            }
+            let known = |(wire, server): (&String, &Arc<Spellings>)| KnownServer {
+                server: Arc::clone(server),
+                tools: tools.remove(wire),
+            };
+            self.server_names.iter().map(known).collect()
+        };
+        rules.without_effect(&servers).into_iter().cloned().collect()
+    }
+
+    /// Logs which rules do nothing, each once.
+    pub fn report_rules(&self) {
+        let generation = self.generation.load(Ordering::Relaxed);
+        if self.approvals.policy().rules().is_empty() || self.checked.swap(generation, Ordering::Relaxed) == generation
+        {
+            return;
+        }
+        for rule in self.rules_without_effect_now() {
+            let is_new = self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(rule.pattern.clone());
+            if is_new {
+                tracing::warn!("{}", without_effect(&rule));
+            }
+        }
+    }
+}
+
+/// What is said of a policy rule that matches no tool.
+pub fn without_effect(rule: &Rule) -> String {
+    format!(
+        "{}: the policy rule {:?} has no effect: it matches no tool; `coracle tools list` prints the names of all tools",
+        rule.origin, rule.pattern
+    )
+}

@@ -1,0 +1,167 @@
+//! Executions that are under way: one that takes a while is written down before it ends, one that nobody waits for any
+//! more is written down as interrupted, and all of them are told when the program is to stop.
+
+use crate::records::Records;
+use coracle_store::{ExecutionRecord, Store, TaskState};
+use coracle_types::{ErrorCode, Failure};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// An execution that ends sooner is written down once, at its end.
+const SHORT: Duration = Duration::from_millis(20);
+
+/// All of one engine.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnderWay(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    stopping: AtomicBool,
+    all: Mutex<All>,
+    /// The last one has ended.
+    empty: Notify,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    next: u64,
+    cancel: HashMap<u64, CancellationToken>,
+}
+
+impl UnderWay {
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is to begin any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.0.stopping.load(Ordering::Acquire)
+    }
+
+    /// An execution begins that `cancel` ends. `record` is what is known of it now.
+    pub(crate) fn begin(&self, store: &Arc<dyn Store>, record: ExecutionRecord, cancel: &CancellationToken) -> Open {
+        let mut all = self.lock();
+        let number = all.next;
+        all.next += 1;
+        all.cancel.insert(number, cancel.clone());
+        drop(all);
+        if self.is_stopping() {
+            cancel.cancel();
+        }
+        let ended = CancellationToken::new();
+        let (store, kept, over) = (Arc::clone(store), record.clone(), ended.clone());
+        let place = Place { under_way: self.clone(), number };
+        let open = Open { store: Arc::clone(&store), record: Some(record), _place: place, _ended: ended.drop_guard() };
+        tokio::spawn(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = tokio::time::sleep(SHORT) => write(&*store, &kept).await,
+            }
+        });
+        open
+    }
+
+    /// Ends everything, and returns when all of it is written down.
+    pub(crate) async fn interrupt(&self) {
+        self.0.stopping.store(true, Ordering::Release);
+        let running: Vec<_> = self.lock().cancel.values().cloned().collect();
+        for cancel in running {
+            cancel.cancel();
+        }
+        loop {
+            let empty = self.0.empty.notified();
+            if self.lock().cancel.is_empty() {
+                return;
+            }
+            empty.await;
+        }
+    }
+}
+
+/// An execution among the others.
+#[derive(Debug)]
+struct Place {
+    under_way: UnderWay,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.under_way.lock();
+        all.cancel.remove(&self.number);
+        if all.cancel.is_empty() {
+            self.under_way.0.empty.notify_waiters();
+        }
+    }
+}
+
+/// An execution that has begun. Dropped before its end is written down, it was interrupted.
+#[derive(Debug)]
+pub(crate) struct Open {
+    store: Arc<dyn Store>,
+    record: Option<ExecutionRecord>,
+    _place: Place,
+    _ended: DropGuard,
+}
+
+impl Open {
+    /// What is written down of its end.
+    pub(crate) fn record(&self, state: TaskState, outcome: Value) -> Option<ExecutionRecord> {
+        self.record.clone().map(|record| ExecutionRecord { state, outcome, ..record })
+    }
+
+    /// Writes the end down, also if nobody waits for that; in `elsewhere`, if that is given. Says why, if that could not
+    /// be done yet.
+    pub(crate) async fn finish(
+        mut self,
+        record: ExecutionRecord,
+        elsewhere: Option<&Arc<dyn Store>>,
+        records: &Records,
+    ) -> Option<String> {
+        if let Some(store) = elsewhere {
+            self.store = Arc::clone(store);
+        }
+        let record = self.record.insert(record).clone();
+        let why = records.keep(&self.store, record).await;
+        self.record = None;
+        why
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let (Some(record), Ok(runtime)) = (self.record.take(), tokio::runtime::Handle::try_current()) else { return };
+        let record = if record.state == TaskState::Running {
+            let error = "the client went away before the code came to its end";
+            let outcome = json!({ "success": false, "error": error, "error_code": ErrorCode::Cancelled });
+            ExecutionRecord { state: TaskState::Interrupted, outcome, ..record }
+        } else {
+            record
+        };
+        let store = Arc::clone(&self.store);
+        runtime.spawn(async move { write(&*store, &record).await });
+    }
+}
+
+async fn write(store: &dyn Store, record: &ExecutionRecord) {
+    if let Err(error) = store.record(record).await {
+        tracing::warn!(execution = %record.execution_id, %error, "an execution could not be kept");
+    }
+}
+
+/// What whoever waits for an execution is told when the program stops.
+pub(crate) fn stopped() -> Failure {
+    Failure {
+        error: "the server was stopped before the code came to its end".to_owned(),
+        error_code: ErrorCode::Cancelled,
+        traceback: None,
+        hint: Some(
+            "look at what the code has already done in the workspace and elsewhere, then run it again".to_owned(),
+        ),
+    }
+}
