@@ -1,20 +1,25 @@
 //! People and what they sign in with. `coracle users` and HTTP both go through here.
 
 mod attempts;
+mod names;
 mod passwords;
 mod tokens;
 
 pub(crate) use attempts::{Attempts, TooMany};
+pub(crate) use names::is_reserved;
+pub use names::{NameSource, is_machines, new_user_name, user_name};
 pub(crate) use passwords::Passwords;
 pub(crate) use tokens::{KEY_PREFIX, is_key, random_token};
 
 use coracle_store::{
-    ApiKey, BrowserSession, ForeignIdentity, KeyScope, Role, SignInLink, Store, StoreError, TokenDigest, User,
+    ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, Renamed, Role, SignInLink, Store, StoreError,
+    TokenDigest, User,
 };
 use coracle_types::{Secret, UserId};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -35,6 +40,9 @@ pub enum AccountError {
     /// The name is no name for a user.
     #[error(transparent)]
     Name(#[from] coracle_types::IdError),
+    /// Nobody gets this one.
+    #[error("the name {0} is reserved")]
+    Reserved(UserId),
     /// Somebody has it already.
     #[error("there is a user {0} already")]
     Taken(UserId),
@@ -66,6 +74,7 @@ impl AccountError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name(_) => "invalid_name",
+            Self::Reserved(_) => "reserved_name",
             Self::Taken(_) => "user_exists",
             Self::Unknown(_) => "no_such_user",
             Self::Disabled(_) => "user_disabled",
@@ -90,10 +99,31 @@ pub(crate) enum SignInError {
     Account(#[from] AccountError),
 }
 
+/// With what a key is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyMaker {
+    /// Somebody who has signed in, or the operator. The key falls with its owner.
+    Person,
+    /// Another key. The new one falls with it.
+    Key {
+        /// Which.
+        id: String,
+        /// When it ends.
+        expires_at: Option<SystemTime>,
+    },
+    /// An access token of the OpenID provider.
+    Token {
+        /// When it ends.
+        expires_at: SystemTime,
+    },
+}
+
 /// Everybody who may sign in.
 #[derive(Clone)]
 pub struct People {
     store: Arc<dyn Store>,
+    /// Where users have their folders, if that is known.
+    workspaces: Option<Arc<Path>>,
     passwords: Arc<Passwords>,
     attempts: Arc<Attempts>,
 }
@@ -104,15 +134,34 @@ impl fmt::Debug for People {
     }
 }
 
-/// The name of a user, as it is kept: file systems and people do not always tell letters by their case.
-pub fn user_name(text: &str) -> Result<UserId, AccountError> {
-    Ok(UserId::new(text.trim().to_ascii_lowercase())?)
-}
-
 impl People {
     /// Those in this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, passwords: Arc::default(), attempts: Arc::default() }
+        Self { store, workspaces: None, passwords: Arc::default(), attempts: Arc::default() }
+    }
+
+    /// The same, whose folders are in this one.
+    #[must_use]
+    pub fn with_workspaces(self, workspaces: &Path) -> Self {
+        Self { workspaces: Some(workspaces.into()), ..self }
+    }
+
+    /// Whether something is kept under this name.
+    async fn has_data(&self, name: &UserId) -> Result<bool, AccountError> {
+        let folder = self.workspaces.as_ref().map(|workspaces| workspaces.join(name.as_str()));
+        let has_folder = folder.is_some_and(|folder| folder.symlink_metadata().is_ok());
+        Ok(has_folder || self.store.has_data(name).await?)
+    }
+
+    /// Gives somebody another name, with what is kept under the old one. Their folder is moved by whoever knows where it
+    /// is. What is kept under the name of this machine's one user may have credentials of the operator: those stay.
+    pub async fn rename(&self, from: &UserId, to: &UserId) -> Result<(), AccountError> {
+        let belongings = if is_machines(from) { Belongings::WithoutSecrets } else { Belongings::All };
+        match self.store.rename_user(from, to, belongings).await? {
+            Renamed::Done => Ok(()),
+            Renamed::Unknown => Err(AccountError::Unknown(from.clone())),
+            Renamed::Taken => Err(AccountError::Taken(to.clone())),
+        }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -135,12 +184,14 @@ impl People {
         foreign: ForeignIdentity,
     ) -> Result<User, AccountError> {
         let digest = TokenDigest::of(&format!("{}\n{}", foreign.issuer, foreign.subject));
-        let short = tokens::plain_name(wanted);
-        // Never that of somebody else: a provider's word for a name is no proof of being that person here.
-        for name in [short.clone(), format!("{short}-{}", &digest.as_str()[..12])] {
-            let foreign = Some(foreign.clone());
-            let display_name = display_name.clone();
-            let user = User { display_name, foreign, ..User::new(user_name(&name)?, Role::User, SystemTime::now()) };
+        // Never that of somebody else: a provider's word for a name is no proof of being that person here. A proxy may
+        // have said it of somebody who has no account.
+        for name in names::foreign_names(wanted, &digest) {
+            if self.has_data(&name).await? {
+                continue;
+            }
+            let (foreign, display_name) = (Some(foreign.clone()), display_name.clone());
+            let user = User { display_name, foreign, ..User::new(name, Role::User, SystemTime::now()) };
             if self.store.add_user(&user).await? {
                 return Ok(user);
             }
@@ -175,6 +226,11 @@ impl People {
         changed(name, self.store.set_disabled(name, disabled).await?)
     }
 
+    /// Deletes somebody and everything in the store that is theirs.
+    pub async fn remove(&self, name: &UserId) -> Result<(), AccountError> {
+        changed(name, self.store.delete_user(name).await?)
+    }
+
     /// Changes what somebody may do.
     pub async fn set_role(&self, name: &UserId, role: Role) -> Result<(), AccountError> {
         changed(name, self.store.set_role(name, role).await?)
@@ -199,13 +255,15 @@ impl People {
         if self.store.add_link(&link).await? { Ok(token) } else { Err(AccountError::Disabled(user.id)) }
     }
 
-    /// Makes a key. The second is the key itself, which nobody can tell afterwards.
+    /// Makes a key. The second is the key itself, which nobody can tell afterwards. It ends no later than what it was made
+    /// with.
     pub async fn add_key(
         &self,
         owner: &UserId,
         name: &str,
         scopes: BTreeSet<KeyScope>,
         lifetime: Option<Duration>,
+        maker: KeyMaker,
     ) -> Result<(ApiKey, Secret), AccountError> {
         let owner = self.find(owner).await?;
         if scopes.is_empty() {
@@ -226,6 +284,12 @@ impl People {
                 Some(later.ok_or_else(|| AccountError::Key("a key cannot live that long".to_owned()))?)
             }
         };
+        let (made_by, latest) = match maker {
+            KeyMaker::Person => (None, None),
+            KeyMaker::Key { id, expires_at } => (Some(id), expires_at),
+            KeyMaker::Token { expires_at } => (None, Some(expires_at)),
+        };
+        let expires_at = expires_at.into_iter().chain(latest).min();
         let secret = Secret::new(format!("{KEY_PREFIX}{}", random_token()?.expose()));
         let digest = TokenDigest::of(secret.expose());
         let key = ApiKey {
@@ -238,8 +302,15 @@ impl People {
             expires_at,
             last_used: None,
             revoked_at: None,
+            made_by,
         };
-        if self.store.add_key(&key).await? { Ok((key, secret)) } else { Err(AccountError::Unknown(key.user)) }
+        if self.store.add_key(&key).await? {
+            return Ok((key, secret));
+        }
+        Err(match &key.made_by {
+            Some(maker) => AccountError::Key(format!("the key {maker}, with which it was to be made, is revoked")),
+            None => AccountError::Unknown(key.user),
+        })
     }
 
     /// Somebody's keys, also those that are no longer good.
@@ -265,7 +336,7 @@ impl People {
         } else {
             false
         };
-        match user.filter(|user| is_right && !user.disabled) {
+        match user.filter(|user| is_right && may_enter(user)) {
             Some(user) => {
                 attempt.succeeded();
                 Ok(user)
@@ -283,7 +354,7 @@ impl People {
             Some(name) => self.store.user(&name).await.map_err(AccountError::from)?,
             None => None,
         };
-        let user = user.filter(|user| !user.disabled).ok_or(SignInError::Wrong)?;
+        let user = user.filter(may_enter).ok_or(SignInError::Wrong)?;
         attempt.succeeded();
         Ok(user)
     }
@@ -326,7 +397,7 @@ impl People {
         if session.expires_at <= now {
             return Ok(None);
         }
-        let Some(user) = self.store.user(&session.user).await?.filter(|user| !user.disabled) else { return Ok(None) };
+        let Some(user) = self.store.user(&session.user).await?.filter(may_enter) else { return Ok(None) };
         if is_news(Some(session.last_seen), now) {
             self.store.browser_session_seen(&session.digest, now).await?;
         }
@@ -341,7 +412,7 @@ impl People {
         if !is_good(&key, now) {
             return Ok(None);
         }
-        let Some(user) = self.store.user(&key.user).await?.filter(|user| !user.disabled) else { return Ok(None) };
+        let Some(user) = self.store.user(&key.user).await?.filter(may_enter) else { return Ok(None) };
         if is_news(key.last_used, now) {
             self.store.key_used(&key.digest, now).await?;
         }
@@ -356,6 +427,15 @@ impl People {
         }
         Ok(())
     }
+}
+
+/// Whether somebody may sign in, by whatever means. An account with the name of this machine's one user may not: its
+/// workspace would be the operator's.
+pub(crate) fn may_enter(user: &User) -> bool {
+    if is_machines(&user.id) {
+        tracing::warn!("user {0} cannot sign in: the name is reserved. Run `coracle users rename {0} NAME`", user.id);
+    }
+    !user.disabled && !is_machines(&user.id)
 }
 
 fn changed(name: &UserId, changed: bool) -> Result<(), AccountError> {

@@ -24,6 +24,8 @@ pub struct FaceOptions {
     pub workspace: Option<PathBuf>,
     /// Limits and guardrails.
     pub settings: Settings,
+    /// What tells this Coracle from others: a client that serves it already is itself.
+    pub identity: Option<String>,
 }
 
 /// What all clients share. Cheap to clone.
@@ -82,10 +84,11 @@ impl Face {
         self.engine.toolbox()
     }
 
-    /// What the user's code can call.
-    pub(crate) async fn inventory(&self) -> Option<Arc<Inventory>> {
+    /// What the user's code can call. A server that has never answered is waited for a little, and once; the one that is
+    /// named as long as it takes.
+    pub(crate) async fn inventory(&self, named: Option<&str>) -> Option<Arc<Inventory>> {
         let toolbox = self.toolbox()?;
-        let inventory = toolbox.inventory(&self.user(), Listing::All).await;
+        let inventory = toolbox.inventory(&self.user(), Listing::Around(named)).await;
         toolbox.begin_reading(&inventory).await;
         Some(inventory)
     }
@@ -107,6 +110,11 @@ impl Face {
     /// What operators look at, in the text format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.metrics.text(self.engine.live_sessions())
+    }
+
+    /// Whether what is to be kept can be kept at this moment.
+    pub(crate) async fn ready(&self) -> Result<(), coracle_store::StoreError> {
+        self.engine.ready().await
     }
 
     /// Executions that are under way.

@@ -6,7 +6,9 @@ mod desk;
 mod door;
 mod guard;
 mod oidc;
+mod old_skills;
 mod pages;
+mod priming;
 mod refusal;
 mod resource;
 mod sessions;
@@ -19,18 +21,20 @@ pub use api::openapi_document;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRef, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 pub(crate) use connections::Gone;
+use connections::{Answering, Served};
 use coracle_store::KeyScope;
 use coracle_types::UserId;
 pub use desk::AuthOptions;
 use desk::Desk;
 use door::Door;
 use guard::Guard;
+use priming::Unprimed;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
@@ -46,9 +50,14 @@ use tower_service::Service as _;
 /// No body of a request is longer.
 const MAX_BODY: usize = 8 << 20;
 /// A request whose body takes longer to come is given up.
-const BODY_TIME: Duration = Duration::from_secs(30);
-/// Running executions get so long to end when the server is to stop.
+const BODY_TIME: Duration = Duration::from_mins(1);
+/// Running executions get so long to end by themselves when the server is to stop. Then they are interrupted.
 const DRAIN: Duration = Duration::from_secs(5);
+/// Interrupted executions end, and their answers are written, within this time.
+const ANSWERED: Duration = Duration::from_secs(10);
+
+/// Whoever asks whether we are ready has an answer by then.
+const READY_TIME: Duration = Duration::from_secs(4);
 
 /// How HTTP is served.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +66,8 @@ pub struct HttpOptions {
     pub allowed_hosts: Vec<String>,
     /// Pages of these origins may call it, besides its own.
     pub allowed_origins: Vec<String>,
+    /// The most connections at once [default: 4096].
+    pub max_connections: Option<usize>,
     /// How people sign in; without it there is the one user of this machine.
     pub auth: Option<AuthOptions>,
 }
@@ -115,7 +126,9 @@ pub async fn serve_http(
         .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(door(KeyScope::Mcp)))
         .merge(Router::new().route("/metrics", get(metrics)).layer(door(KeyScope::Metrics)))
         .merge(api::router(Door::new(&app.desk, KeyScope::Api)))
+        .merge(old_skills::router().layer(door(KeyScope::Api)))
         .merge(sign_in::router())
+        .route("/", get(home))
         .merge(oidc::router())
         .merge(resource::router())
         .layer(middleware::from_fn_with_state(guard, guard::check));
@@ -124,8 +137,16 @@ pub async fn serve_http(
         .route("/health", get(health))
         .route("/livez", get(|| async { "ok" }))
         .route("/readyz", get(ready));
+    let desk = Arc::clone(&app.desk);
     let router = guarded.merge(open).with_state(app);
-    let served = connections::serve(listener, router, stop.clone(), end.clone());
+    let max_connections = options.max_connections.unwrap_or(connections::MAX_CONNECTIONS);
+    let answering = Answering::default();
+    let served = connections::serve(
+        listener,
+        Served { router, desk, max_connections, answering: answering.clone() },
+        stop.clone(),
+        end.clone(),
+    );
     let drained = async {
         stop.cancelled().await;
         let calm = async {
@@ -134,7 +155,14 @@ pub async fn serve_http(
             }
         };
         let _ = tokio::time::timeout(DRAIN, calm).await;
-        // An answer that is ready is still written.
+        let told = async {
+            face.engine.interrupt().await;
+            answering.settled().await;
+        };
+        if tokio::time::timeout(ANSWERED, told).await.is_err() {
+            tracing::warn!("the server stops before all clients have their answers");
+        }
+        // What was handed over last is still written.
         tokio::time::sleep(Duration::from_millis(50)).await;
         end.cancel();
     };
@@ -150,7 +178,7 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
             let message = format!("the body cannot be read, or is longer than {MAX_BODY} bytes\n");
             return (StatusCode::PAYLOAD_TOO_LARGE, message).into_response();
         }
-        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n").into_response(),
+        Err(_) => return connections::slow_body(),
     };
     // Clients of the plainest kind say nothing, and take what comes.
     if !parts.headers.contains_key(header::ACCEPT)
@@ -171,6 +199,9 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
     parts.extensions.insert(gone.clone());
     // If the client goes away while it waits for the head of the answer, this future is dropped.
     let guard = gone.guard();
+    // What a session has begun with counts, whatever a later request says.
+    let of_session = session.as_deref().and_then(|id| app.sessions.is_primed(id));
+    let is_primed = of_session.unwrap_or_else(|| priming::is_known(&parts.headers, &body));
     let is_json =
         parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let request = Request::from_parts(parts, http_body_util::Full::new(body.clone()));
@@ -183,20 +214,24 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
     }
     match (&session, parts.headers.get(SESSION).and_then(|id| id.to_str().ok())) {
         (Some(id), _) if is_end => app.sessions.remove(id),
-        (None, Some(id)) => app.began(id, &caller.user),
+        (None, Some(id)) => app.began(id, &caller.user, is_primed),
         _ => {}
     }
     // Clients take any other success for a session that could not be ended, and complain.
     if is_end && parts.status == StatusCode::ACCEPTED {
         parts.status = StatusCode::NO_CONTENT;
     }
-    Response::from_parts(parts, Body::new(guard.around(answer, in_use)))
+    let is_stream =
+        parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let answer = guard.around(answer, in_use);
+    let answer = if is_stream && !is_primed { Body::new(Unprimed::new(answer)) } else { Body::new(answer) };
+    Response::from_parts(parts, answer)
 }
 
 impl App {
     /// A client has begun with `initialize`.
-    fn began(&self, id: &str, user: &UserId) {
-        let Some(surplus) = self.sessions.add(id, user) else { return };
+    fn began(&self, id: &str, user: &UserId, is_primed: bool) {
+        let Some(surplus) = self.sessions.add(id, user, is_primed) else { return };
         tracing::warn!(session = %surplus, "too many clients: the one that was needed least is forgotten");
         let manager = Arc::clone(&self.manager);
         tokio::spawn(async move {
@@ -217,6 +252,18 @@ fn unreadable(body: &[u8]) -> Response {
     (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
 }
 
+/// What this is, and where to go.
+async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
+    let base = app.desk.base(&uri, &headers);
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    if accepts.into_iter().any(|value| value.contains("text/html")) {
+        return pages::home(&base);
+    }
+    let mut response = pages::home_text(&base).into_response();
+    pages::private(response.headers_mut());
+    response
+}
+
 async fn metrics(State(app): State<App>) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
     (kind, app.face.metrics()).into_response()
@@ -231,5 +278,13 @@ async fn ready(State(app): State<App>) -> Response {
     if app.stop.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping").into_response();
     }
-    Bytes::from_static(b"ok").into_response()
+    match tokio::time::timeout(READY_TIME, app.face.ready()).await {
+        Ok(Ok(())) => Bytes::from_static(b"ok").into_response(),
+        // Whoever asks is a stranger: they learn what kind of fault it is, and the log says where.
+        Ok(Err(error)) => {
+            tracing::warn!(%error, hint = error.hint(), "not ready");
+            (StatusCode::SERVICE_UNAVAILABLE, error.code()).into_response()
+        }
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "store_busy").into_response(),
+    }
 }

@@ -1,5 +1,6 @@
 //! Who asks.
 
+use crate::accounts::KeyMaker;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use coracle_store::{KeyScope, Role};
@@ -35,9 +36,17 @@ pub(crate) enum How {
         by_link: bool,
     },
     /// By an API key.
-    Key,
+    Key {
+        /// Which.
+        id: String,
+        /// When it ends.
+        expires_at: Option<SystemTime>,
+    },
     /// By an access token of the OpenID provider.
-    Bearer,
+    Bearer {
+        /// When it ends.
+        expires_at: SystemTime,
+    },
     /// A proxy says so.
     Proxy,
 }
@@ -48,8 +57,8 @@ impl How {
         match self {
             Self::Local => "local",
             Self::Session { .. } => "session",
-            Self::Key => "key",
-            Self::Bearer => "token",
+            Self::Key { .. } => "key",
+            Self::Bearer { .. } => "token",
             Self::Proxy => "proxy",
         }
     }
@@ -59,6 +68,22 @@ impl Identity {
     /// The one user of a server that knows no others.
     pub(crate) fn local() -> Self {
         Self { user: UserId::local(), role: Role::Admin, scopes: KeyScope::ALL.into(), how: How::Local }
+    }
+
+    /// What somebody may who has signed in as a person, and not by a key. What operators look at is for admins; others
+    /// read it with a key that an admin has made for that.
+    pub(crate) fn scopes_of(role: Role) -> BTreeSet<KeyScope> {
+        let is_for = |scope: &KeyScope| role == Role::Admin || !matches!(scope, KeyScope::Admin | KeyScope::Metrics);
+        KeyScope::ALL.into_iter().filter(is_for).collect()
+    }
+
+    /// With what a key is made that this caller asks for.
+    pub(crate) fn key_maker(&self) -> KeyMaker {
+        match &self.how {
+            How::Local | How::Session { .. } | How::Proxy => KeyMaker::Person,
+            How::Key { id, expires_at } => KeyMaker::Key { id: id.clone(), expires_at: *expires_at },
+            How::Bearer { expires_at } => KeyMaker::Token { expires_at: *expires_at },
+        }
     }
 
     /// Whether it is good for this. What only admins may takes both: the person and the key.

@@ -18,7 +18,10 @@ mod metrics;
 mod profile;
 mod stdio;
 
-pub use accounts::{AccountError, LINK_LIFETIME, MIN_PASSWORD_CHARS, People, is_good, user_name};
+pub use accounts::{
+    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_machines, new_user_name,
+    user_name,
+};
 pub use face::{Face, FaceOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};

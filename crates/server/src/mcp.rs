@@ -29,13 +29,15 @@ use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_engine::ArtifactError;
+use coracle_upstream::CHAIN_CAPABILITY;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ConstString,
-    ContentBlock, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, Role, ServerCapabilities,
-    ServerConfig, SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams,
-    SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, CompleteRequestParams, CompleteResult,
+    ConstString, ContentBlock, DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt, PromptMessage, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, ResourceContents, Role, ServerCapabilities, ServerConfig,
+    SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter,
+    Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
@@ -125,7 +127,7 @@ impl Face {
     }
 
     async fn stats(&self) -> CallToolResult {
-        let inventory = self.inventory().await;
+        let inventory = self.inventory(None).await;
         let (servers, tools) =
             inventory.map_or((0, 0), |inventory| (inventory.catalog.servers().len(), inventory.catalog.len()));
         let skills = self.engine.count_skills(&self.user()).await;
@@ -138,6 +140,17 @@ impl Face {
             "limits": self.options.settings.limits(),
         });
         structured(&all.to_string(), all)
+    }
+
+    /// A Coracle that is among its own servers would start itself for ever.
+    fn refuse_itself(&self, client: Option<&ClientCapabilities>) -> Result<(), ErrorData> {
+        let chain =
+            client.and_then(|client| client.experimental.as_ref()?.get(CHAIN_CAPABILITY)?.get("chain")?.as_array());
+        let is_itself = |identity: &String| chain.is_some_and(|chain| chain.iter().any(|of| of == identity.as_str()));
+        if self.options.identity.as_ref().is_some_and(is_itself) {
+            return Err(ErrorData::invalid_request(ITSELF, None));
+        }
+        Ok(())
     }
 
     /// What only a gateway has to offer.
@@ -163,6 +176,9 @@ impl Face {
         Ok(ReadResourceResult::new(vec![contents.with_mime_type(artifact.mime)]))
     }
 }
+
+/// What a Coracle says to a client that is itself.
+const ITSELF: &str = "this server is Coracle itself, with the same settings: remove it from mcpServers";
 
 fn vars(arguments: &impl serde::Serialize) -> Map<String, Value> {
     match serde_json::to_value(arguments) {
@@ -195,6 +211,21 @@ impl ServerHandler for Face {
             info.instructions = Some(prompt::INSTRUCTIONS.to_owned());
         }
         info
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        self.refuse_itself(Some(&request.capabilities))?;
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        self.refuse_itself(context.meta.client_capabilities().as_ref())?;
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
     }
 
     async fn list_tools(

@@ -66,7 +66,8 @@ impl Attempts {
     }
 
     fn begin_at(&self, name: &str, from: IpAddr, now: Instant) -> Result<Attempt<'_>, TooMany> {
-        let name = name.trim().to_ascii_lowercase();
+        // One person has one name, however it is written; what is none at all is still counted.
+        let name = super::user_name(name).map_or_else(|_| name.trim().to_lowercase(), |name| name.to_string());
         let mut who = vec![Who::Address(network(from))];
         if !name.is_empty() {
             who.push(Who::Name(TokenDigest::of(&name)));

@@ -20,8 +20,10 @@ use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use bytes::Bytes;
 pub(crate) use extract::Body;
 pub(crate) use problem::{ApiError, Problem, Refusals};
+use std::sync::LazyLock;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
@@ -68,7 +70,9 @@ pub fn openapi_document() -> String {
 }
 
 pub(super) fn router(door: Door) -> Router<App> {
-    let document = || async { ([(header::CONTENT_TYPE, "application/json")], openapi_document()) };
+    // Made once: anybody may ask for it, and as often as they like.
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi_document().into());
+    let document = || async { ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()) };
     let (behind, _) = behind_the_door().split_for_parts();
     let (open, _) = accounts::open_routes().split_for_parts();
     behind

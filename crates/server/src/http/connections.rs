@@ -1,84 +1,135 @@
-//! Connections: how many, how slow they may be, and who notices when one is gone.
+//! Connections: how many there may be, how slow, and who notices when one is gone.
 
-use super::desk::Peer;
-use super::sessions::InUse;
+mod gone;
+mod pace;
+mod table;
+
+use super::desk::{Desk, Peer};
 use axum::Router;
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use axum::body::Body;
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+pub(crate) use gone::Gone;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::pin::Pin;
+pub(crate) use pace::Answering;
+use pace::{AnswerBody, PacedBody, PacedStream, TooSlow};
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use std::time::{Duration, Instant};
+use table::{Lane, Table, Ticket};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
-/// So many at once; more wait to be accepted.
-const MAX_CONNECTIONS: usize = 4096;
+/// The most connections at once, unless the settings say otherwise.
+pub(crate) const MAX_CONNECTIONS: usize = 4096;
+/// No more than this part of all descriptors is for connections: sandboxes and files need some too.
+const DESCRIPTORS: u64 = 2;
 /// A connection that has not sent the head of a request by then is closed.
 const HEAD_TIME: Duration = Duration::from_secs(15);
+/// The same for one that is good for probes only.
+const PROBE_TIME: Duration = Duration::from_secs(2);
 /// The largest head of a request.
 const MAX_HEAD: usize = 64 << 10;
+/// So much of an answer waits in the system for a client to read it.
+const SEND_BUFFER: usize = 256 << 10;
 /// After an error of the system, such as no descriptors being left.
-const BREATH: Duration = Duration::from_millis(100);
+const BREATH: Duration = Duration::from_millis(50);
+/// Such an error is logged once in so long.
+const LOGGED_EACH: Duration = Duration::from_secs(10);
+/// What is answered however many connections there are.
+pub(crate) const PROBES: [&str; 3] = ["/health", "/livez", "/readyz"];
+
+/// What is served, to whom and to how many.
+pub(crate) struct Served {
+    pub(crate) router: Router,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) max_connections: usize,
+    pub(crate) answering: Answering,
+}
 
 /// Accepts until `stop`, lets connections finish what they are at, and closes them at `end`.
 pub(crate) async fn serve(
     listener: TcpListener,
-    router: Router,
+    served: Served,
     stop: CancellationToken,
     end: CancellationToken,
 ) -> std::io::Result<()> {
-    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let Served { router, desk, max_connections, answering } = served;
+    let table = Table::new(affordable(max_connections), desk.proxies());
     let open = TaskTracker::new();
+    let mut logged: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = async {
-                let permit = Arc::clone(&free).acquire_owned().await;
-                (permit, listener.accept().await)
-            } => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let (permit, (stream, peer)) = match accepted {
-            (Ok(permit), Ok(accepted)) => (permit, accepted),
-            (_, Err(error)) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // The next one waits in the system's queue. Descriptors of clients that do nothing are the cheapest.
+                let closed = table.relieve();
+                if logged.is_none_or(|logged| logged.elapsed() > LOGGED_EACH) {
+                    tracing::warn!(%error, closed, "cannot accept a connection: closing slow and idle ones");
+                    logged = Some(Instant::now());
+                }
                 tokio::time::sleep(BREATH).await;
                 continue;
             }
-            (Err(_), _) => break,
         };
-        // Small answers must not wait for more.
-        let _ = stream.set_nodelay(true);
-        let (router, stop, end) = (router.clone(), stop.clone(), end.clone());
-        open.spawn(async move {
-            let _permit = permit;
-            let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(MAX_HEAD);
-            let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-                request.extensions_mut().insert(Peer(peer));
-                router.clone().call(request)
-            });
-            let connection = http.serve_connection(TokioIo::new(stream), service);
-            tokio::pin!(connection);
-            tokio::select! {
-                served = connection.as_mut() => return told(served),
-                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-            }
-            tokio::select! {
-                served = connection.as_mut() => told(served),
-                () = end.cancelled() => {}
-            }
-        });
+        let ticket = Arc::new(table.admit(peer.ip()));
+        let (router, desk, answering) = (router.clone(), Arc::clone(&desk), answering.clone());
+        let service = Service { router, desk, answering, ticket, peer };
+        open.spawn(connection(stream, service, stop.clone(), end.clone()));
     }
     open.close();
     open.wait().await;
     Ok(())
+}
+
+/// As many connections as are wanted, or as the limit on descriptors leaves room for.
+fn affordable(wanted: usize) -> usize {
+    let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let most = descriptors.map_or(usize::MAX, |all| usize::try_from(all / DESCRIPTORS).unwrap_or(usize::MAX));
+    if most < wanted {
+        tracing::warn!(
+            wanted,
+            most,
+            "the limit on open files allows fewer connections: raise it (ulimit -n, LimitNOFILE=) for more"
+        );
+    }
+    wanted.min(most)
+}
+
+async fn connection(stream: TcpStream, service: Service, stop: CancellationToken, end: CancellationToken) {
+    // Small answers must not wait for more, and what nobody reads must not fill the system's memory.
+    let _ = stream.set_nodelay(true);
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
+    let ticket = Arc::clone(&service.ticket);
+    let head_time = match ticket.lane {
+        Lane::Regular => HEAD_TIME,
+        Lane::Aside => PROBE_TIME,
+    };
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(head_time).max_buf_size(MAX_HEAD);
+    let io = TokioIo::new(PacedStream::new(stream, ticket.record.clone()));
+    let connection =
+        http.serve_connection(io, hyper::service::service_fn(move |request| service.clone().answer(request)));
+    tokio::pin!(connection);
+    tokio::select! {
+        served = connection.as_mut() => return told(served),
+        () = ticket.close.cancelled() => return,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    tokio::select! {
+        served = connection.as_mut() => told(served),
+        () = ticket.close.cancelled() => {}
+        () = end.cancelled() => {}
+    }
 }
 
 fn told(served: hyper::Result<()>) {
@@ -87,46 +138,57 @@ fn told(served: hyper::Result<()>) {
     }
 }
 
-/// Cancelled when the client of a request is gone: its connection, or the stream of its answer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gone(pub(crate) CancellationToken);
+/// What answers the requests on one connection.
+#[derive(Clone)]
+struct Service {
+    router: Router,
+    desk: Arc<Desk>,
+    answering: Answering,
+    ticket: Arc<Ticket>,
+    peer: SocketAddr,
+}
 
-impl Gone {
-    pub(crate) fn guard(&self) -> GoneGuard {
-        GoneGuard(self.0.clone().drop_guard())
+impl Service {
+    async fn answer(
+        mut self,
+        request: hyper::Request<Incoming>,
+    ) -> Result<hyper::Response<AnswerBody<Body>>, Infallible> {
+        // A stream of events, which a client GETs, is answered for as long as it is open.
+        let answering = (request.method() != Method::GET).then(|| self.answering.begin());
+        let ticket = Arc::clone(&self.ticket);
+        let client = self.desk.client(self.peer.ip(), request.headers());
+        let has_room = ticket.begin(client) && ticket.lane == Lane::Regular;
+        let response = if has_room || PROBES.contains(&request.uri().path()) {
+            let too_slow = TooSlow::default();
+            let mut request = request.map(|body| PacedBody::new(body, too_slow.clone(), ticket.record.clone()));
+            request.extensions_mut().insert(Peer(self.peer));
+            let Ok(response) = self.router.call(request).await;
+            if too_slow.is_so() { slow_body() } else { response }
+        } else {
+            full()
+        };
+        Ok(closing(response, ticket.lane).map(|body| AnswerBody::new(body, ticket, answering)))
     }
 }
 
-/// Whoever drops this has lost the client.
-pub(crate) struct GoneGuard(DropGuard);
-
-impl GoneGuard {
-    /// From now on the client is there as long as the body is.
-    pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B, in_use: Option<InUse>) -> Watched<B> {
-        Watched { body: Box::pin(body), _guard: self.0, _in_use: in_use }
+/// Connections on the side are for one request.
+fn closing(mut response: Response, lane: Lane) -> Response {
+    if lane == Lane::Aside {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    response
 }
 
-/// A body, and with it the knowledge that somebody reads it.
-pub(crate) struct Watched<B> {
-    body: Pin<Box<B>>,
-    _guard: DropGuard,
-    _in_use: Option<InUse>,
+/// Whatever the route made of a body that did not come.
+pub(crate) fn slow_body() -> Response {
+    let error = "the body of the request arrived too slowly: send at least 4 KiB per second";
+    let body = axum::Json(serde_json::json!({ "error": error, "code": "slow_request" }));
+    (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], body).into_response()
 }
 
-impl<B: Body<Data = Bytes>> Body for Watched<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        self.body.as_mut().poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+fn full() -> Response {
+    let error = "the server has no room for another connection from this client: close some, or try again later";
+    let body = axum::Json(serde_json::json!({ "error": error, "code": "too_many_connections" }));
+    let headers = [(header::CONNECTION, "close"), (header::RETRY_AFTER, "1")];
+    (StatusCode::SERVICE_UNAVAILABLE, headers, body).into_response()
 }

@@ -27,8 +27,10 @@ pub struct AuthOptions {
     pub required: bool,
     /// The address under which people know this server.
     pub public_url: Option<Url>,
-    /// Proxies that may say who asks.
+    /// Proxies that may say where a request comes from.
     pub trusted_proxies: Vec<IpNet>,
+    /// Proxies that may also say who asks.
+    pub user_id_proxies: Vec<IpNet>,
     /// How long a browser stays signed in.
     pub session: Duration,
     /// Sign-in by an OpenID provider.
@@ -43,6 +45,7 @@ impl AuthOptions {
             required: false,
             public_url: None,
             trusted_proxies: Vec::new(),
+            user_id_proxies: Vec::new(),
             session: Duration::from_hours(1),
             oidc: Oidc::default(),
         }
@@ -59,6 +62,7 @@ pub(crate) struct Desk {
     pub(crate) provider: Option<Provider>,
     public_url: Option<Url>,
     proxies: Vec<IpNet>,
+    user_id_proxies: Vec<IpNet>,
     required: AtomicBool,
     looked: Mutex<Option<Instant>>,
 }
@@ -71,6 +75,7 @@ impl Desk {
             provider: Provider::new(&options.oidc),
             public_url: options.public_url.clone(),
             proxies: options.trusted_proxies.clone(),
+            user_id_proxies: options.user_id_proxies.clone(),
             required: AtomicBool::new(options.required),
             looked: Mutex::default(),
         }
@@ -96,9 +101,19 @@ impl Desk {
         Ok(false)
     }
 
+    /// Addresses that stand for many clients: both kinds of proxies.
+    pub(crate) fn proxies(&self) -> Vec<IpNet> {
+        [self.proxies.as_slice(), &self.user_id_proxies].concat()
+    }
+
+    /// Whether this address may say where a request comes from.
     pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.proxies.iter().any(|network| network.contains(&address))
+        is_in(&self.proxies, address) || self.names_users(address)
+    }
+
+    /// Whether this address may say who asks.
+    pub(crate) fn names_users(&self, address: IpAddr) -> bool {
+        is_in(&self.user_id_proxies, address)
     }
 
     /// Who is at the other end: behind proxies that are trusted, whom the last of them saw.
@@ -174,6 +189,11 @@ impl Desk {
         let own = Url::parse(&format!("http://{}", guard::authority(uri, headers).unwrap_or_default()));
         own.is_ok_and(|own| own.origin() == origin.origin())
     }
+}
+
+fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
 }
 
 /// The value of a cookie; none if there are several of this name.

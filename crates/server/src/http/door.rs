@@ -2,7 +2,7 @@
 
 use super::ApiError;
 use super::desk::{Desk, Peer};
-use crate::accounts::{AccountError, is_key};
+use crate::accounts::{AccountError, NameSource, is_key, is_machines, is_reserved, user_name};
 use crate::identity::{How, Identity};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -116,14 +116,17 @@ async fn identified(desk: &Desk, request: &mut Parts) -> Result<Option<Identity>
     let named: Vec<HeaderValue> = request.headers.get_all(&USER).iter().cloned().collect();
     // Whatever comes later must not believe it.
     request.headers.remove(&USER);
-    if desk.is_proxy(peer)
-        && let [first, rest @ ..] = named.as_slice()
-    {
-        let user = first.to_str().ok().filter(|_| rest.is_empty()).and_then(|text| UserId::new(text).ok());
-        let Some(user) = user else {
-            return Err(ApiError::invalid("x-user-id must be there once, and be a user id").into());
-        };
-        return by_proxy(desk, user).await.map(Some);
+    if let [first, rest @ ..] = named.as_slice() {
+        if desk.names_users(peer) {
+            let user = first.to_str().ok().filter(|_| rest.is_empty()).and_then(|text| user_name(text).ok());
+            let Some(user) = user else {
+                return Err(ApiError::invalid("x-user-id must be present once and hold a user name").into());
+            };
+            return by_proxy(desk, user).await.map(Some);
+        }
+        if desk.is_proxy(peer) {
+            tracing::warn!(proxy = %peer, "x-user-id is ignored: this proxy is not in server.user_id_proxies");
+        }
     }
     if let Some(token) = bearer(&request.headers)? {
         return by_token(desk, request, &token).await.map(Some);
@@ -156,11 +159,21 @@ fn bearer(headers: &HeaderMap) -> Result<Option<String>, Outside> {
 async fn by_proxy(desk: &Desk, user: UserId) -> Result<Identity, Outside> {
     // The proxy knows who is there; whom we have shut out stays out.
     let known = desk.people.store().user(&user).await.map_err(AccountError::from)?;
+    let is_given = |known: &User| !is_machines(&known.id);
+    if !known.as_ref().map_or_else(|| !is_reserved(&user, NameSource::Foreign), is_given) {
+        let message = format!("x-user-id: the name {user} is reserved");
+        return Err(ApiError::forbidden("reserved_name", message).into());
+    }
     if known.as_ref().is_some_and(|known| known.disabled) {
         return Err(ApiError::forbidden("user_disabled", format!("user {user} is disabled")).into());
     }
+    // Whom a provider calls so here is not whom the proxy means.
+    if known.as_ref().is_some_and(|known| known.foreign.is_some()) {
+        let message = format!("x-user-id: {user} is a user of the OpenID provider, and signs in there");
+        return Err(ApiError::forbidden("foreign_user", message).into());
+    }
     let role = known.map_or(Role::User, |known| known.role);
-    Ok(Identity { user, role, scopes: KeyScope::ALL.into(), how: How::Proxy })
+    Ok(Identity { user, role, scopes: Identity::scopes_of(role), how: How::Proxy })
 }
 
 async fn by_token(desk: &Desk, request: &Parts, token: &str) -> Result<Identity, Outside> {
@@ -168,7 +181,8 @@ async fn by_token(desk: &Desk, request: &Parts, token: &str) -> Result<Identity,
         let Some((user, key)) = desk.people.by_key(token).await? else {
             return Err(invalid_token("this API key is unknown, has expired or was revoked"));
         };
-        return Ok(Identity { user: user.id, role: user.role, scopes: key.scopes, how: How::Key });
+        let how = How::Key { id: key.id, expires_at: key.expires_at };
+        return Ok(Identity { user: user.id, role: user.role, scopes: key.scopes, how });
     }
     let Some(provider) = &desk.provider else {
         return Err(invalid_token("this is no API key, and no other tokens are taken here"));
@@ -181,12 +195,13 @@ async fn by_token(desk: &Desk, request: &Parts, token: &str) -> Result<Identity,
     })?;
     // What only admins may is not for tokens that were made for an MCP client.
     let scopes = [KeyScope::Mcp, KeyScope::Api].into();
-    Ok(Identity { user: user.id, role: user.role, scopes, how: How::Bearer })
+    let how = How::Bearer { expires_at: claims.expires_at() };
+    Ok(Identity { user: user.id, role: user.role, scopes, how })
 }
 
 async fn by_cookie(desk: &Desk, headers: &HeaderMap) -> Result<Option<Identity>, Outside> {
     let Some(token) = desk.cookie(headers) else { return Ok(None) };
     let Some((user, session)) = desk.people.by_session(token.expose()).await? else { return Ok(None) };
     let how = How::Session { token, since: session.created_at, by_link: session.by_link };
-    Ok(Some(Identity { user: user.id, role: user.role, scopes: KeyScope::ALL.into(), how }))
+    Ok(Some(Identity { user: user.id, role: user.role, scopes: Identity::scopes_of(user.role), how }))
 }

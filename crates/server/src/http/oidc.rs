@@ -6,7 +6,7 @@ mod verifier;
 pub(crate) use provider::{OidcError, Provider};
 
 use super::desk::{Desk, local_path, named_cookie};
-use super::sign_in::{Way, begun};
+use super::sign_in::{Way, Whence, begun};
 use super::{ApiError, App, pages};
 use crate::accounts::random_token;
 use axum::Router;
@@ -27,12 +27,14 @@ use oauth2::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Whoever takes longer at the provider begins again.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// So many may be there at once.
+/// Maximum number of sign-ins that wait for the provider. If there are more, the address with most of them loses its
+/// oldest.
 const MAX_PENDING: usize = 1_000;
 /// Which browser has begun a sign-in: nobody can be signed in by a link that another has made.
 const BROWSER: &str = "coracle_oidc";
@@ -46,6 +48,8 @@ pub(super) fn router() -> Router<App> {
 pub(crate) struct Pending(Mutex<HashMap<String, Waiting>>);
 
 struct Waiting {
+    /// Where it was begun.
+    from: IpAddr,
     browser: TokenDigest,
     nonce: String,
     verifier: PkceCodeVerifier,
@@ -58,7 +62,13 @@ impl Pending {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, waiting| waiting.since.elapsed() < PATIENCE);
         if all.len() >= MAX_PENDING {
-            let oldest = all.iter().min_by_key(|(_, waiting)| waiting.since).map(|(state, _)| state.clone());
+            let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+            for waiting in all.values() {
+                *counts.entry(waiting.from).or_default() += 1;
+            }
+            let most = counts.values().copied().max();
+            let theirs = all.iter().filter(|(_, waiting)| counts.get(&waiting.from).copied() == most);
+            let oldest = theirs.min_by_key(|(_, waiting)| waiting.since).map(|(state, _)| state.clone());
             oldest.and_then(|state| all.remove(&state));
         }
         all.insert(state, waiting);
@@ -180,9 +190,15 @@ struct Begin {
     next: Option<String>,
 }
 
-async fn login(State(desk): State<Arc<Desk>>, Query(begin): Query<Begin>, uri: Uri, headers: HeaderMap) -> Response {
+async fn login(
+    State(desk): State<Arc<Desk>>,
+    Whence(from): Whence,
+    Query(begin): Query<Begin>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
     let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else { return nothing() };
-    match begin_at(&desk, provider, begin, &uri, &headers).await {
+    match begin_at(&desk, provider, from, begin, &uri, &headers).await {
         Ok(response) => response,
         Err(error) => failed(&error),
     }
@@ -191,6 +207,7 @@ async fn login(State(desk): State<Arc<Desk>>, Query(begin): Query<Begin>, uri: U
 async fn begin_at(
     desk: &Desk,
     provider: &Provider,
+    from: IpAddr,
     begin: Begin,
     uri: &Uri,
     headers: &HeaderMap,
@@ -212,7 +229,7 @@ async fn begin_at(
     };
     let next = begin.next.as_deref().and_then(local_path).unwrap_or("/sign-in").to_owned();
     let browser_digest = TokenDigest::of(browser.expose());
-    let waiting = Waiting { browser: browser_digest, nonce, verifier, next, since: Instant::now() };
+    let waiting = Waiting { from, browser: browser_digest, nonce, verifier, next, since: Instant::now() };
     provider.pending.add(state, waiting);
     let mut response = StatusCode::SEE_OTHER.into_response();
     let useless = |_| OidcError::Useless("its address cannot be gone to".to_owned());

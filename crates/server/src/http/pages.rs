@@ -93,6 +93,30 @@ pub(crate) fn link(status: StatusCode, problem: Option<&str>) -> Response {
     page(status, "Sign in to Coracle", problem, body)
 }
 
+/// What this is, and where to go: for whoever comes to `/`.
+pub(crate) fn home(base: &str) -> Response {
+    let base = escaped(base);
+    let body = format!(
+        "<p>Coracle runs code that calls tools, in a sandbox. This server has no pages besides signing in.</p>\
+         <p>MCP clients connect to <b>{base}/mcp</b>.</p>\
+         <p>Programs use the HTTP API: <a href=/api/openapi.json>/api/openapi.json</a> describes it.</p>\
+         <p>The state of the server is at <a href=/health>/health</a>.</p>\
+         <a class=button href=/sign-in>Sign in</a>"
+    );
+    page(StatusCode::OK, "Coracle", None, &body)
+}
+
+/// The same for programs that show no pages.
+pub(crate) fn home_text(base: &str) -> String {
+    format!(
+        "Coracle runs code that calls tools, in a sandbox.\n\n\
+         MCP clients  {base}/mcp\n\
+         HTTP API     {base}/api/openapi.json\n\
+         sign in      {base}/sign-in\n\
+         state        {base}/health\n"
+    )
+}
+
 /// For whoever is signed in.
 pub(crate) fn account(user: &str, is_admin: bool, token: &str) -> Response {
     let admin = if is_admin { " (admin)" } else { "" };

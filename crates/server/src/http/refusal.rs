@@ -17,6 +17,12 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::TooLarge { .. } | StoreError::InvalidName { .. } => Self::invalid(error.to_string()),
+            _ if error.is_passing() => {
+                tracing::error!(%error, code = error.code(), "the store cannot be used");
+                let text = format!("the server cannot use its store ({}): see the server's log", error.code());
+                let refused = Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), text);
+                Self { retry: Some(Duration::from_secs(1)), ..refused }
+            }
             _ => Self::internal("use the store", error),
         }
     }
@@ -26,9 +32,11 @@ impl From<AccountError> for ApiError {
     fn from(error: AccountError) -> Self {
         let (text, code) = (error.to_string(), error.code());
         match error {
-            AccountError::Name(_) | AccountError::ShortPassword | AccountError::LongPassword | AccountError::Key(_) => {
-                Self::new(StatusCode::BAD_REQUEST, code, text)
-            }
+            AccountError::Name(_)
+            | AccountError::Reserved(_)
+            | AccountError::ShortPassword
+            | AccountError::LongPassword
+            | AccountError::Key(_) => Self::new(StatusCode::BAD_REQUEST, code, text),
             AccountError::Taken(_) | AccountError::Disabled(_) => Self::new(StatusCode::CONFLICT, code, text),
             AccountError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, code, text),
             AccountError::Store(error) => error.into(),

@@ -178,17 +178,20 @@ result = f"Successfully wrote {len(data)} bytes to {file_path}"
 /// See [`READ_FILE`].
 pub(crate) const READ_DOCSTRING: &str = r#"
 import ast, os
-with open(os.path.join("/workspace", file_path), encoding="utf-8") as opened:
-    body = ast.parse(opened.read(), file_path).body
+try:
+    with open(os.path.join("/workspace", file_path), encoding="utf-8") as opened:
+        body = ast.parse(opened.read(), file_path).body
+except FileNotFoundError:
+    body = None
 kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 node = None
-for part in function_name.split("."):
+for part in function_name.split(".") if body is not None else ():
     node = next((each for each in body if isinstance(each, kinds) and each.name == part), None)
     if node is None:
         there = ", ".join(each.name for each in body if isinstance(each, kinds)) or "none"
         raise LookupError(f"{file_path} has no {part}; there are: {there}")
     body = node.body
-result = ast.get_docstring(node) or f"{function_name} has no docstring"
+result = "" if body is None else ast.get_docstring(node) or f"{function_name} has no docstring"
 "#;
 
 /// Runs one of these; its result is the answer, as a text.

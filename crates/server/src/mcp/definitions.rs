@@ -267,7 +267,7 @@ fn files() -> [Definition; 3] {
         },
         reads(
             "read_docstring",
-            "The docstring of a function or class in a Python file.",
+            "The docstring of a function or class in a Python file; empty if there is no such file.",
             &json!({ "file_path": typed("string"), "function_name": typed("string") }),
             &["file_path", "function_name"],
         ),
@@ -324,7 +324,7 @@ fn skills() -> [Definition; 6] {
         },
         reads(
             "get_skill",
-            "The instructions of a skill (SKILL.md), or a file beside them.",
+            "The instructions of a skill (SKILL.md), or a file beside them; of a saved skill, its code.",
             &json!({ "name": typed("string"), "path": typed("string") }),
             &["name"],
         ),
@@ -352,21 +352,30 @@ fn workspace() -> [Definition; 5] {
         ),
         reads(
             "list_workspace_files",
-            "What is in the workspace, or in a folder of it.",
-            &json!({ "subpath": { "type": "string", "default": "." } }),
+            "The files in the workspace, or in a folder of it, with those in subfolders.",
+            &json!({
+                "subpath": { "type": "string", "default": "." },
+                "recursive": { "type": "boolean", "default": true },
+            }),
             &[],
         ),
         reads(
             "get_state",
-            "What save_state has saved.",
-            &json!({ "key": { "type": "string", "default": "state" } }),
+            "What save_state has saved: by its key, or by the file in the workspace that it is in.",
+            &json!({ "key": { "type": "string", "default": "state" }, "state_file": typed("string") }),
             &[],
         ),
         writes(
             "save_state",
-            "Save a JSON value for later sessions, in /workspace/state/KEY.json.",
-            &json!({ "key": { "type": "string", "default": "state" }, "value": {} }),
-            &["value"],
+            "Save a JSON value for later sessions: `value` in /workspace/state/KEY.json, or `state_data` in the file of \
+             the workspace that `state_file` names.",
+            &json!({
+                "key": { "type": "string", "default": "state" },
+                "value": {},
+                "state_data": {},
+                "state_file": { "type": "string", "description": "state.json, if `state_data` is given without it" },
+            }),
+            &[],
         ),
     ]
 }

@@ -30,7 +30,7 @@ struct Search {
     server: Option<String>,
     #[serde(default)]
     detail_level: Option<String>,
-    #[serde(default)]
+    #[serde(default, alias = "max_results")]
     limit: Option<usize>,
     #[serde(default)]
     max_tokens: Option<usize>,
@@ -62,13 +62,21 @@ struct OfCategory {
 }
 
 fn level(name: Option<&String>, default: Level) -> Result<Level, String> {
-    name.map_or(Ok(default), |name| name.parse::<Level>().map_err(|error| error.to_string()))
+    match name.map(String::as_str) {
+        None => Ok(default),
+        // What earlier tools of this kind call it.
+        Some("description") => Ok(Level::Summary),
+        Some(name) => name.parse::<Level>().map_err(|error| error.to_string()),
+    }
 }
 
 pub(crate) async fn search_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let Search { query, category, server, detail_level, limit, max_tokens } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let (toolbox, inventory) = (toolbox(face)?, inventory(face).await?);
+    let (toolbox, inventory) = (toolbox(face)?, inventory(face, server.as_deref().or(category.as_deref())).await?);
+    if let Some(server) = &server {
+        there(&inventory, server)?;
+    }
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let search = ToolSearch { query: query.clone(), server, category: category.clone(), level, limit };
     let mut found = toolbox.search(&face.user(), &inventory, search).await?;
@@ -111,9 +119,10 @@ pub(crate) async fn get_tool_definition(
 ) -> Result<CallToolResult, String> {
     let Definition { tool_name, category, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Python)?;
-    let inventory = inventory(face).await?;
-    let catalog = &inventory.catalog;
     let wanted = tool_name.strip_prefix("servers.").unwrap_or(&tool_name);
+    let server = wanted.split_once(['.', '/']).map(|(server, _)| server).or(category.as_deref());
+    let inventory = inventory(face, server).await?;
+    let catalog = &inventory.catalog;
     let (server, tool) = match (wanted.split_once(['.', '/']), &category) {
         (Some((server, tool)), _) => (server.to_owned(), tool.to_owned()),
         (None, category) => {
@@ -135,9 +144,16 @@ pub(crate) async fn get_tool_definition(
         }
     };
     let Some((entry, _)) = catalog.find(&server, &tool) else {
+        if !wanted.contains(['.', '/'])
+            && let Some(described) = inventory.registry.find(wanted, category.as_deref())
+        {
+            let all = serde_json::to_value(described).unwrap_or_default();
+            return Ok(structured(&all.to_string(), all));
+        }
         if let Some(shown) = catalog.show(&server, &tool, Level::Summary) {
             return Err(shown);
         }
+        there(&inventory, &server)?;
         let similar = catalog.similar(&server, &tool);
         let near = if similar.is_empty() {
             "find it with search_tools".to_owned()
@@ -151,17 +167,25 @@ pub(crate) async fn get_tool_definition(
 }
 
 pub(crate) async fn list_tool_categories(face: &Face) -> Result<CallToolResult, String> {
-    let inventory = inventory(face).await?;
+    let inventory = inventory(face, None).await?;
     let all = inventory.catalog.categories();
     let text = all.iter().fold(String::new(), |mut text, category| {
         let _ = writeln!(text, "{}: {} tools of {}", category.name, category.tools, category.servers.join(", "));
         text
     });
-    let categories: Vec<Value> = all
+    let total: usize = all.iter().map(|category| category.tools).sum();
+    let words = &inventory.registry.categories;
+    let categories: Map<String, Value> = all
         .into_iter()
-        .map(|category| json!({ "name": category.name, "tools": category.tools, "servers": category.servers }))
+        .map(|category| {
+            let description = words.get(&category.name).map(String::as_str).unwrap_or_default();
+            let about =
+                json!({ "description": description, "tool_count": category.tools, "servers": category.servers });
+            (category.name, about)
+        })
         .collect();
-    Ok(structured(&(text + &missing(&inventory)), json!({ "count": categories.len(), "categories": categories })))
+    let all = json!({ "count": categories.len(), "total_tools": total, "categories": categories });
+    Ok(structured(&(text + &missing(&inventory)), all))
 }
 
 pub(crate) async fn list_available_tools(
@@ -170,8 +194,16 @@ pub(crate) async fn list_available_tools(
 ) -> Result<CallToolResult, String> {
     let OfCategory { category } = arguments(request)?;
     let found = listed(face, None, category, Level::Summary).await?;
-    let inventory = inventory(face).await?;
-    Ok(lines(&found, &missing(&inventory), json!({ "count": found.len() })))
+    let inventory = inventory(face, None).await?;
+    let mut servers: Map<String, Value> = Map::new();
+    for tool in &found {
+        if let Some((server, tool)) = tool.value["name"].as_str().and_then(|name| name.split_once('.'))
+            && let Value::Array(tools) = servers.entry(server).or_insert_with(|| json!([]))
+        {
+            tools.push(tool.into());
+        }
+    }
+    Ok(lines(&found, &missing(&inventory), json!({ "count": found.len(), "servers": servers })))
 }
 
 /// Every tool of a server or a category, in order.
@@ -181,7 +213,7 @@ async fn listed(
     category: Option<String>,
     level: Level,
 ) -> Result<Vec<FoundTool>, String> {
-    let (toolbox, inventory) = (toolbox(face)?, inventory(face).await?);
+    let (toolbox, inventory) = (toolbox(face)?, inventory(face, server.as_deref()).await?);
     let search = ToolSearch { query: String::new(), server, category, level, limit: usize::MAX };
     toolbox.search(&face.user(), &inventory, search).await
 }
@@ -197,7 +229,7 @@ fn lines(found: &[FoundTool], more: &str, mut all: Value) -> CallToolResult {
 }
 
 pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> {
-    let inventory = inventory(face).await?;
+    let inventory = inventory(face, None).await?;
     let states: Map<String, Value> = face
         .toolbox()
         .map(|toolbox| toolbox.upstream().status(&face.user()))
@@ -217,9 +249,15 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
             })
         })
         .collect();
-    servers.extend(inventory.missing.iter().map(
-        |(name, reason)| json!({ "name": name.as_str(), "tools": 0, "state": "failed", "reason": short(reason) }),
-    ));
+    servers.extend(inventory.missing.iter().map(|(name, reason)| {
+        let is_unusable = face.toolbox().is_some_and(|toolbox| toolbox.is_unusable(name));
+        let state = match states.get(name.as_str()).and_then(Value::as_str) {
+            _ if is_unusable => "unusable",
+            Some(state @ ("idle" | "starting")) => state,
+            _ => "failed",
+        };
+        json!({ "name": name.as_str(), "tools": 0, "state": state, "reason": short(reason) })
+    }));
     let text = servers.iter().fold(String::new(), |mut text, server| {
         let reason = server["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
         let (name, state) = (server["name"].as_str().unwrap_or_default(), server["state"].as_str().unwrap_or_default());
@@ -232,13 +270,8 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
 pub(crate) async fn get_server_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let OfServer { server_name, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let inventory = inventory(face).await?;
-    let missing = inventory.missing.iter().find(|(name, _)| name.as_str() == server_name);
-    if let Some((_, reason)) = missing
-        && !inventory.catalog.knows_server(&server_name)
-    {
-        return Err(format!("the tools of {server_name} are not known: {}", short(reason)));
-    }
+    let inventory = inventory(face, Some(&server_name)).await?;
+    there(&inventory, &server_name)?;
     let found = listed(face, Some(server_name.clone()), None, level).await?;
     Ok(lines(&found, "", json!({ "server": server_name, "count": found.len() })))
 }
@@ -247,8 +280,8 @@ fn toolbox(face: &Face) -> Result<&std::sync::Arc<Toolbox>, String> {
     face.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
 }
 
-async fn inventory(face: &Face) -> Result<std::sync::Arc<Inventory>, String> {
-    face.inventory().await.ok_or_else(|| NO_SERVERS.to_owned())
+async fn inventory(face: &Face, named: Option<&str>) -> Result<std::sync::Arc<Inventory>, String> {
+    face.inventory(named).await.ok_or_else(|| NO_SERVERS.to_owned())
 }
 
 fn state(state: &ServerState) -> &'static str {
@@ -257,6 +290,18 @@ fn state(state: &ServerState) -> &'static str {
         ServerState::Starting => "starting",
         ServerState::Ready(_) => "ready",
         ServerState::Failed { .. } => "failed",
+    }
+}
+
+/// A server that is configured and has no tools is told by its reason, and not that there is none.
+fn there(inventory: &Inventory, server: &str) -> Result<(), String> {
+    let is_meant = |name: &str| name == server || coracle_catalog::package_name(name) == server;
+    let missing = inventory.missing.iter().find(|(name, _)| is_meant(name.as_str()));
+    match missing {
+        Some((name, reason)) if !inventory.catalog.knows_server(server) => {
+            Err(format!("the tools of {name} are not known: {}", short(reason)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,8 +9,9 @@ use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResult, ContentBlock, ReadResourceResult, Resource, ResourceContents,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
 /// No file that is handed to a model or a client in one piece is larger.
 const MAX_READ: u64 = 4 << 20;
@@ -22,6 +23,8 @@ const MAX_RESOURCES: usize = 200;
 pub(crate) const SCHEME: &str = "coracle://workspace/";
 /// Where state is kept, in the workspace.
 const STATE: &str = "state";
+/// The state of those who name a file, if they name none.
+const STATE_FILE: &str = "state.json";
 /// No state has a longer name.
 const MAX_KEY: usize = 100;
 
@@ -43,24 +46,81 @@ struct Read {
 struct List {
     #[serde(default)]
     subpath: Option<String>,
+    #[serde(default)]
+    recursive: Option<bool>,
 }
 
-/// `filename` is what earlier tools of this kind call the key, with its ending.
+/// `filename` is what earlier tools of this kind call the key, with its ending; others name a file of the workspace in
+/// `state_file` instead.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GetState {
     #[serde(default, alias = "filename")]
     key: Option<String>,
+    #[serde(default)]
+    state_file: Option<String>,
 }
 
-/// See [`GetState`]; they call the value `state`.
+/// See [`GetState`]; they call the value `state`, or `state_data` if they have a `state_file`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SaveState {
     #[serde(default, alias = "filename")]
     key: Option<String>,
-    #[serde(alias = "state")]
-    value: Value,
+    #[serde(default, alias = "state", deserialize_with = "given")]
+    value: Option<Value>,
+    #[serde(default)]
+    state_file: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    state_data: Option<Value>,
+}
+
+/// `null` is a value, too.
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(value).map(Some)
+}
+
+/// Which file a state is in.
+struct StateFile {
+    /// Its name, if it is one of ours in [`STATE`].
+    key: Option<String>,
+    path: String,
+}
+
+impl StateFile {
+    fn of_key(key: Option<String>) -> Result<Self, String> {
+        let key = key.unwrap_or_else(|| "state".to_owned());
+        let key = key.strip_suffix(".json").unwrap_or(&key).to_owned();
+        let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
+        if key.is_empty() || key.len() > MAX_KEY || key.starts_with('.') || !key.chars().all(valid) {
+            return Err(format!(
+                "{:?} is no key: use 1 to {MAX_KEY} letters, digits, '-', '_', '.' or blanks, not starting with '.'",
+                key.chars().take(MAX_KEY).collect::<String>()
+            ));
+        }
+        let path = format!("{STATE}/{key}.json");
+        Ok(Self { key: Some(key), path })
+    }
+
+    /// A file of the workspace, which is checked when it is opened.
+    fn at(path: Option<String>) -> Self {
+        Self { key: None, path: path.unwrap_or_else(|| STATE_FILE.to_owned()) }
+    }
+
+    /// What both forms say of it.
+    fn fields(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("success".to_owned(), true.into());
+        if let Some(key) = &self.key {
+            fields.insert("key".to_owned(), key.as_str().into());
+        }
+        fields.insert("path".to_owned(), self.path.as_str().into());
+        fields
+    }
+
+    fn name(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.path)
+    }
 }
 
 /// Works on the caller's workspace where waiting for a disk hinders nobody.
@@ -143,20 +203,27 @@ pub(crate) async fn list_workspace_files(
 ) -> Result<CallToolResult, String> {
     /// So many lines are shown as text.
     const MAX_LINES: usize = 200;
-    let List { subpath } = arguments(request)?;
+    let List { subpath, recursive } = arguments(request)?;
     let wanted = subpath.unwrap_or_else(|| ".".to_owned());
-    let list = match with_files(face, move |files| files.list(&wanted, Listed::Here)).await {
+    let listed = if recursive.unwrap_or(true) { Listed::Below } else { Listed::Here };
+    let mut list = match with_files(face, move |files| files.list(&wanted, listed)).await {
         Ok(list) => list,
         Err(error) => return Ok(failed(&error)),
     };
+    // The links to modules, which are nobody's files.
+    list.files.retain(|file| file.kind != FileKind::Link || !["servers", "skills"].contains(&file.path.as_str()));
     let entry = |file: &FileInfo| {
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        let kind = if file.kind == FileKind::Folder { "directory" } else { kind(file.kind) };
-        json!({ "name": name, "path": file.path, "type": kind, "size": file.bytes, "modified_ms": file.modified_ms })
+        json!({ "name": name, "path": file.path, "type": kind(file.kind), "size": file.bytes, "modified_ms": file.modified_ms })
     };
+    // A folder says nothing that the paths in it do not say, unless these are not listed.
+    let parents: HashSet<&str> =
+        list.files.iter().filter_map(|file| file.path.rsplit_once('/').map(|(folder, _)| folder)).collect();
+    let is_told = |file: &&FileInfo| file.kind != FileKind::Folder || !parents.contains(file.path.as_str());
     let mut lines: Vec<String> = list
         .files
         .iter()
+        .filter(is_told)
         .take(MAX_LINES)
         .map(|file| match file.kind {
             FileKind::Folder => format!("{}/", plain(&file.path)),
@@ -170,9 +237,12 @@ pub(crate) async fn list_workspace_files(
     if lines.is_empty() {
         lines.push(format!("{} is empty", plain(&list.path)));
     }
-    let files: Vec<Value> = list.files.iter().take(MAX_LINES).map(entry).collect();
+    let (folders, files): (Vec<&FileInfo>, Vec<&FileInfo>) =
+        list.files.iter().take(MAX_LINES).partition(|file| file.kind == FileKind::Folder);
+    let directories: Vec<&str> = folders.iter().map(|folder| folder.path.as_str()).collect();
+    let files: Vec<Value> = files.into_iter().map(entry).collect();
     let fields = json!({
-        "success": true, "path": list.path, "count": files.len(), "files": files,
+        "success": true, "path": list.path, "count": files.len(), "files": files, "directories": directories,
         "truncated": list.truncated || list.files.len() > MAX_LINES,
     });
     Ok(succeeded(lines.join("\n"), fields))
@@ -187,63 +257,92 @@ fn kind(kind: FileKind) -> &'static str {
     }
 }
 
-/// A name without what could move a cursor or begin a line.
+/// A name without what could move a cursor, begin a line or turn it around.
 fn plain(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// The file of a state. A key is a plain name, so that it is one file in one folder.
-fn state_file(key: Option<String>) -> Result<(String, String), String> {
-    let key = key.unwrap_or_else(|| "state".to_owned());
-    let key = key.strip_suffix(".json").unwrap_or(&key).to_owned();
-    let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
-    if key.is_empty() || key.len() > MAX_KEY || key.starts_with('.') || !key.chars().all(valid) {
-        return Err(format!(
-            "{:?} is no key: use 1 to {MAX_KEY} letters, digits, '-', '_', '.' or blanks, not starting with '.'",
-            key.chars().take(MAX_KEY).collect::<String>()
-        ));
-    }
-    let file = format!("{STATE}/{key}.json");
-    Ok((key, file))
+    name.chars().map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
-    let GetState { key } = arguments(request)?;
-    let (key, file) = state_file(key)?;
-    let wanted = file.clone();
+    let GetState { key, state_file } = arguments(request)?;
+    let file = match (key, state_file) {
+        (Some(_), Some(_)) => return Err("give either `key` or `state_file`, not both".to_owned()),
+        (None, None) => default_state(face).await?,
+        (None, state_file) => StateFile::at(state_file),
+        (key, None) => StateFile::of_key(key)?,
+    };
+    let is_named = request.arguments.as_ref().is_some_and(|arguments| !arguments.is_empty());
+    let mut fields = file.fields();
+    let mut tell = |exists: bool, value: Value, none: Value| {
+        fields.insert("exists".to_owned(), exists.into());
+        // Whoever names nothing may know it by either name.
+        if file.key.is_none() || !is_named {
+            fields.insert("data".to_owned(), if exists { value.clone() } else { none });
+        }
+        if file.key.is_some() || !is_named {
+            fields.insert("value".to_owned(), value);
+        }
+        Value::Object(std::mem::take(&mut fields))
+    };
+    let wanted = file.path.clone();
     let bytes = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
         Ok((_, bytes)) => bytes,
         Err(FileError::Missing { .. }) => {
-            let fields = json!({ "success": true, "key": key, "value": null, "exists": false, "path": file });
-            return Ok(succeeded(format!("nothing is saved as {key}"), fields));
+            let text = format!("nothing is saved as {}", plain(file.name()));
+            return Ok(succeeded(text, tell(false, Value::Null, json!({}))));
         }
         Err(error) => return Ok(failed(&error)),
     };
     let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| format!("{file} is no JSON ({error}): save_state writes it anew"))?;
+        .map_err(|error| format!("{} is no JSON ({error}): save_state writes it anew", plain(&file.path)))?;
     let text = value.to_string();
     let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     if !tokens::fits(&text, budget) {
         return Err(format!(
-            "the state {key} has {} bytes, more than can be shown: read /workspace/{file} with execute_code",
-            bytes.len()
+            "the state {} has {} bytes, more than can be shown: read {} with execute_code",
+            plain(file.name()),
+            bytes.len(),
+            WorkspaceFiles::seen_at(&plain(&file.path))
         ));
     }
-    let fields = json!({ "success": true, "key": key, "value": value, "exists": true, "path": file });
-    Ok(succeeded(text, fields))
+    Ok(succeeded(text, tell(true, value, Value::Null)))
+}
+
+/// The state of somebody who names none: whichever of the two was written last.
+async fn default_state(face: &Face) -> Result<StateFile, String> {
+    let ours = StateFile::of_key(None)?;
+    let path = ours.path.clone();
+    let written = with_files(face, move |files| {
+        let time = |path: &str| files.stat(path).map_or(0, |info| info.modified_ms);
+        Ok((time(&path), time(STATE_FILE)))
+    });
+    Ok(match written.await {
+        Ok((own, other)) if other > own => StateFile::at(None),
+        _ => ours,
+    })
 }
 
 pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
-    let SaveState { key, value } = arguments(request)?;
-    let (key, file) = state_file(key)?;
+    let SaveState { key, value, state_file, state_data } = arguments(request)?;
+    let (file, value) = match (value, state_data) {
+        (Some(_), Some(_)) => return Err("give either `value` or `state_data`, not both".to_owned()),
+        (None, None) => return Err("wrong arguments: missing field `value`".to_owned()),
+        (Some(value), None) if state_file.is_none() => (StateFile::of_key(key)?, value),
+        (Some(value), None) | (None, Some(value)) if key.is_none() => (StateFile::at(state_file), value),
+        (None, Some(value)) if state_file.is_none() => (StateFile::of_key(key)?, value),
+        (Some(_), None) | (None, Some(_)) => return Err("give either `key` or `state_file`, not both".to_owned()),
+    };
     let mut bytes = serde_json::to_vec_pretty(&value).map_err(|error| format!("the value is no JSON: {error}"))?;
     bytes.push(b'\n');
-    let wanted = file.clone();
+    let wanted = file.path.clone();
     Ok(match with_files(face, move |files| files.write(&wanted, &bytes, Existing::Replace)).await {
-        Ok(info) => succeeded(
-            format!("saved {key} as /workspace/{file} ({} bytes)", info.bytes),
-            json!({ "success": true, "key": key, "path": file, "size": info.bytes }),
-        ),
+        Ok(info) => {
+            let mut fields = file.fields();
+            fields.insert("size".to_owned(), info.bytes.into());
+            let seen_at = WorkspaceFiles::seen_at(&info.path);
+            fields.insert("file".to_owned(), seen_at.as_str().into());
+            let text = format!("saved {} as {seen_at} ({} bytes)", plain(file.name()), info.bytes);
+            succeeded(text, Value::Object(fields))
+        }
         Err(error) => failed(&error),
     })
 }

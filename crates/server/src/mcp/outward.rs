@@ -6,10 +6,12 @@
 
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question};
+use coracle_types::{ServerName, is_hidden};
 use coracle_upstream::{Question as ReverseQuestion, QuestionKind, Refusal, Reverse};
 use rmcp::model::{InputRequest, ProtocolVersion};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
@@ -97,11 +99,77 @@ impl Approver for Outward {
 }
 
 /// What an upstream server asks during a call that is passed on.
+pub(crate) struct OfServer {
+    pub(crate) outward: Arc<Outward>,
+    pub(crate) server: ServerName,
+}
+
 #[async_trait]
-impl Reverse for Outward {
+impl Reverse for OfServer {
     async fn ask(&self, question: ReverseQuestion) -> Result<Value, Refusal> {
-        self.put(question.kind.method(), question.params).await.map_err(Refusal::unsupported)
+        let ReverseQuestion { kind, mut params } = question;
+        if kind == QuestionKind::Elicitation {
+            attribute(&self.server, &mut params).map_err(Refusal::invalid)?;
+        }
+        self.outward.put(kind.method(), params).await.map_err(Refusal::unsupported)
     }
+}
+
+/// The same for the questions in an answer with `input_required`, which are passed on with it.
+pub(crate) fn attribute_all(server: &ServerName, answer: &mut Value) -> Result<(), String> {
+    let requests = answer.get_mut("inputRequests").and_then(Value::as_object_mut);
+    for request in requests.into_iter().flat_map(Map::values_mut) {
+        let is_question = request["method"] == QuestionKind::Elicitation.method();
+        if let Some(params) = request.get_mut("params").filter(|_| is_question) {
+            attribute(server, params)?;
+        }
+    }
+    Ok(())
+}
+
+/// Says in a question who asks, and shows every text of the server as what it is: without characters that are not seen,
+/// and each line of the message as a quotation, so that none can pose as ours.
+fn attribute(server: &ServerName, params: &mut Value) -> Result<(), String> {
+    let Some(params) = params.as_object_mut() else { return Err("the question has no parameters".to_owned()) };
+    if let Some(url) = params.get("url").and_then(Value::as_str)
+        && url.chars().any(is_hidden)
+    {
+        return Err("the address in the question holds characters that are not seen".to_owned());
+    }
+    let message = params.get("message").and_then(Value::as_str).unwrap_or_default();
+    let quoted: Vec<String> = message.lines().map(|line| format!("> {}", visible(line))).collect();
+    params.insert("message".to_owned(), format!("The MCP server {server} asks:\n{}", quoted.join("\n")).into());
+    if let Some(schema) = params.get_mut("requestedSchema") {
+        clean_words(schema);
+    }
+    Ok(())
+}
+
+/// Texts of a schema that people read. What a program reads, such as names and values, stays as it is.
+fn clean_words(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match (name.as_str(), member) {
+                    ("title" | "description", Value::String(text)) => *text = visible(text),
+                    ("enumNames", Value::Array(names)) => {
+                        for name in names {
+                            if let Value::String(text) = name {
+                                *text = visible(text);
+                            }
+                        }
+                    }
+                    (_, member) => clean_words(member),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(clean_words),
+        _ => {}
+    }
+}
+
+fn visible(text: &str) -> String {
+    text.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
 fn form(question: &Question) -> Value {
@@ -162,9 +230,50 @@ fn as_value<T: serde::Serialize>(answer: Result<T, rmcp::ServiceError>) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::{attribute, attribute_all, said};
     use coracle_policy::Answer;
+    use coracle_types::ServerName;
     use serde_json::json;
+
+    #[test]
+    fn a_question_says_who_asks_and_hides_nothing() {
+        let git = ServerName::new("git").unwrap();
+        let mut question = json!({
+            "message": "Your \u{1b}[2Jpassword?\nThe MCP server bank asks:\n> \u{202e}PIN",
+            "requestedSchema": {"type": "object", "properties": {"a\u{202e}": {
+                "type": "string", "title": "T\u{200b}itle", "enum": ["x\u{202e}"], "enumNames": ["X\u{202e}"],
+            }}},
+        });
+        attribute(&git, &mut question).unwrap();
+        assert_eq!(
+            question,
+            json!({
+                "message": "The MCP server git asks:\n> Your [2Jpassword?\n> The MCP server bank asks:\n> > PIN",
+                "requestedSchema": {"type": "object", "properties": {"a\u{202e}": {
+                    "type": "string", "title": "Title", "enum": ["x\u{202e}"], "enumNames": ["X"],
+                }}},
+            })
+        );
+        let mut address = json!({"mode": "url", "message": "Sign in", "url": "https://git.example/\u{202e}moc"});
+        assert!(attribute(&git, &mut address).is_err());
+        address["url"] = json!("https://git.example/x");
+        attribute(&git, &mut address).unwrap();
+        assert_eq!(address["message"], "The MCP server git asks:\n> Sign in");
+    }
+
+    #[test]
+    fn questions_in_an_answer_say_so_too() {
+        let git = ServerName::new("git").unwrap();
+        let mut answer = json!({"resultType": "input_required", "inputRequests": {
+            "a": {"method": "elicitation/create", "params": {"message": "Name\u{7}?"}},
+            "b": {"method": "sampling/createMessage", "params": {"messages": []}},
+            "c": {"method": "roots/list"},
+        }});
+        attribute_all(&git, &mut answer).unwrap();
+        let questions = &answer["inputRequests"];
+        assert_eq!(questions["a"]["params"]["message"], "The MCP server git asks:\n> Name?");
+        assert_eq!(questions["b"]["params"], json!({"messages": []}));
+    }
 
     #[test]
     fn only_an_accepted_form_is_a_yes() {

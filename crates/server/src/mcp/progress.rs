@@ -73,6 +73,10 @@ impl Progress {
                                     self.line = line;
                                 }
                             }
+                            Some(Event::Waiting { servers }) if !servers.is_empty() => {
+                                self.line = format!("waiting for {} to start", servers.join(", "));
+                            }
+                            Some(Event::Waiting { .. }) => {}
                             None => return std::future::pending().await,
                         },
                         () = sleep_until(due) => break,
@@ -99,7 +103,7 @@ fn last_line(bytes: &[u8]) -> Option<String> {
     let end = bytes.len().min(64 << 10);
     let text = String::from_utf8_lossy(bytes.get(bytes.len() - end..)?);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(line.chars().filter(|c| !c.is_control()).take(MAX_CHARS).collect())
+    Some(line.chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_CHARS).collect())
 }
 
 #[cfg(test)]

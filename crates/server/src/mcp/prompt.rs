@@ -17,7 +17,8 @@ const MAX_SERVERS: usize = 50;
 
 pub(crate) async fn text(face: &Face) -> String {
     let mut text = String::from(
-        "You solve tasks by writing programs that call tools, instead of calling tools one by one.\n\n\
+        "# Agentic Code Execution with Domain Skills\n\n\
+         You solve tasks by writing programs that call tools, instead of calling tools one by one.\n\n\
          1. Find tools with search_tools (a few words), and read the signature of those that you need with \
          get_tool_definition.\n\
          2. Write one program for execute_code that does all of it: loops, filters, joins, error handling. Results of \
@@ -31,11 +32,11 @@ pub(crate) async fn text(face: &Face) -> String {
     let languages = [Language::Python, Language::TypeScript, Language::Bash].map(Language::as_str).join(", ");
     let _ = writeln!(text, "\nLanguages: {languages}. There is no network but the tools.");
     text.push_str(&skills::prompt(face).await);
-    let Some(inventory) = face.inventory().await else { return text };
+    let Some(inventory) = face.inventory(None).await else { return text };
     text.push_str("\nServers:\n");
     for server in inventory.catalog.servers().iter().take(MAX_SERVERS) {
         let about = server.description.as_deref().unwrap_or_default();
-        let line: String = about.chars().filter(|c| !c.is_control()).take(160).collect();
+        let line: String = about.chars().filter(|c| !coracle_types::is_hidden(*c)).take(160).collect();
         let colon = if line.is_empty() { "" } else { ": " };
         let _ = writeln!(text, "- {} ({} tools){colon}{line}", server.name, server.tools.len());
     }
@@ -44,7 +45,7 @@ pub(crate) async fn text(face: &Face) -> String {
         let _ = writeln!(text, "- and {more} more: list_servers, search_tools");
     }
     for (server, reason) in &inventory.missing {
-        let reason: String = reason.chars().filter(|c| !c.is_control()).take(160).collect();
+        let reason: String = reason.chars().filter(|c| !coracle_types::is_hidden(*c)).take(160).collect();
         let _ = writeln!(text, "- {server}: not available ({reason})");
     }
     text

@@ -27,6 +27,8 @@ const OURS: &str = "coracle-";
 
 /// So many calls may wait for their clients to come back.
 const MAX_PARKED: usize = 256;
+/// So many of them may be one user's, so that others find room.
+const MAX_PARKED_OF_ONE: usize = 32;
 
 /// What a call comes to.
 pub(crate) type Answer = Result<CallToolResponse, ErrorData>;
@@ -114,13 +116,14 @@ impl Run {
 
 /// Which call it is, and whose: an answer goes to the call that asked, and to no other.
 pub(crate) struct Call {
+    user: UserId,
     digest: String,
 }
 
 impl Call {
     pub(crate) fn of(user: &UserId, request: &CallToolRequestParams) -> Self {
         let text = serde_json::to_vec(&(user.as_str(), &request.name, &request.arguments)).unwrap_or_default();
-        Self { digest: hex::encode(Sha256::digest(&text)) }
+        Self { user: user.clone(), digest: hex::encode(Sha256::digest(&text)) }
     }
 }
 
@@ -130,6 +133,7 @@ pub(crate) struct Parked(Arc<Mutex<HashMap<String, Waiting>>>);
 
 struct Waiting {
     run: Run,
+    user: UserId,
     digest: String,
 }
 
@@ -143,10 +147,11 @@ impl Parked {
         let requests: InputRequests =
             run.open.iter().map(|(key, asked)| (key.clone(), asked.request.clone())).collect();
         let mut parked = self.lock();
-        if parked.len() >= MAX_PARKED {
+        let own = parked.values().filter(|waiting| waiting.user == call.user).count();
+        if parked.len() >= MAX_PARKED || own >= MAX_PARKED_OF_ONE {
             return Err(ErrorData::internal_error("too many calls wait for their clients: try again later", None));
         }
-        parked.insert(state.clone(), Waiting { run, digest: call.digest.clone() });
+        parked.insert(state.clone(), Waiting { run, user: call.user.clone(), digest: call.digest.clone() });
         let (all, key) = (self.clone(), state.clone());
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;

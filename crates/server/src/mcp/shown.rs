@@ -250,7 +250,7 @@ fn call_lines(calls: &[ToolCall]) -> Vec<String> {
 
 /// Names in the ledger are what hostile code asked for.
 fn short(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
+    name.chars().filter(|c| !coracle_types::is_hidden(*c)).take(64).collect()
 }
 
 async fn images_and_links(face: &Face, artifacts: &[Artifact]) -> Vec<ContentBlock> {

@@ -7,6 +7,7 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceResult, Resource, ResourceContents};
 use serde_json::Value;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// How the addresses of instructions begin.
 pub(crate) const SCHEME: &str = "skill://";
@@ -37,6 +38,7 @@ fn told(error: &SkillError) -> String {
 fn shown(face: &Face, act: &str, mut answer: Value) -> CallToolResult {
     let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     let rest = match act {
+        "get" if answer.get("location").is_none() => "code gets all of it with load_skill".to_owned(),
         "load" => "code gets all of it with load_skill".to_owned(),
         _ => format!("the rest is in {}", answer["location"].as_str().unwrap_or_default()),
     };
@@ -95,7 +97,8 @@ pub(crate) async fn prompt(face: &Face) -> String {
     });
     add(
         &mut text,
-        "Skills with instructions: read one in full before such a task, with get_skill or from its file",
+        "Available Skills: read the instructions of one in full before such a task, from its file in /skills/ with \
+         read_file, or with get_skill",
         lines,
     );
     // Their tools are not looked at: nobody waits for a server to read a prompt.
@@ -103,11 +106,24 @@ pub(crate) async fn prompt(face: &Face) -> String {
     let code = saved.into_iter().filter(|skill| skill.kind == coracle_engine::SkillKind::Code);
     let lines = code.map(|skill| format!("- {}: {} ({})", skill.name, plain(&skill.description), skill.usage));
     add(&mut text, "Saved code, to be imported", lines);
-    if let Some(folder) = face.options.settings.execution.tools_dir.clone() {
-        let modules = tokio::task::spawn_blocking(move || helper_modules(&folder)).await.unwrap_or_default();
-        add(&mut text, "Modules of the operator, to be imported", modules.iter().map(about));
-    }
+    let execution = &face.options.settings.execution;
+    let folders =
+        [(&execution.tools_dir, ""), (&execution.skills_dir, "skills."), (&execution.servers_dir, "servers.")];
+    let folders: Vec<_> =
+        folders.into_iter().filter_map(|(folder, package)| folder.clone().map(|folder| (folder, package))).collect();
+    let modules = tokio::task::spawn_blocking(move || folders.iter().flat_map(written).collect::<Vec<_>>()).await;
+    add(&mut text, "Modules of the operator, to be imported", modules.unwrap_or_default().iter().map(about));
     text
+}
+
+/// The modules of a folder; those of a package are Python's.
+fn written((folder, package): &(PathBuf, &str)) -> Vec<HelperModule> {
+    let mut modules = helper_modules(folder);
+    modules.retain(|module| package.is_empty() || !module.module.starts_with('"'));
+    for module in &mut modules {
+        module.module.insert_str(0, package);
+    }
+    modules
 }
 
 fn about(module: &HelperModule) -> String {
@@ -139,7 +155,7 @@ fn add(text: &mut String, title: &str, lines: impl Iterator<Item = String>) {
 /// One line that says nothing but words.
 fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect()
+    words.join(" ").chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_LINE_CHARS).collect()
 }
 
 /// The instructions as resources.

@@ -1,6 +1,7 @@
 //! API keys: what they are good for, and when they are not.
 
 use crate::lab::{Lab, code, id};
+use coracle_server::KeyMaker;
 use coracle_store::{ApiKey, KeyScope, Role, TokenDigest};
 use reqwest::header::AUTHORIZATION;
 use reqwest::{Method, StatusCode};
@@ -26,7 +27,8 @@ async fn a_key_acts_in_the_name_of_its_owner_and_its_use_is_noted() {
 async fn what_is_no_good_key_is_refused_and_told_how_to_get_one() {
     let lab = Lab::with_people().await;
     let good = lab.key("bob", &[KeyScope::Mcp]).await;
-    let (revoked, secret) = lab.people.add_key(&id("bob"), "revoked", [KeyScope::Mcp].into(), None).await.unwrap();
+    let (revoked, secret) =
+        lab.people.add_key(&id("bob"), "revoked", [KeyScope::Mcp].into(), None, KeyMaker::Person).await.unwrap();
     assert_eq!(lab.user_by_mcp(|request| request.bearer_auth(secret.expose())).await, Ok("bob".to_owned()));
     assert!(lab.people.revoke_key(None, &revoked.id).await.unwrap());
     let expired = "crk_expired";
@@ -41,6 +43,7 @@ async fn what_is_no_good_key_is_refused_and_told_how_to_get_one() {
         expires_at: Some(past + Duration::from_secs(1)),
         last_used: None,
         revoked_at: None,
+        made_by: None,
     };
     assert!(lab.store.add_key(&key).await.unwrap());
     let changed = format!("{}x", &good[..good.len() - 1]);
@@ -189,4 +192,98 @@ async fn a_session_of_mcp_is_for_who_has_begun_it() {
         let answer = lab.mcp(key, Some(&session), &list).await.text().await.unwrap();
         assert!(answer.contains("\"execute_code\""), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn a_key_that_a_key_makes_is_never_good_for_more() {
+    let lab = Lab::with_people().await;
+    let make = async |key: &str, body: Value| -> Value {
+        let response = lab.post("/api/keys").bearer_auth(key).json(&body).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::CREATED, "{body}");
+        response.json().await.unwrap()
+    };
+    let works = async |made: &Value| {
+        let secret = made["secret"].as_str().unwrap();
+        lab.get("/api/auth/me").bearer_auth(secret).send().await.unwrap().status() == StatusCode::OK
+    };
+    let hour = Some(Duration::from_hours(1));
+    let scopes = || [KeyScope::Api].into();
+    let (short, secret) = lab.people.add_key(&id("bob"), "short", scopes(), hour, KeyMaker::Person).await.unwrap();
+    let end = short.expires_at.unwrap().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    for wanted in
+        [json!({ "name": "a", "scopes": ["api"] }), json!({ "name": "b", "scopes": ["api"], "expires_in_days": 9 })]
+    {
+        let made = make(secret.expose(), wanted).await;
+        assert_eq!(made["expires_at"].as_u64(), Some(end));
+        let again = make(made["secret"].as_str().unwrap(), json!({ "name": "c", "scopes": ["api"] })).await;
+        assert_eq!(again["expires_at"].as_u64(), Some(end));
+    }
+    // It falls with the key that made it, at any depth.
+    let child = make(secret.expose(), json!({ "name": "child", "scopes": ["api"] })).await;
+    let grandchild = make(child["secret"].as_str().unwrap(), json!({ "name": "grandchild", "scopes": ["api"] })).await;
+    assert!(works(&child).await && works(&grandchild).await);
+    assert!(lab.people.revoke_key(None, &short.id).await.unwrap());
+    assert!(!works(&child).await && !works(&grandchild).await);
+    // One that never ends makes ones that end when they are told to.
+    let forever = lab.key("bob", &[KeyScope::Api]).await;
+    assert_eq!(make(&forever, json!({ "name": "d", "scopes": ["api"] })).await["expires_at"], Value::Null);
+    assert!(
+        make(&forever, json!({ "name": "e", "scopes": ["api"], "expires_in_days": 1 })).await["expires_at"].is_u64()
+    );
+}
+
+#[tokio::test]
+async fn a_key_that_a_person_makes_falls_with_the_person_and_not_with_the_browser() {
+    let lab = Lab::with_people().await;
+    let cookie = lab.browser("bob").await;
+    let as_bob = |method, path| lab.request(method, path).header("cookie", &cookie).header("x-coracle-csrf", "1");
+    let wanted = json!({ "name": "laptop" });
+    let made: Value = as_bob(Method::POST, "/api/keys").json(&wanted).send().await.unwrap().json().await.unwrap();
+    let secret = made["secret"].as_str().unwrap().to_owned();
+    assert_eq!(made["expires_at"], Value::Null);
+    as_bob(Method::POST, "/api/auth/logout").send().await.unwrap();
+    let status = async || lab.get("/api/auth/me").bearer_auth(&secret).send().await.unwrap().status();
+    assert_eq!(status().await, StatusCode::OK);
+    lab.people.set_disabled(&id("bob"), true).await.unwrap();
+    assert_eq!(status().await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn metrics_are_for_admins_and_for_keys_that_an_admin_has_made() {
+    let lab = Lab::with_people().await;
+    let ask = async |user: &str, method: Method, path: &str| {
+        let cookie = lab.browser(user).await;
+        let request = lab.request(method, path).header("cookie", cookie).header("x-coracle-csrf", "1");
+        request.json(&json!({ "name": "prometheus", "scopes": ["metrics"] })).send().await.unwrap()
+    };
+    assert_eq!(ask("bob", Method::POST, "/api/keys").await.status(), StatusCode::FORBIDDEN);
+    assert_eq!(ask("bob", Method::GET, "/metrics").await.status(), StatusCode::FORBIDDEN);
+    assert_eq!(ask("ann", Method::GET, "/metrics").await.status(), StatusCode::OK);
+    let made: Value = ask("ann", Method::POST, "/api/keys").await.json().await.unwrap();
+    let key = made["secret"].as_str().unwrap().to_owned();
+    assert_eq!(lab.get("/metrics").bearer_auth(&key).send().await.unwrap().status(), StatusCode::OK);
+    // The operator may give one to somebody who is no admin: it reads, and makes no others.
+    let bobs = lab.key("bob", &[KeyScope::Api, KeyScope::Metrics]).await;
+    assert_eq!(lab.get("/metrics").bearer_auth(&bobs).send().await.unwrap().status(), StatusCode::OK);
+    let more = lab.post("/api/keys").bearer_auth(&bobs).json(&json!({ "name": "x", "scopes": ["metrics"] }));
+    assert_eq!(code(more.send().await.unwrap()).await, (403, "admins_only".to_owned()));
+}
+
+#[tokio::test]
+async fn one_user_cannot_push_out_the_sessions_of_another() {
+    let lab = Lab::with_people().await;
+    let [anns, bobs] = [lab.key("ann", &[KeyScope::Mcp]).await, lab.key("bob", &[KeyScope::Mcp]).await];
+    let (_, session) = lab.initialize(&anns).await;
+    let session = session.unwrap();
+    let first = lab.initialize(&bobs).await.1.unwrap();
+    for _ in 0..1_050 {
+        let (status, _) = lab.initialize(&bobs).await;
+        assert_eq!(status, StatusCode::OK);
+    }
+    let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(lab.mcp(&anns, Some(&session), &ready).await.status(), StatusCode::ACCEPTED);
+    assert_eq!(lab.mcp(&anns, Some(&session), &list).await.status(), StatusCode::OK);
+    // It is bob's own that had to go.
+    assert_eq!(lab.mcp(&bobs, Some(&first), &list).await.status(), StatusCode::NOT_FOUND);
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use coracle_config::{Oidc, Settings};
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
-use coracle_server::{AuthOptions, Face, FaceOptions, HttpOptions, People, Profile, serve_http, user_name};
+use coracle_server::{AuthOptions, Face, FaceOptions, HttpOptions, KeyMaker, People, Profile, serve_http, user_name};
 use coracle_store::{KeyScope, MemoryStore, Role, Store, User};
 use coracle_types::{Secret, UserId};
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};
@@ -60,7 +60,7 @@ impl Lab {
     pub(crate) fn start_on(listener: TcpListener, change: impl FnOnce(&mut AuthOptions)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let people = People::new(Arc::clone(&store));
+        let people = People::new(Arc::clone(&store)).with_workspaces(folder.path());
         let config = EngineConfig { workspaces: folder.path().to_owned(), session_idle: Duration::from_mins(1) };
         let engine = Engine::new(config, Arc::new(NoSandbox), Arc::clone(&store), None);
         let options = FaceOptions { profile: Profile::Full, settings: Settings::default(), ..FaceOptions::default() };
@@ -70,6 +70,7 @@ impl Lab {
             required: true,
             public_url: None,
             trusted_proxies: Vec::new(),
+            user_id_proxies: Vec::new(),
             session: Duration::from_hours(1),
             oidc: Oidc::default(),
         };
@@ -81,6 +82,7 @@ impl Lab {
             // A page that may call us, and is none of ours.
             allowed_origins: origin.into_iter().chain(["https://chat.example".to_owned()]).collect(),
             auth: Some(auth),
+            ..HttpOptions::default()
         };
         let base = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
@@ -95,8 +97,11 @@ impl Lab {
     }
 
     pub(crate) async fn key(&self, owner: &str, scopes: &[KeyScope]) -> String {
-        let (_, secret) =
-            self.people.add_key(&id(owner), "test", scopes.iter().copied().collect(), None).await.unwrap();
+        let (_, secret) = self
+            .people
+            .add_key(&id(owner), "test", scopes.iter().copied().collect(), None, KeyMaker::Person)
+            .await
+            .unwrap();
         secret.expose().to_owned()
     }
 

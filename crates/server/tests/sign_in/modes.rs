@@ -1,7 +1,8 @@
 //! Who must sign in at all, and whom a proxy may speak for.
 
-use crate::lab::{Lab, code, id};
-use coracle_store::{KeyScope, Role};
+use crate::lab::{Lab, PASSWORD, code, id};
+use coracle_store::{KeyScope, Owner, Role};
+use coracle_types::Secret;
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ async fn without_users_there_is_the_one_of_this_machine_until_somebody_is_added(
 
 #[tokio::test]
 async fn a_proxy_that_is_not_named_speaks_for_nobody() {
-    let lab = Lab::start(|auth| auth.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()]).await;
+    let lab = Lab::start(|auth| auth.user_id_proxies = vec!["10.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
     assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Err(401));
     let key = lab.key("ann", &[KeyScope::Mcp]).await;
@@ -34,7 +35,7 @@ async fn a_proxy_that_is_not_named_speaks_for_nobody() {
 
 #[tokio::test]
 async fn a_proxy_that_is_named_says_who_asks() {
-    let lab = Lab::start(|auth| auth.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
+    let lab = Lab::start(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
     let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
     assert_eq!(as_user("ann").await, Ok("ann".to_owned()));
@@ -60,4 +61,79 @@ async fn a_proxy_that_is_named_says_who_asks() {
     };
     assert_eq!(from("203.0.113.9").await.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(code(from("203.0.113.9, 198.51.100.7").await).await, (401, "sign_in_failed".to_owned()));
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_trusted_with_addresses_alone_says_nothing_about_users() {
+    let lab = Lab::start(|auth| auth.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
+    lab.add("ann", Role::Admin).await;
+    assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Err(401));
+    let key = lab.key("ann", &[KeyScope::Mcp]).await;
+    let both = lab.user_by_mcp(|request| request.bearer_auth(key).header("x-user-id", "bob"));
+    assert_eq!(both.await, Ok("ann".to_owned()));
+    // Whom it names is slowed down, and not everybody behind it.
+    let guess = async |number: usize, address: &str| {
+        let guess = serde_json::json!({ "user": format!("user{number}"), "password": "wrong" });
+        let request = lab.post("/api/auth/login").header("x-forwarded-for", address).json(&guess);
+        request.send().await.unwrap().status()
+    };
+    for number in 0..25 {
+        guess(number, "203.0.113.9").await;
+    }
+    assert_eq!(guess(100, "203.0.113.9").await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(guess(101, "198.51.100.7").await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_name_is_the_same_however_a_proxy_writes_it() {
+    let lab = Lab::start(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
+    lab.add("bob", Role::User).await;
+    let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
+    for written in ["bob", "BOB", "Bob", " bob "] {
+        assert_eq!(as_user(written).await, Ok("bob".to_owned()), "{written:?}");
+    }
+    lab.people.set_disabled(&id("bob"), true).await.unwrap();
+    for written in ["bob", "BOB", "Bob", " bob "] {
+        assert_eq!(as_user(written).await, Err(403), "{written:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_with_a_meaning_is_nobodys() {
+    let lab = Lab::start(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
+    lab.add("ann", Role::Admin).await;
+    let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
+    for name in ["local", "LOCAL", " Local", "shared", "admin", "root"] {
+        assert_eq!(as_user(name).await, Err(403), "{name:?}");
+    }
+    assert_eq!(as_user("localhost").await, Ok("localhost".to_owned()));
+    // Whom the operator has called so is meant.
+    lab.add("admin", Role::Admin).await;
+    assert_eq!(as_user("admin").await, Ok("admin".to_owned()));
+    let admin = lab.key("ann", &[KeyScope::Api, KeyScope::Admin]).await;
+    let add = async |name: &str| {
+        let body = serde_json::json!({ "name": name });
+        lab.post("/api/users").bearer_auth(&admin).json(&body).send().await.unwrap()
+    };
+    for name in ["local", "Local", "shared"] {
+        assert_eq!(code(add(name).await).await, (400, "reserved_name".to_owned()), "{name}");
+    }
+    assert_eq!(add("Carl").await.status(), StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn who_has_a_reserved_name_gets_in_again_with_another_and_keeps_everything() {
+    let lab = Lab::with_people().await;
+    // As an earlier version added them.
+    lab.add("local", Role::User).await;
+    let key = lab.key("local", &[KeyScope::Mcp]).await;
+    lab.store.put_secret(&Owner::User(id("local")), "oauth", &Secret::new("the operator's")).await.unwrap();
+    assert_eq!(lab.user_by_mcp(|request| request.bearer_auth(&key)).await, Err(401));
+    assert_eq!(lab.login("local", PASSWORD).await.status(), StatusCode::UNAUTHORIZED);
+    lab.people.rename(&id("local"), &id("lou")).await.unwrap();
+    assert_eq!(lab.user_by_mcp(|request| request.bearer_auth(&key)).await, Ok("lou".to_owned()));
+    assert_eq!(lab.login("lou", PASSWORD).await.status(), StatusCode::OK);
+    // What the operator has signed in to stays the operator's.
+    assert!(lab.store.secret(&Owner::User(id("local")), "oauth").await.unwrap().is_some());
+    assert!(lab.store.secret(&Owner::User(id("lou")), "oauth").await.unwrap().is_none());
 }

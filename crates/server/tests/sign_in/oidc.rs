@@ -2,7 +2,7 @@
 
 use crate::lab::{Lab, client, code, id, location};
 use coracle_server::AuthOptions;
-use coracle_store::{ForeignIdentity, Role, User};
+use coracle_store::{ForeignIdentity, Owner, Role, User};
 use reqwest::header::{COOKIE, SET_COOKIE};
 use reqwest::{Client, Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -307,4 +307,46 @@ async fn mcp_clients_come_with_access_tokens_for_this_server_only() {
     assert_eq!(by(access).await, Err(403));
     lab.people.set_disabled(&id("zoe"), false).await.unwrap();
     assert_eq!(by(access).await, Ok("zoe".to_owned()));
+}
+
+#[tokio::test]
+async fn names_of_the_provider_meet_no_others() {
+    let (lab, _provider) = lab(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
+    lab.add("ann", Role::Admin).await;
+    // Names with a meaning.
+    for name in ["local", "LOCAL", "admin"] {
+        let mut browser = Browser::new();
+        assert_eq!(browser.sign_in(&lab, name, "/").await.status(), StatusCode::SEE_OTHER);
+        let me = browser.me(&lab).await;
+        let plain = name.to_lowercase();
+        assert!(me["user"].as_str().unwrap().starts_with(&format!("{plain}-")) && me["role"] == "user", "{me}");
+    }
+    // Somebody whom a proxy has named, and who has left something.
+    let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
+    assert_eq!(as_user("carl").await, Ok("carl".to_owned()));
+    lab.store.put_secret(&Owner::User(id("carl")), "token", &coracle_types::Secret::new("carl's")).await.unwrap();
+    let mut carl = Browser::new();
+    carl.sign_in(&lab, "carl", "/").await;
+    assert!(carl.me(&lab).await["user"].as_str().unwrap().starts_with("carl-"));
+    assert_eq!(as_user("carl").await, Ok("carl".to_owned()));
+    // And the other way round.
+    let mut zoe = Browser::new();
+    zoe.sign_in(&lab, "zoe", "/").await;
+    assert_eq!(zoe.me(&lab).await["user"], "zoe");
+    assert_eq!(as_user("zoe").await, Err(403));
+    assert_eq!(as_user("ann").await, Ok("ann".to_owned()));
+}
+
+#[tokio::test]
+async fn a_key_that_an_access_token_makes_ends_with_the_token() {
+    let (lab, provider) = lab(|_| {}).await;
+    let tokens = tokens(&provider, "zoe", &lab.url("/mcp")).await;
+    let (access, lifetime) = (tokens["access_token"].as_str().unwrap(), tokens["expires_in"].as_u64().unwrap());
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    for wanted in [json!({ "name": "forever" }), json!({ "name": "long", "expires_in_days": 3000 })] {
+        let made = lab.post("/api/keys").bearer_auth(access).json(&wanted).send().await.unwrap();
+        let made: Value = made.json().await.unwrap();
+        let end = made["expires_at"].as_u64().unwrap_or_else(|| panic!("{made:#}"));
+        assert!(end > now && end <= now + lifetime + 1, "{end} is not within {lifetime} s of {now}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::extract::{At, Body};
 use super::problem::{ApiError, Problem, Refusals};
-use crate::accounts::{is_good, user_name};
+use crate::accounts::{NameSource, is_good, new_user_name, user_name};
 use crate::http::App;
 use crate::http::desk::{Desk, session_of};
 use crate::http::sign_in::{self, Whence, changed_password, remember};
@@ -294,7 +294,8 @@ pub(crate) struct WantedKey {
     expires_in_days: Option<u32>,
 }
 
-/// Make a key of one's own. A key cannot make one that is good for more than itself.
+/// Make a key of one's own. A key that is made by a key has no scope that it lacks, ends no later, and is revoked with
+/// it.
 #[utoipa::path(
     post, path = "/api/keys", operation_id = "add_own_key", tag = "keys", request_body = WantedKey,
     responses(
@@ -321,7 +322,10 @@ async fn add_own_key(
         Some(days @ 1..=36_500) => Some(Duration::from_hours(24 * u64::from(days))),
         Some(_) => return Err(ApiError::invalid("expires_in_days is between 1 and 36500")),
     };
-    let (key, secret) = desk.people.add_key(&caller.user, &body.name, scopes, lifetime).await?;
+    if scopes.contains(&KeyScope::Metrics) && caller.role != Role::Admin {
+        return Err(ApiError::forbidden("admins_only", "only admins make keys with the scope metrics"));
+    }
+    let (key, secret) = desk.people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
     tracing::info!(user = %caller.user, key = %key.id, "an API key was made");
     Ok((StatusCode::CREATED, Json(NewKey { key: Key::of(&key), secret: secret.expose().to_owned() })))
 }
@@ -410,7 +414,7 @@ async fn add_user(
 ) -> Result<(StatusCode, Json<AddedUser>), ApiError> {
     admin(&caller)?;
     let role = role(body.role.as_deref())?.unwrap_or(Role::User);
-    let name = user_name(&body.name)?;
+    let name = new_user_name(&body.name, NameSource::Operator)?;
     let user = User { display_name: body.display_name, ..User::new(name, role, SystemTime::now()) };
     let user = desk.people.add(user, body.password.as_ref()).await?;
     let sign_in_link = match user.password {

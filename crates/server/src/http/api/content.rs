@@ -3,12 +3,16 @@
 //! A file is an attachment unless the caller wants it shown. Then only images and plain text are what they say; HTML and
 //! SVG come with `Content-Security-Policy: sandbox`, so that the browser treats them as a page of an origin of their own,
 //! without cookies, storage or network.
+//!
+//! A page that may run scripts could still send what it knows by going to another address. No policy of its own keeps it
+//! from that; one of the page around it does. So HTML is shown in a frame of a page of ours: the frame may be filled with
+//! what is written in that page and with nothing else.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coracle_engine::percent_encoded;
-use futures::stream;
+use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -49,10 +53,20 @@ impl TryFrom<u8> for Inline {
 
 /// What a shown file may do: nothing.
 const INERT: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
-/// What a shown page may do besides: run what is in it, for itself.
+/// What a shown page may do besides: run what is in it, for itself. The page within the frame has the same policy, and
+/// `frame-src` keeps it where it is.
 const PAGE: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob:; \
                     style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:; \
-                    worker-src blob:; form-action 'none'; frame-ancestors 'self'";
+                    worker-src blob:; frame-src 'none'; form-action 'none'; base-uri 'none'; webrtc 'block'; \
+                    frame-ancestors 'self'";
+/// The page around it: no scripts, nothing but the frame.
+const AROUND: (&str, &str) = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
+     <title>Artifact</title><style>html,body,iframe{margin:0;border:0;width:100%;height:100%;display:block}</style>\
+     <iframe sandbox=allow-scripts referrerpolicy=no-referrer srcdoc=\"",
+    "\"></iframe></html>",
+);
+const HTML: &str = "text/html; charset=utf-8";
 
 /// The type that a browser is told, its rights, and whether it is shown.
 fn shown_as(mime: &str, inline: bool) -> (HeaderValue, &'static str, bool) {
@@ -62,7 +76,7 @@ fn shown_as(mime: &str, inline: bool) -> (HeaderValue, &'static str, bool) {
         "image/gif" => ("image/gif", INERT),
         "image/webp" => ("image/webp", INERT),
         "image/svg+xml" => ("image/svg+xml", INERT),
-        "text/html" => ("text/html; charset=utf-8", PAGE),
+        "text/html" => (HTML, PAGE),
         "application/json" => ("application/json", INERT),
         text if text.starts_with("text/") => ("text/plain; charset=utf-8", INERT),
         _ => {
@@ -127,12 +141,18 @@ pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(HeaderName::from_static("x-dns-prefetch-control"), HeaderValue::from_static("off"));
     headers.insert(HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if policy != PAGE {
+        headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    }
     headers.extend(HeaderValue::from_str(&etag).map(|etag| (header::ETAG, etag)));
     if lists(asked.get(header::IF_NONE_MATCH), &etag) {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    if policy == PAGE {
+        return (StatusCode::OK, headers, framed(file, bytes)).into_response();
     }
     // A range of something else than the client has a part of is no use to it.
     let still = asked.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
@@ -155,9 +175,36 @@ pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     (status, headers, body(file, range)).into_response()
 }
 
+/// A page in a frame.
+fn framed(file: File, bytes: u64) -> Body {
+    let (before, after) = AROUND;
+    let part = |text: &'static str| stream::once(async move { Ok(Bytes::from_static(text.as_bytes())) });
+    let page = parts(file, 0..bytes).map_ok(|part| quoted(&part));
+    Body::from_stream(part(before).chain(page).chain(part(after)))
+}
+
+/// As the value of an attribute in double quotes, which nothing in it can end.
+fn quoted(bytes: &[u8]) -> Bytes {
+    let mut quoted = Vec::with_capacity(bytes.len() + bytes.len() / 16);
+    for byte in bytes {
+        match byte {
+            b'&' => quoted.extend_from_slice(b"&amp;"),
+            b'"' => quoted.extend_from_slice(b"&quot;"),
+            b'<' => quoted.extend_from_slice(b"&lt;"),
+            b'>' => quoted.extend_from_slice(b"&gt;"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.into()
+}
+
 /// Reads it where waiting for a disk hinders nobody. A file that has become shorter ends the connection.
 fn body(file: File, range: std::ops::Range<u64>) -> Body {
-    let parts = stream::try_unfold((file, range), |(mut file, range)| async move {
+    Body::from_stream(parts(file, range))
+}
+
+fn parts(file: File, range: std::ops::Range<u64>) -> impl Stream<Item = std::io::Result<Bytes>> + Send + 'static {
+    stream::try_unfold((file, range), |(mut file, range)| async move {
         if range.is_empty() {
             return Ok::<_, std::io::Error>(None);
         }
@@ -169,13 +216,21 @@ fn body(file: File, range: std::ops::Range<u64>) -> Body {
             Ok::<_, std::io::Error>((Bytes::from(bytes), (file, range.start + length..range.end)))
         });
         read.await.map_err(std::io::Error::other)?.map(Some)
-    });
-    Body::from_stream(parts)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, disposition, part, shown_as};
+    use super::{Part, disposition, part, quoted, shown_as};
+
+    #[test]
+    fn nothing_in_a_page_ends_the_attribute_that_holds_it() {
+        let page = b"<p title=\"a\">&quot; \xff</p>\"></iframe><script>";
+        let held = quoted(page);
+        assert!(!held.iter().any(|byte| b"<>\"".contains(byte)));
+        let back = String::from_utf8_lossy(&held).replace("&lt;", "<").replace("&gt;", ">");
+        assert_eq!(back.replace("&quot;", "\"").replace("&amp;", "&"), String::from_utf8_lossy(page));
+    }
 
     #[test]
     fn ranges_are_read_as_the_standard_says() {

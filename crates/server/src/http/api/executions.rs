@@ -120,8 +120,11 @@ struct Past {
     language: String,
     /// The source.
     code: String,
-    /// What came of it.
-    #[schema(value_type = Object)]
+    /// `running`; `done`, well or not; or `interrupted`: its client or its server was gone before it came to its end.
+    state: &'static str,
+    /// The result, in the shape of the response to `POST /api/executions`. Null while it runs; if it was interrupted,
+    /// perhaps only `success`, `error` and `error_code`.
+    #[schema(value_type = Option<Object>)]
     outcome: Value,
 }
 
@@ -133,6 +136,7 @@ impl From<ExecutionRecord> for Past {
             started_at_ms: super::sessions::milliseconds(record.started_at),
             language: record.language.as_str().to_owned(),
             code: record.code,
+            state: record.state.as_str(),
             outcome: record.outcome,
         }
     }

@@ -49,7 +49,10 @@ pub(crate) async fn whole(request: Request) -> Result<bytes::Bytes, ApiError> {
     match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(ApiError::too_large(format!("the body cannot be read, or is longer than {MAX_BODY} bytes"))),
-        Err(_) => Err(ApiError::invalid("the body did not come in time")),
+        Err(_) => {
+            let error = "the body of the request did not arrive within 60 seconds";
+            Err(ApiError::new(axum::http::StatusCode::REQUEST_TIMEOUT, "slow_request", error))
+        }
     }
 }
 

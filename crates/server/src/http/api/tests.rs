@@ -275,9 +275,15 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     let shown = place.get("ada", &format!("/api/artifacts/{page}/content?inline=1")).await;
     assert!(shown.header("content-security-policy").starts_with("sandbox allow-scripts; default-src 'none'"));
     assert!(!shown.header("content-security-policy").contains("allow-same-origin"));
+    // It is in a frame that can be filled with nothing else: what it knows stays there, whatever it does to `location`.
+    assert!(shown.header("content-security-policy").contains("; frame-src 'none';"));
+    let framed = String::from_utf8(shown.body.clone()).unwrap();
+    assert!(framed.contains("<iframe sandbox=allow-scripts ") && framed.contains(" srcdoc=\"&lt;"), "{framed}");
+    assert!(!framed.contains("<script"), "{framed}");
     let saved = place.get("ada", &format!("/api/artifacts/{page}/content")).await;
     assert!(saved.header("content-disposition").starts_with("attachment;"));
     assert!(saved.header("content-security-policy").starts_with("sandbox;"));
+    assert!(saved.body.starts_with(b"<"), "the file as it is");
 
     for uri in [
         format!("/api/artifacts/{bobs}"),

@@ -46,7 +46,7 @@ impl From<FileError> for ApiError {
             FileError::Path { .. } | FileError::Kind { .. } => StatusCode::BAD_REQUEST,
             FileError::Missing { .. } => StatusCode::NOT_FOUND,
             FileError::Exists { .. } => StatusCode::CONFLICT,
-            FileError::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
+            FileError::Full { .. } | FileError::DiskFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
             FileError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             FileError::Failed { .. } => return Self::internal("use the workspace", error),
         };

@@ -1,7 +1,7 @@
 //! What an OpenID provider says about itself, its keys, and the tokens that it has signed.
 
 use super::verifier;
-use crate::accounts::{AccountError, People};
+use crate::accounts::{AccountError, People, may_enter};
 use coracle_config::Oidc;
 use coracle_store::{ForeignIdentity, User};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
@@ -63,11 +63,21 @@ pub(crate) struct Claims {
     aud: serde_json::Value,
     azp: Option<String>,
     nonce: Option<String>,
+    /// In seconds since 1970; some providers write fractions of them.
+    exp: f64,
     name: Option<String>,
     preferred_username: Option<String>,
     email: Option<String>,
     #[serde(default, deserialize_with = "truth")]
     email_verified: bool,
+}
+
+impl Claims {
+    /// When the token ends.
+    pub(crate) fn expires_at(&self) -> SystemTime {
+        let since = Duration::try_from_secs_f64(self.exp).unwrap_or_default();
+        SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
+    }
 }
 
 /// Some providers write it as a text.
@@ -241,14 +251,15 @@ impl Provider {
                 let names = [&claims.preferred_username, &claims.email, &claims.name];
                 let wanted = names.into_iter().flatten().next().unwrap_or(&claims.sub);
                 let shown = claims.name.clone().or_else(|| claims.email.clone());
-                let shown = shown.map(|name| name.chars().filter(|c| !c.is_control()).take(60).collect::<String>());
+                let shown = shown
+                    .map(|name| name.chars().filter(|c| !coracle_types::is_hidden(*c)).take(60).collect::<String>());
                 let user = people.add_foreign(wanted, shown.filter(|name| !name.is_empty()), foreign).await?;
                 tracing::info!(user = %user.id, "a user was added whom the OpenID provider knows");
                 user
             }
             None => return Err(OidcError::NoAccount),
         };
-        if user.disabled {
+        if !may_enter(&user) {
             return Err(OidcError::NoAccount);
         }
         people.note(&user, SystemTime::now()).await?;

@@ -3,7 +3,7 @@
 use super::super::definitions;
 use crate::face::Face;
 use coracle_types::ServerName;
-use coracle_upstream::UpstreamError;
+use coracle_upstream::{ServerState, ServerStatus, UpstreamError};
 use futures::future::join_all;
 use rmcp::ErrorData;
 use rmcp::model::{ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, Tool};
@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 /// The member of a schema that makes an argument a header.
 const HEADER: &str = "x-mcp-header";
@@ -25,27 +26,44 @@ pub(super) struct Named {
     definition: Value,
 }
 
-/// Names stay as they are, unless two servers use the same one: then the server goes before it.
+/// Without characters that are not seen, or that change how others are seen.
+fn visible(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !coracle_types::is_hidden(*c)).collect()
+}
+
+/// What people read of a definition.
+fn clean_words(definition: &mut Value) {
+    for path in ["/title", "/description", "/annotations/title"] {
+        if let Some(Value::String(text)) = definition.pointer_mut(path)
+            && text.chars().any(coracle_types::is_hidden)
+        {
+            *text = visible(text);
+        }
+    }
+}
+
+/// Names stay as they are, but for what is not seen in them, unless two servers use the same one: then the server goes before it.
 fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
-    let all: Vec<(ServerName, String, Value)> = of_servers
+    let all: Vec<(ServerName, String, String, Value)> = of_servers
         .into_iter()
         .flat_map(|(server, items)| {
             items.into_iter().filter_map(move |item| {
-                let name = item.get("name")?.as_str()?.to_owned();
-                Some((server.clone(), name, item))
+                let wire = item.get("name")?.as_str()?.to_owned();
+                let name = visible(&wire);
+                (!name.is_empty()).then(|| (server.clone(), name, wire, item))
             })
         })
         .collect();
     let mut counts: HashMap<String, usize> = HashMap::new();
-    for (_, name, _) in &all {
+    for (_, name, ..) in &all {
         *counts.entry(name.clone()).or_default() += 1;
     }
     let mut taken = HashSet::new();
     all.into_iter()
-        .filter_map(|(server, wire, mut definition)| {
-            let name = match counts.get(&wire) {
-                Some(1) => wire.clone(),
-                _ => format!("{server}_{wire}"),
+        .filter_map(|(server, own, wire, mut definition)| {
+            let name = match counts.get(&own) {
+                Some(1) => own,
+                _ => format!("{server}_{own}"),
             };
             // A server that calls something by another's name and prefix hides nothing: the first one stays.
             if !taken.insert(name.clone()) {
@@ -53,6 +71,7 @@ fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
                 return None;
             }
             definition["name"] = Value::from(name.as_str());
+            clean_words(&mut definition);
             Some(Named { name, server, wire, definition })
         })
         .collect()
@@ -87,23 +106,49 @@ fn mentions(value: &Value, member: &str) -> bool {
 }
 
 impl Face {
-    /// Asks all servers at once; those that fail are left out and logged.
+    /// Asks all servers at once; those that fail, or take long to start, are left out and logged. Clients hear of one
+    /// that starts later.
     async fn of_all<T, F>(&self, what: &str, ask: impl Fn(ServerName) -> F) -> Vec<(ServerName, T)>
     where
         F: Future<Output = Result<T, UpstreamError>>,
     {
         let asked = self.servers().into_iter().map(|server| {
             let asked = ask(server.clone());
-            async move { (server, asked.await) }
+            let patience = self.toolbox().map(|toolbox| toolbox.patience(&self.user(), &server)).unwrap_or_default();
+            async move {
+                let answer = self.in_time(&server, patience, asked).await;
+                (server, answer)
+            }
         });
         let mut answered = Vec::new();
         for (server, answer) in join_all(asked).await {
             match answer {
-                Ok(answer) => answered.push((server, answer)),
-                Err(error) => tracing::warn!(%server, %error, "its {what} are not passed on"),
+                Some(Ok(answer)) => answered.push((server, answer)),
+                Some(Err(error)) => tracing::warn!(%server, %error, "its {what} are not passed on"),
+                None => tracing::warn!(%server, "it is still starting: its {what} are not passed on yet"),
             }
         }
         answered
+    }
+
+    /// Waits for an answer; for a server that is being started only so long.
+    async fn in_time<T>(&self, server: &ServerName, patience: Duration, answer: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(answer);
+        if let Ok(answer) = tokio::time::timeout(patience, &mut answer).await {
+            return Some(answer);
+        }
+        let toolbox = Arc::clone(self.toolbox()?);
+        let is_starting = |status: &ServerStatus| status.name == *server && status.state == ServerState::Starting;
+        if !toolbox.upstream().status(&self.user()).iter().any(is_starting) {
+            return Some(answer.await);
+        }
+        let (user, server) = (self.user(), server.clone());
+        tokio::spawn(async move {
+            if let (Ok(_), Some(upstream)) = (toolbox.refresh(&user, &server).await, toolbox.upstream().passes_on()) {
+                upstream.announce(&user, &server);
+            }
+        });
+        None
     }
 
     pub(super) async fn named_tools(&self) -> Vec<Named> {
@@ -115,6 +160,7 @@ impl Face {
                 async move { toolbox.refresh(user, &server).await.map(|list| list.definitions().collect()) }
             })
             .await;
+        toolbox.report_rules();
         let wanted = self.options.tools.as_deref();
         let is_wanted = |tool: &Named| wanted.is_none_or(|wanted| wanted.contains(&tool.name));
         let tools: Vec<Named> = named(lists).into_iter().filter(is_wanted).collect();

@@ -1,6 +1,6 @@
 //! Calls, reads and the like, passed on to the server whose they are.
 
-use super::super::outward::{Outward, Way, capabilities};
+use super::super::outward::{OfServer, Way, attribute_all, capabilities};
 use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
@@ -52,16 +52,21 @@ impl Face {
                     tool: tool.wire,
                     arguments,
                     approver: Arc::clone(&outward) as _,
-                    context: upward.context(cancel, way, outward, asks, meta, resume),
+                    context: upward.context(
+                        cancel,
+                        way,
+                        OfServer { outward, server: tool.server.clone() },
+                        asks,
+                        meta,
+                        resume,
+                    ),
                 };
                 let under_way = face.metrics.begin();
                 let answer = reports.beside(&peer, token, face.engine.call_tool(call)).await;
                 drop(under_way);
                 face.metrics.passed_on(tool.server.as_str(), answer.is_ok());
                 match answer {
-                    Ok(value) if is_input_required(&value) => {
-                        read::<InputRequiredResult>(value, &tool.server).map(Into::into)
-                    }
+                    Ok(value) if is_input_required(&value) => questions(value, &tool.server).map(Into::into),
                     Ok(value) => read::<CallToolResult>(value, &tool.server).map(Into::into),
                     Err(DirectError::Refused { number, message, data }) => Err(refused(number, message, data)),
                     Err(DirectError::Failed(error)) => {
@@ -88,7 +93,7 @@ impl Face {
         let answer = self.upstream()?.get_prompt(&self.user(), &prompt.server, &prompt.wire, arguments, passed).await;
         let value = answer.map_err(|error| failed(&error))?;
         if is_input_required(&value) {
-            return read::<InputRequiredResult>(value, &prompt.server).map(Into::into);
+            return questions(value, &prompt.server).map(Into::into);
         }
         read::<GetPromptResult>(value, &prompt.server).map(Into::into)
     }
@@ -103,9 +108,7 @@ impl Face {
             let resume = resume(request.request_state.clone(), request.input_responses.clone());
             let passed = plain(&context, resume);
             match self.upstream()?.read_resource(&self.user(), &server, &request.uri, passed).await {
-                Ok(value) if is_input_required(&value) => {
-                    return read::<InputRequiredResult>(value, &server).map(Into::into);
-                }
+                Ok(value) if is_input_required(&value) => return questions(value, &server).map(Into::into),
                 Ok(value) => return read::<ReadResourceResult>(value, &server).map(Into::into),
                 Err(error) => last = Some(failed(&error)),
             }
@@ -222,12 +225,12 @@ impl Upward {
         self,
         cancel: CancellationToken,
         passing: Passing,
-        outward: Arc<Outward>,
+        reverse: OfServer,
         capabilities: Map<String, Value>,
         meta: Map<String, Value>,
         resume: Option<Resume>,
     ) -> CallContext {
-        let reverse = (passing == Passing::Translated).then_some(outward as Arc<dyn Reverse>);
+        let reverse = (passing == Passing::Translated).then(|| Arc::new(reverse) as Arc<dyn Reverse>);
         let (progress, log) = (Some(self.progress), self.log);
         CallContext { cancel, progress, log, reverse, capabilities, meta, resume, ..CallContext::default() }
     }
@@ -283,6 +286,14 @@ async fn tell_log(peer: &Peer<RoleServer>, logs: Logs, message: Value) {
     if let Err(error) = peer.notify_logging_message(message).await {
         tracing::debug!(%error, "a log message is not passed on");
     }
+}
+
+/// What a server asks by its answer.
+fn questions(mut value: Value, server: &ServerName) -> Result<InputRequiredResult, ErrorData> {
+    attribute_all(server, &mut value).map_err(|reason| {
+        ErrorData::internal_error(format!("server {server} asks something that cannot be passed on: {reason}"), None)
+    })?;
+    read(value, server)
 }
 
 fn is_input_required(value: &Value) -> bool {

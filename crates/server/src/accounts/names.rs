@@ -1,0 +1,121 @@
+//! The one way from what somebody sends to the name of a user.
+
+use super::AccountError;
+use coracle_store::TokenDigest;
+use coracle_types::UserId;
+use unicode_normalization::UnicodeNormalization as _;
+
+/// Names that mean something else, or would be taken for it: nobody new gets one.
+const RESERVED: &[&str] =
+    &["all", "anonymous", "coderunner", "coracle", "everyone", "local", "me", "nobody", "shared", "system"];
+
+/// Names that only the operator gives: a provider or a proxy that says one of these is not believed.
+const OPERATORS: &[&str] = &["admin", "administrator", "operator", "root"];
+
+/// Longest name that is made of what a provider says.
+const MAX_PLAIN: usize = 40;
+
+/// Who says that somebody has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameSource {
+    /// The operator, by `coracle users` or as an admin.
+    Operator,
+    /// An OpenID provider, or a proxy that is believed.
+    Foreign,
+}
+
+/// The name of a user in the one form that is kept: file systems and people do not always tell letters by their case.
+pub fn user_name(text: &str) -> Result<UserId, AccountError> {
+    let name: String = text.nfkc().flat_map(char::to_lowercase).collect();
+    Ok(UserId::new(name.trim())?)
+}
+
+/// The name of a user who is new here.
+pub fn new_user_name(text: &str, source: NameSource) -> Result<UserId, AccountError> {
+    let name = user_name(text)?;
+    if is_reserved(&name, source) { Err(AccountError::Reserved(name)) } else { Ok(name) }
+}
+
+/// Whether nobody new gets this name from there.
+pub(crate) fn is_reserved(name: &UserId, source: NameSource) -> bool {
+    let name = name.as_str();
+    RESERVED.contains(&name) || (source == NameSource::Foreign && OPERATORS.contains(&name))
+}
+
+/// Whether it is the name of the one user of this machine, who never signs in.
+pub fn is_machines(name: &UserId) -> bool {
+    *name == UserId::local()
+}
+
+/// Names for somebody whom a provider calls so, the nicest first. The last is nobody else's.
+pub(super) fn foreign_names(wanted: &str, identity: &TokenDigest) -> Vec<UserId> {
+    let short = plain(wanted);
+    let own = format!("{short}-{}", &identity.as_str()[..12]);
+    [short, own].iter().filter_map(|name| new_user_name(name, NameSource::Foreign).ok()).collect()
+}
+
+/// What of a foreign name can be one here.
+fn plain(text: &str) -> String {
+    let text: String = text.split('@').next().unwrap_or_default().nfkc().flat_map(char::to_lowercase).collect();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String = text.chars().take(MAX_PLAIN).map(plain).collect();
+    let name = name.trim_matches(['-', '.']);
+    if name.is_empty() { "user".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NameSource, foreign_names, new_user_name, plain, user_name};
+    use coracle_store::TokenDigest;
+    use coracle_types::UserId;
+
+    #[test]
+    fn one_person_has_one_name_however_it_is_written() {
+        for written in ["bob", "BOB", " Bob\t", "ＢＯＢ", "bＯb"] {
+            assert_eq!(user_name(written).unwrap().as_str(), "bob", "{written:?}");
+        }
+        for wrong in ["", " ", "b ob", "böb", "../bob", ".bob", "-bob", "b\u{200b}ob", &"x".repeat(65)] {
+            assert!(user_name(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn names_with_a_meaning_are_given_to_nobody() {
+        for name in ["local", "LOCAL", " Local ", "ｌｏｃａｌ", "shared", "anonymous"] {
+            for source in [NameSource::Operator, NameSource::Foreign] {
+                let error = new_user_name(name, source).unwrap_err();
+                assert_eq!(error.code(), "reserved_name", "{name}");
+            }
+        }
+        for name in ["admin", "Root"] {
+            assert!(new_user_name(name, NameSource::Operator).is_ok(), "{name}");
+            assert_eq!(new_user_name(name, NameSource::Foreign).unwrap_err().code(), "reserved_name", "{name}");
+        }
+        for name in ["locals", "local-1", "ann"] {
+            assert!(new_user_name(name, NameSource::Foreign).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn foreign_names_become_names() {
+        for (foreign, name) in [
+            ("Ann.Lee@example.com", "ann.lee"),
+            ("auth0|1234", "auth0-1234"),
+            ("../../etc", "etc"),
+            ("Ünger", "nger"),
+            ("删除", "user"),
+            ("@x", "user"),
+        ] {
+            assert_eq!(plain(foreign), name);
+            UserId::new(plain(foreign)).unwrap();
+        }
+        assert_eq!(plain(&"x".repeat(500)).len(), 40);
+        let digest = TokenDigest::of("somebody");
+        let names = |wanted: &str| foreign_names(wanted, &digest).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let end = &digest.as_str()[..12];
+        assert_eq!(names("Ann"), ["ann".to_owned(), format!("ann-{end}")]);
+        assert_eq!(names("local@example.com"), [format!("local-{end}")]);
+        assert_eq!(names("ＬＯＣＡＬ"), [format!("local-{end}")]);
+        assert_eq!(names("admin"), [format!("admin-{end}")]);
+    }
+}

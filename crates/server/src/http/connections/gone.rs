@@ -1,0 +1,52 @@
+//! Who notices when a client is gone.
+
+use crate::http::sessions::InUse;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Cancelled when the client of a request is gone: its connection, or the stream of its answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gone(pub(crate) CancellationToken);
+
+impl Gone {
+    pub(crate) fn guard(&self) -> GoneGuard {
+        GoneGuard(self.0.clone().drop_guard())
+    }
+}
+
+/// Whoever drops this has lost the client.
+pub(crate) struct GoneGuard(DropGuard);
+
+impl GoneGuard {
+    /// From now on the client is there as long as the body is.
+    pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B, in_use: Option<InUse>) -> Watched<B> {
+        Watched { body: Box::pin(body), _guard: self.0, _in_use: in_use }
+    }
+}
+
+/// A body, and with it the knowledge that somebody reads it.
+pub(crate) struct Watched<B> {
+    body: Pin<Box<B>>,
+    _guard: DropGuard,
+    _in_use: Option<InUse>,
+}
+
+impl<B: Body<Data = Bytes>> Body for Watched<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        self.body.as_mut().poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
