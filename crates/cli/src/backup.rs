@@ -21,8 +21,8 @@ pub(crate) struct BackupArguments {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// With the master key. Without it, whoever has the file cannot open the secrets in it, and neither can you unless
-    /// you have kept the key.
+    /// Include the master key, so that the file alone restores everything. Without it, stored secrets and all settings
+    /// files (.env, coracle.yaml) are encrypted in the archive: keep the key elsewhere to open them again.
     #[arg(long)]
     with_key: bool,
 
@@ -40,6 +40,10 @@ pub(crate) struct RestoreArguments {
     /// The file that `coracle backup` wrote.
     #[arg(value_name = "FILE")]
     file: PathBuf,
+
+    /// The file of the master key, for a backup made without --with-key [default: the one in the data folder].
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 
     /// Also where there is data already: it is moved aside, never deleted.
     #[arg(long)]
@@ -77,7 +81,7 @@ pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow:
         eprintln!("warning: and {} more", done.skipped.len() - MAX_NAMED);
     }
     if done.with_key {
-        eprintln!("the master key is in it: whoever has the file can open the secrets");
+        eprintln!("the master key is in it: whoever has the file has all credentials");
     } else if home.master_key().exists() {
         let key = home.master_key();
         eprintln!("the master key is not in it: keep {} elsewhere, or give --with-key", key.display());
@@ -90,7 +94,8 @@ pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> an
     let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
     // Not to be dropped in the middle: between two renames nothing is where it belongs.
     let runtime = crate::wiring::runtime()?;
-    let restored = coracle_store::restore(&home, &workspaces, &arguments.file, arguments.force);
+    let key = arguments.key.as_deref();
+    let restored = coracle_store::restore_with_key(&home, &workspaces, &arguments.file, key, arguments.force);
     let restored = runtime.block_on(restored).map_err(explained)?;
     if arguments.json {
         std::io::stdout().write_all(json(&restored)?.as_bytes())?;
@@ -101,7 +106,14 @@ pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> an
     for moved in &restored.moved_aside {
         eprintln!("what was there before is in {}", moved.display());
     }
-    if !restored.with_key {
+    if !restored.sealed.is_empty() {
+        let names = plain(&restored.sealed.join(", "), MAX_PATH);
+        eprintln!("warning: not opened for want of the master key: {names}");
+        eprintln!(
+            "hint: restore again with --key FILE --force, FILE being the master.key of the folder that was backed up"
+        );
+    }
+    if !restored.with_key && !home.master_key().exists() {
         eprintln!("the master key was not in it: put it to {} to open the secrets", home.master_key().display());
     }
     Ok(Status::Success)

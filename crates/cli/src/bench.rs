@@ -18,6 +18,7 @@ mod tokens;
 mod tools;
 
 use crate::environment;
+use crate::signals::Signals;
 use crate::status::Status;
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -184,9 +185,10 @@ pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::R
                 Ok(Outcome::from(String::new()))
             }),
         };
+        let mut signals = Signals::listen().context("listen for signals")?;
         tokio::select! {
             outcome = &mut work => outcome.context("the benchmark")?.map(Some),
-            _ = tokio::signal::ctrl_c() => {
+            () = signals.next() => {
                 work.abort();
                 // Until everything that it holds is dropped; that it was cancelled is known.
                 let _ = work.await;

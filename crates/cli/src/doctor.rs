@@ -2,12 +2,14 @@
 //!
 //! Each tier is booted as a server would boot it. `probe.py` then tries from inside what must not work, each beside
 //! something like it that must, and the host looks at the processes from outside. `checks.rs` judges, `mends.rs` says
-//! what to do about what is missing.
+//! what to do about what is missing. `data.rs` looks at the data folder.
 
 mod checks;
+mod data;
 mod machine;
 mod mends;
 mod native;
+mod policy;
 mod report;
 mod table;
 
@@ -26,19 +28,20 @@ pub(crate) struct DoctorArguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<Status> {
+pub(crate) fn run(arguments: &DoctorArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let diagnosis = runtime.context("start the runtime")?.block_on(diagnose());
+    let diagnosis = runtime.context("start the runtime")?.block_on(diagnose(config));
     let text = if arguments.json {
         serde_json::to_string(&diagnosis).context("write the diagnosis")? + "\n"
     } else {
         table::render(&diagnosis)
     };
     std::io::stdout().write_all(text.as_bytes())?;
-    Ok(if diagnosis.safe { Status::Success } else { Status::Failed })
+    let sound = diagnosis.data.iter().all(|check| check.outcome != report::Outcome::Failed);
+    Ok(if diagnosis.safe && sound { Status::Success } else { Status::Failed })
 }
 
-async fn diagnose() -> Diagnosis {
+async fn diagnose(config: Option<&Path>) -> Diagnosis {
     let machine = Machine::read(Path::new("/"));
     let tiers = vec![native::examine(&machine).await];
     Diagnosis {
@@ -51,5 +54,7 @@ async fn diagnose() -> Diagnosis {
             uid: rustix::process::geteuid().as_raw(),
         },
         tiers,
+        policy: policy::examine(config).await,
+        data: data::examine().await,
     }
 }

@@ -1,21 +1,33 @@
 //! `coracle exec`: one piece of code in one fresh sandbox.
 
+mod report;
+
+use crate::failures::Memory;
+use crate::named_workspace;
 use crate::packages::packages;
+use crate::plain::error_text;
 use crate::settings::flag;
 use crate::signals::Signals;
+use crate::spinner::Spinner;
 use crate::status::Status;
 use crate::terminal::Terminal;
-use crate::wiring::{Sandboxes, check, engine, folders, has_tools, native_for_one, store, toolbox_if_any};
+use crate::wiring::{
+    Sandboxes, check, engine, folders, has_tools, lasting_store, native_for_one, store, told, toolbox_if_any,
+    workspaces,
+};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_engine::Request;
+use coracle_engine::{Lasting, Request};
 use coracle_sandbox::ForkedLauncher;
-use coracle_store::{MemoryStore, Store};
-use coracle_types::{Event, Execution, Language, OutputStream, SessionId, UserId};
+use coracle_store::{Home, MemoryStore, Store};
+use coracle_types::{Event, Language, OutputStream, SessionId, UserId};
+use report::Places;
+use rustix::process::{Resource, getrlimit};
 use serde_json::Map;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -23,6 +35,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Output that waits to be written; when it is full the code waits.
 const EVENTS_AHEAD: usize = 64;
+
+/// With fewer processes than this it is tried whether there are threads: that takes time.
+const FEW_PROCESSES: u64 = 256;
+/// Threads that a command may need beside its first.
+const NEEDED_THREADS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecArguments {
@@ -49,6 +66,10 @@ pub(crate) struct ExecArguments {
     /// A folder to use as /workspace instead of the user's own.
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+
+    /// Accept a home folder or / as --workspace: code can read and change everything in it but Coracle's data folder.
+    #[arg(long, requires = "workspace")]
+    expose_home: bool,
 
     /// The session it belongs to, by name or id: written into its log. The interpreter ends with this command; files stay.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| SessionId::new(name))]
@@ -81,24 +102,36 @@ impl Ahead {
     pub(crate) fn new() -> Self {
         Self(coracle_sandbox::fork_launcher())
     }
+
+    pub(crate) fn into_launcher(self) -> std::io::Result<ForkedLauncher> {
+        self.0
+    }
 }
 
 pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>, ahead: Option<Ahead>) -> anyhow::Result<Status> {
     let code = match read_code(&arguments) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprint!("{}", error_text(&error));
             return Ok(Status::Usage);
         }
     };
-    let launcher = ahead.unwrap_or_else(Ahead::new).0.context("start the launcher")?;
+    let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().map_err(|error| {
+        let hint =
+            "the limit on processes may be reached: raise `ulimit -u`, or LimitNPROC= and TasksMax= of a systemd unit";
+        anyhow::anyhow!("cannot start the process that makes sandboxes: {error}\nhint: {hint}")
+    })?;
     let loaded = match settings(&arguments, config) {
         Ok(loaded) => loaded,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprint!("{}", error_text(&error));
             return Ok(Status::Usage);
         }
     };
+    // What does not fit on the one thread below is done on others, and panics where there can be none.
+    if getrlimit(Resource::Nproc).current.is_some_and(|most| most < FEW_PROCESSES) {
+        crate::resources::threads("a sandbox", NEEDED_THREADS)?;
+    }
     // One thread is enough for one execution, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
     let status = runtime.block_on(execute(arguments, code, launcher, loaded));
@@ -114,7 +147,7 @@ fn settings(arguments: &ExecArguments, config: Option<&Path>) -> anyhow::Result<
     let full = arguments.require_full_isolation.then_some(true);
     let flags = [flag("execution.require_full_isolation", "--require-full-isolation", full)];
     let loaded = crate::settings::load(config, flags.into_iter().flatten().collect())?;
-    check(&loaded.settings)?;
+    check(&loaded)?;
     crate::settings::warn_of_not_followed(&loaded);
     Ok(loaded)
 }
@@ -126,6 +159,8 @@ async fn execute(
     loaded: Loaded,
 ) -> anyhow::Result<Status> {
     let settings = &loaded.settings;
+    let named = arguments.workspace.as_deref().or(loaded.workspace.as_deref());
+    let workspace = named.map(|folder| named_workspace::checked(folder, arguments.expose_home)).transpose()?;
     let mut limits = settings.execution.limits.to_limits();
     limits.wall_ms = arguments.timeout.unwrap_or(limits.wall_ms);
     limits.memory_mb = arguments.memory.unwrap_or(limits.memory_mb);
@@ -143,23 +178,35 @@ async fn execute(
     let cancel = CancellationToken::new();
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
-    // Opening the store takes longer than a small program: one that nothing is kept of goes without.
+    // Opening the store takes longer than a small program: one that leaves nothing behind goes without.
     let is_kept = arguments.session.is_some() || has_tools(&loaded);
-    let store: Arc<dyn Store> = if is_kept { store().await? } else { Arc::new(MemoryStore::new()) };
-    let toolbox = toolbox_if_any(&loaded, &store, Map::new())?;
+    let store: Arc<dyn Store> = if is_kept {
+        store().await?
+    } else {
+        // Files are kept in the same data folder: if that is not ours to use, nothing runs.
+        Home::new(crate::environment::home()?).look().map_err(told)?;
+        Arc::new(MemoryStore::new())
+    };
+    let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Some(Memory::Used))?;
     let engine = engine(settings, native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
+    if !is_kept {
+        let open = || -> Pin<Box<dyn Future<Output = _> + Send>> { Box::pin(lasting_store()) };
+        engine.keep_artifacts_in(Lasting::new(Box::new(open)));
+    }
     let mut request = Request::new(UserId::local(), language(&arguments), code);
     request.session = arguments.session;
-    let own_workspace = arguments.workspace.is_none();
-    request.workspace = arguments.workspace;
+    let artifacts = workspaces(settings)?.join(request.user.as_str()).join("artifacts");
+    let places = Places { artifacts, own_workspace: workspace.is_none() };
+    request.workspace = workspace;
     request.limits = limits;
     request.cancel = cancel;
     request.approver = Arc::new(Terminal::default());
     let (events, listener) = mpsc::channel(EVENTS_AHEAD);
-    let streaming = (!arguments.json).then(|| {
-        request.events = Some(events);
-        tokio::spawn(stream(listener))
-    });
+    // With --json nothing is streamed, but a person at a terminal learns what is waited for.
+    let is_streamed = !arguments.json;
+    // Moved: the stream ends when nobody can say anything more.
+    request.events = Some(events).filter(|_| is_streamed || std::io::stderr().is_terminal());
+    let streaming = tokio::spawn(stream(listener, is_streamed));
     let execution = engine.execute(request).await;
     engine.settled().await;
     if !execution.success {
@@ -167,29 +214,17 @@ async fn execute(
         engine.shutdown().await;
     }
     // Else the sandbox is gone, and the launcher clears its place away when it finds this process gone.
+    let status = Status::of(&execution);
     let told = async {
-        match streaming {
-            Some(streaming) => {
-                streaming.await.context("write the output")??;
-                report(&execution, own_workspace)
-            }
-            None => report_as_json(&execution),
-        }
+        streaming.await.context("write the output")??;
+        if is_streamed { report::print(execution, &places) } else { report::print_json(execution) }
     };
     // Nobody waits for the result until a slow server has ended, and none is left because nobody reads the result.
     let told = told.await;
     if let Some(toolbox) = toolbox {
         toolbox.upstream().shutdown().await;
     }
-    told.map(|()| Status::of(&execution))
-}
-
-fn report_as_json(execution: &Execution) -> anyhow::Result<()> {
-    let mut line = serde_json::to_string(execution).context("write the result")?;
-    line.push('\n');
-    let mut stdout = std::io::stdout();
-    stdout.write_all(line.as_bytes())?;
-    Ok(stdout.flush()?)
+    told.map(|()| status)
 }
 
 fn language(arguments: &ExecArguments) -> Language {
@@ -211,10 +246,13 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let name = if let Some(file) = arguments.file.as_deref().filter(|file| file.as_os_str() != "-") {
         let name = file.display().to_string();
-        let opened = std::fs::File::open(file).with_context(|| format!("cannot open {name}"))?;
+        let opened = std::fs::File::open(file).map_err(|error| not_opened(file, &error))?;
         opened.take(look_at).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
         name
     } else {
+        if std::io::stdin().is_terminal() {
+            eprintln!("reading code from standard input: Ctrl-D on an empty line runs it, Ctrl-C cancels");
+        }
         std::io::stdin().lock().take(look_at).read_to_end(&mut bytes).context("cannot read standard input")?;
         "standard input".to_owned()
     };
@@ -226,61 +264,41 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }
 
+fn not_opened(file: &Path, error: &std::io::Error) -> anyhow::Error {
+    let message = format!("cannot open {}: {error}", file.display());
+    if error.kind() == std::io::ErrorKind::NotFound && report::looks_like_code(file) {
+        let quoted = file.display().to_string().replace('\'', r"'\''");
+        return anyhow::anyhow!("{message}\nhint: code on the command line needs -c: coracle exec -c '{quoted}'");
+    }
+    anyhow::anyhow!(message)
+}
+
 /// Writes output as it comes, on a thread of its own: whoever reads it may be slow. Without output there is no thread.
-async fn stream(mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
+async fn stream(mut listener: mpsc::Receiver<Event>, is_streamed: bool) -> std::io::Result<()> {
     let Some(first) = listener.recv().await else { return Ok(()) };
-    tokio::task::spawn_blocking(move || write_from(first, listener)).await?
+    tokio::task::spawn_blocking(move || write_from(first, listener, is_streamed)).await?
 }
 
 /// Holds no lock between two pieces: the log goes to standard error too, and whoever writes to it would wait for the end
 /// of the output, which may be waiting for them.
-fn write_from(first: Event, mut listener: mpsc::Receiver<Event>) -> std::io::Result<()> {
+fn write_from(first: Event, mut listener: mpsc::Receiver<Event>, is_streamed: bool) -> std::io::Result<()> {
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
+    let mut spinner = Spinner::default();
     let mut event = Some(first);
-    while let Some(Event::Output { stream, bytes }) = event {
-        match stream {
-            OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,
-            OutputStream::Stderr => stderr.write_all(&bytes)?,
+    while let Some(happened) = event {
+        match happened {
+            Event::Waiting { servers } => spinner.waits_for(&servers),
+            Event::Output { .. } if !is_streamed => {}
+            Event::Output { stream, bytes } => {
+                spinner.stop();
+                match stream {
+                    OutputStream::Stdout => stdout.write_all(&bytes).and_then(|()| stdout.flush())?,
+                    // The code has run, and its result is still to be written.
+                    OutputStream::Stderr => drop(stderr.write_all(&bytes)),
+                }
+            }
         }
         event = listener.blocking_recv();
-    }
-    Ok(())
-}
-
-/// For who expected the code to see the folder that they are in.
-const NOT_HERE: &str =
-    "the code sees its own workspace and not this folder: --workspace . makes this folder the workspace";
-
-/// As Python says it, or TypeScript.
-fn is_missing_file(error: &str) -> bool {
-    error.starts_with("FileNotFoundError") || error.ends_with("(os error 2)")
-}
-
-/// What streaming did not show: the value, the failure, where the rest is.
-fn report(execution: &Execution, own_workspace: bool) -> anyhow::Result<()> {
-    if let Some(result) = &execution.result {
-        let text = match result {
-            serde_json::Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).context("write the result")?,
-        };
-        writeln!(std::io::stdout(), "{text}")?;
-    }
-    for artifact in &execution.artifacts {
-        eprintln!("artifact: {} ({}, {} bytes)", artifact.path, artifact.mime, artifact.bytes);
-    }
-    for warning in &execution.warnings {
-        eprintln!("warning: {warning}");
-    }
-    if let Some(failure) = &execution.failure {
-        match &failure.traceback {
-            Some(traceback) => eprintln!("{}", traceback.trim_end()),
-            None => eprintln!("error: {}", failure.error),
-        }
-        if let Some(hint) = &failure.hint {
-            eprintln!("hint: {hint}");
-        } else if own_workspace && is_missing_file(&failure.error) {
-            eprintln!("hint: {NOT_HERE}");
-        }
     }
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! What `coracle mcp` and `coracle up` have in common: an engine that goes on serving, and the face in front of it.
 
+use crate::named_workspace;
 use crate::packages::packages;
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Sandboxes, check, engine, folders, native, store, toolbox_if_any};
+use crate::wiring::{Sandboxes, check, engine, folders, native_with_first, store, toolbox_if_any};
 use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
+use coracle_sandbox::ForkedLauncher;
 use coracle_server::{Face, FaceOptions, Profile};
 use coracle_store::Store;
 use coracle_upstream::QuestionKind;
@@ -32,6 +34,10 @@ pub(crate) struct FaceArguments {
     /// A folder to use as /workspace instead of the user's own.
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
+
+    /// Accept a home folder or / as --workspace: code can read and change everything in it but Coracle's data folder.
+    #[arg(long, requires = "workspace")]
+    pub(crate) expose_home: bool,
 
     /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
     #[arg(long)]
@@ -65,14 +71,21 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Starts what there is to start. Must be called within a runtime.
-    pub(crate) async fn start(arguments: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Self> {
+    /// Starts what there is to start; the first sandboxes come from `launcher`, if there is one. Must be called within a
+    /// runtime.
+    pub(crate) async fn start(
+        arguments: &FaceArguments,
+        loaded: &Loaded,
+        launcher: Option<ForkedLauncher>,
+    ) -> anyhow::Result<Self> {
         let settings = &loaded.settings;
-        check(settings)?;
-        let workspace = match &arguments.workspace {
+        check(loaded)?;
+        crate::itself::check(loaded)?;
+        let workspace = match arguments.workspace.as_ref().or(loaded.workspace.as_ref()) {
             None => None,
             Some(folder) => {
-                let found = folder.canonicalize().map_err(|error| {
+                let checked = named_workspace::checked(folder, arguments.expose_home)?;
+                let found = checked.canonicalize().map_err(|error| {
                     let message = format!("--workspace {}: {error}", folder.display());
                     Mistake::new(message, Some("give a folder that exists"))
                 })?;
@@ -90,14 +103,16 @@ impl Serving {
         };
         let profile = settings.server.profile.parse().unwrap_or_default();
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
+        let backend = native_with_first(&sandboxes, launcher)?;
         let store = store().await?;
-        let toolbox = toolbox_if_any(loaded, &store, may_ask)?;
-        let engine = engine(settings, native(&sandboxes)?, Arc::clone(&store), toolbox.clone())?;
+        let toolbox = toolbox_if_any(loaded, &store, may_ask, None)?;
+        let engine = engine(settings, backend, Arc::clone(&store), toolbox.clone())?;
         let options = FaceOptions {
             profile,
             tools: arguments.tools.clone().or_else(|| settings.server.tools.clone()),
             workspace,
             settings: settings.clone(),
+            identity: Some(crate::itself::identity(loaded)?),
         };
         let face = Face::new(engine.clone(), options).map_err(|missing| {
             let known = coracle_server::tool_names().join(", ");

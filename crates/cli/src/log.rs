@@ -4,11 +4,13 @@ use crate::environment;
 use crate::plain::plain;
 use crate::status::Mistake;
 use coracle_config::{Loaded, Origin};
-use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -26,7 +28,8 @@ static SWITCH: OnceLock<Switch> = OnceLock::new();
 pub(crate) fn start(default: &str) {
     let filter = EnvFilter::try_from_env(environment::LOG).unwrap_or_else(|_| EnvFilter::new(default));
     let (filter, filtered) = reload::Layer::new(filter);
-    let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal());
+    // What goes wrong in writing a line would be printed by a macro that panics when it cannot.
+    let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).log_internal_errors(false);
     let (lines, written) = reload::Layer::new(lines.with_writer(BoxMakeWriter::new(io::stderr)));
     tracing_subscriber::registry().with(filter).with(lines).init();
     let switch: Switch = Box::new(move |filter, file| {
@@ -36,7 +39,7 @@ pub(crate) fn start(default: &str) {
         if let Some(file) = file {
             written.modify(|lines| {
                 lines.set_ansi(false);
-                *lines.writer_mut() = BoxMakeWriter::new(Arc::new(file));
+                *lines.writer_mut() = BoxMakeWriter::new(LogFile::new(file));
             })?;
         }
         Ok(())
@@ -63,6 +66,63 @@ pub(crate) fn follow(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(switch(filter, file)?)
 }
 
+/// The file of the log. A line that it does not take, as on a full disk, goes to standard error instead.
+#[derive(Clone, Debug)]
+struct LogFile {
+    file: Arc<File>,
+    /// The last line was cut off: the next one begins on its own.
+    torn: Arc<AtomicBool>,
+}
+
+impl LogFile {
+    fn new(file: File) -> Self {
+        Self { file: Arc::new(file), torn: Arc::default() }
+    }
+
+    fn append(&self, line: &[u8]) -> io::Result<()> {
+        let mut file = &*self.file;
+        if self.torn.load(Ordering::Relaxed) {
+            file.write_all(b"\n")?;
+            self.torn.store(false, Ordering::Relaxed);
+        }
+        let mut left = line;
+        while !left.is_empty() {
+            match file.write(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(length) => left = left.get(length..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.torn.store(left.len() < line.len(), Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogFile {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Err(error) = self.append(line) {
+            let _ = write!(io::stderr(), "(log.file cannot be written: {error}) ");
+            let _ = io::stderr().write_all(line);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 fn filter(level: &str) -> Result<EnvFilter, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     const EXPECTED: &str =
@@ -77,6 +137,9 @@ fn filter(level: &str) -> Result<EnvFilter, String> {
 
 /// What is logged may tell what people do: nobody else reads it.
 fn open(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
@@ -94,7 +157,24 @@ fn usable<T>(origin: &Origin, found: Result<T, String>) -> Result<Option<T>, Mis
 
 #[cfg(test)]
 mod tests {
-    use super::filter;
+    use super::{LogFile, filter};
+    use std::io::Write;
+    use std::sync::atomic::Ordering;
+
+    /// A file that nothing fits into loses its lines to standard error, and no line is half of another.
+    #[test]
+    fn a_full_disk_tears_no_line() {
+        let full = LogFile::new(std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap());
+        assert_eq!(full.append(b"lost\n").unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        assert!(full.clone().write_all(b"said elsewhere\n").is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let torn = LogFile::new(super::open(&path).unwrap());
+        torn.append(b"half of").unwrap();
+        torn.torn.store(true, Ordering::Relaxed);
+        torn.append(b"whole\n").unwrap();
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "half of\nwhole\n");
+    }
 
     #[test]
     fn levels_and_filters_are_told_from_words() {

@@ -1,14 +1,19 @@
 //! `coracle mcp`: an MCP server on standard input and output, and its entry in the settings of clients.
 
 mod install;
+mod moving;
+mod undo;
 
+use crate::exec::Ahead;
 use crate::face::{FaceArguments, Serving};
 use crate::settings::{load, warn_of_not_followed};
 use crate::signals::Signals;
-use crate::status::Status;
+use crate::status::{Mistake, Status};
+use crate::wiring::check;
 use anyhow::Context;
 use clap::Args;
-use install::Client;
+use install::{Client, Servers};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::str::FromStr;
 use tokio_util::sync::CancellationToken;
@@ -23,29 +28,61 @@ pub(crate) struct McpArguments {
     #[arg(long, value_name = "CLIENT", value_parser = Client::from_str)]
     install: Option<Client>,
 
-    /// With --install: write it without asking.
-    #[arg(long, short = 'y', requires = "install")]
+    /// Put everything back that --install has changed: the settings of the client are as they were.
+    #[arg(long, value_name = "CLIENT", value_parser = Client::from_str, conflicts_with_all = ["install", "profile", "tools", "workspace"])]
+    uninstall: Option<Client>,
+
+    /// With --install: move the client's servers to Coracle, so that the client has their tools through code only.
+    #[arg(long, requires = "install", conflicts_with = "keep_servers")]
+    move_servers: bool,
+
+    /// With --install: leave the client's servers where they are, without asking.
+    #[arg(long, requires = "install")]
+    keep_servers: bool,
+
+    /// With --install or --uninstall: write without asking. Servers are moved only with --move-servers.
+    #[arg(long, short = 'y')]
     yes: bool,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   coracle mcp --install claude               connect Claude Code (shows the change first)
+  coracle mcp --install claude --move-servers --yes
+                                             the same, with its servers moved to Coracle, and without a question
+  coracle mcp --uninstall claude             put everything back as it was
   coracle mcp                                what the client then starts
   coracle mcp --profile direct               a plain gateway: every tool of every server
   coracle mcp --tools execute_code           just this one";
 
-pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option<Ahead>) -> anyhow::Result<Status> {
     if let Some(client) = arguments.install {
-        return install::run(client, &arguments.face, arguments.yes, config);
+        let servers = match (arguments.move_servers, arguments.keep_servers) {
+            (true, _) => Servers::Move,
+            (_, true) => Servers::Keep,
+            _ => Servers::Ask,
+        };
+        return install::run(client, &arguments.face, servers, arguments.yes, config);
     }
+    if let Some(client) = arguments.uninstall {
+        return install::undo(client, arguments.yes);
+    }
+    if arguments.yes {
+        return Err(Mistake::new("--yes goes with --install or --uninstall", None::<&str>).into());
+    }
+    // Where there can be none, sandboxes are made as those of a server that runs for long.
+    let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
     let loaded = load(config, arguments.face.flags())?;
+    check(&loaded)?;
     warn_of_not_followed(&loaded);
+    if std::io::stdin().is_terminal() {
+        eprintln!("{AT_A_TERMINAL}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
         let mut signals = Signals::listen().context("listen for signals")?;
-        let serving = Serving::start(&arguments.face, &loaded).await?;
+        let serving = Serving::start(&arguments.face, &loaded, launcher).await?;
         let served = coracle_server::serve_stdio(serving.face.clone(), stop.clone());
         tokio::pin!(served);
         let served = tokio::select! {
@@ -58,5 +95,13 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>) -> anyhow::Re
         serving.end().await;
         served.context("serve standard input and output")?;
         Ok(Status::Success)
-    })
+    });
+    // Everything has ended by now, but for the thread that reads standard input: at a terminal it would wait for a line.
+    runtime.shutdown_background();
+    outcome
 }
+
+/// For people who start it by hand.
+const AT_A_TERMINAL: &str = "\
+waiting for an MCP client on standard input; this command is meant to be started by a client
+`coracle mcp --install CLIENT` connects one, `coracle up` serves over HTTP; Ctrl-C ends this";

@@ -3,6 +3,7 @@
 //! `sync.rs` makes an environment, `install.rs` has `uv` or `pip` fill it, `list.rs` says what is in it. What lies where
 //! is the store's: an environment is made aside and takes the place of the last one by a rename, or not at all.
 
+mod base;
 mod install;
 mod list;
 mod progress;
@@ -12,6 +13,7 @@ mod sync;
 use crate::environment;
 use crate::status::{Mistake, Status};
 use anyhow::Context;
+use base::Base;
 use clap::{Args, Subcommand};
 use coracle_config::Settings;
 use coracle_sandbox::{Environment, MOST_PRELOADED, Packages};
@@ -42,7 +44,7 @@ enum EnvCommand {
     Sync(sync::SyncArguments),
     /// Print what is installed.
     List(list::ListArguments),
-    /// Add packages, and make the environment with them.
+    /// Add packages to the environment; what is there stays in its version where that is possible.
     Add(AddArguments),
     /// Take packages out, or remove an older environment.
     Remove(RemoveArguments),
@@ -84,18 +86,20 @@ pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Res
         EnvCommand::Sync(arguments) => {
             let changing = environments.change().map_err(said)?;
             let wanted = environments.wanted().map_err(said)?;
-            sync::run(&arguments, settings, &changing, &wanted)
+            sync::run(&arguments, settings, &changing, &wanted, None)
         }
         EnvCommand::Add(arguments) => {
             let added = arguments.packages.iter().map(|text| Requirement::new(text)).collect::<Result<Vec<_>, _>>()?;
             let changing = environments.change().map_err(said)?;
             let mut wanted = environments.wanted().map_err(said)?;
+            let named = added.iter().map(|requirement| requirement.name.clone()).collect();
             for requirement in added {
                 wanted.without.retain(|name| *name != requirement.name);
                 wanted.added.retain(|text| Requirement::named(text) != requirement.name);
                 wanted.added.push(requirement.text);
             }
-            let status = sync::run(&arguments.sync, settings, &changing, &wanted)?;
+            let base = base(&environments, settings, named)?;
+            let status = sync::run(&arguments.sync, settings, &changing, &wanted, base.as_ref())?;
             changing.want(&wanted).map_err(said)?;
             Ok(status)
         }
@@ -110,11 +114,23 @@ pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Res
             for text in &arguments.packages {
                 take_out(&mut wanted, &Requirement::named(text), settings)?;
             }
-            let status = sync::run(&arguments.sync, settings, &changing, &wanted)?;
+            let status = sync::run(&arguments.sync, settings, &changing, &wanted, None)?;
             changing.want(&wanted).map_err(said)?;
             Ok(status)
         }
     }
+}
+
+/// The current environment, if a new one for the same interpreter can build on it.
+fn base(environments: &Environments, settings: &Settings, named: Vec<String>) -> anyhow::Result<Option<Base>> {
+    let Ok(Some(used)) = environments.use_current() else { return Ok(None) };
+    if coracle_sandbox::fits(&used.environment.python, settings.execution.python.as_deref()).is_err() {
+        return Ok(None);
+    }
+    let folder = used.packages.clone();
+    // It stays for as long as this command runs.
+    USED.lock().ok().context("keep the environment")?.push(used);
+    Base::new(folder, named).map(Some)
 }
 
 /// Takes a package out of what is wanted.

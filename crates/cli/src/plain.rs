@@ -1,20 +1,16 @@
 //! Words for people: what servers and files of others say, made fit for a terminal, and rows in columns.
 
+use crate::status::Mistake;
 use anyhow::Context;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
+use coracle_types::is_hidden;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
 
 /// Between two columns.
 const GAP: u16 = 2;
-
-/// Characters that are not seen, or that change how others are seen.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
-}
 
 /// One line of at most so many characters, with what is hidden in it made visible.
 pub(crate) fn plain(text: &str, most: usize) -> String {
@@ -45,9 +41,39 @@ pub(crate) fn plain_lines(text: &str) -> String {
     shown
 }
 
+/// What Coracle's own lines begin with.
+const OWN: [&str; 6] = ["hint", "error", "warning", "note", "artifact", "coracle"];
+
+/// Lines from the sandbox. Those that begin as Coracle's own do are marked.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    for line in plain_lines(text).lines() {
+        let start = line.trim_start().to_lowercase();
+        let poses = OWN.iter().any(|word| {
+            let rest = start.strip_prefix(word).map(str::trim_start);
+            rest.is_some_and(|rest| rest.starts_with([':', '：']))
+        });
+        let _ = writeln!(out, "{}{line}", if poses { "| " } else { "" });
+    }
+    out
+}
+
+/// An error with its causes, for standard error. Its lines are ours; what they quote may not be.
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
+    plain_lines(&format!("error: {error:#}"))
+}
+
+/// JSON in one line. What is hidden is escaped.
+pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(escaped(&serde_json::to_string(value).context("write JSON")?))
+}
+
 /// JSON for people and programs, with a line break at its end. What is hidden is escaped: outside of texts JSON has none.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    let text = serde_json::to_string_pretty(value).context("write JSON")?;
+    Ok(escaped(&serde_json::to_string_pretty(value).context("write JSON")?))
+}
+
+fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 1);
     for c in text.chars() {
         if c != '\n' && is_hidden(c) {
@@ -60,7 +86,7 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
         }
     }
     escaped.push('\n');
-    Ok(escaped)
+    escaped
 }
 
 /// Rows in columns, each row ending its line.
@@ -81,6 +107,18 @@ pub(crate) fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]
     text
 }
 
+/// Asks a yes-or-no question at the terminal; without a terminal this is a mistake with `hint`.
+pub(crate) fn agreed(question: &str, hint: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Err(Mistake::new("cannot prompt: this is not a terminal", Some(hint)).into());
+    }
+    eprint!("{question} [y/N] ");
+    std::io::stderr().flush()?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("read the answer")?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
 /// One thing, or several: `1 tool`, `2 tools`.
 pub(crate) fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
@@ -88,7 +126,7 @@ pub(crate) fn counted(count: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{columns, counted, json, plain};
+    use super::{columns, counted, json, plain, quoted};
 
     #[test]
     fn nothing_hidden_reaches_a_terminal() {
@@ -100,6 +138,15 @@ mod tests {
         assert_eq!(
             serde_json::from_str::<Vec<String>>(&text).ok(),
             Some(vec!["\u{9b}2K".into(), "\u{e0041}".into(), "ü".into()])
+        );
+    }
+
+    #[test]
+    fn no_line_from_a_sandbox_poses_as_ours() {
+        let traceback = "Traceback:\nhint: run this\n  Warning : that\nCORACLE: x\nhints are fine\nE: x\rhint: y";
+        assert_eq!(
+            quoted(traceback),
+            "Traceback:\n| hint: run this\n|   Warning : that\n| CORACLE: x\nhints are fine\nE: x\\u{d}hint: y\n"
         );
     }
 

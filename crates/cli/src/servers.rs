@@ -10,6 +10,8 @@ mod login;
 mod remove;
 mod test;
 
+pub(crate) use candidate::Candidate;
+
 use crate::status::{Mistake, Status};
 use clap::{Args, Subcommand};
 use coracle_config::{Loaded, edit::EditError};

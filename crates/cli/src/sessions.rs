@@ -10,6 +10,7 @@ use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, stor
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_engine::{History, Replay, ReplayFiles};
+use coracle_server::user_name;
 use coracle_store::{Home, MemoryStore, SessionRecord, Store, TaskRecord, TaskState};
 use coracle_types::UserId;
 use serde_json::{Map, Value, json};
@@ -29,7 +30,7 @@ const SHOWN_TASKS: usize = 50;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SessionsArguments {
     /// Whose sessions.
-    #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = |name: &str| UserId::new(name))]
+    #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = |name: &str| user_name(name).map_err(|error| error.to_string()))]
     user: UserId,
 
     #[command(subcommand)]
@@ -43,7 +44,11 @@ Examples:
   coracle exec --session analysis -c 'x = 1'   run something in a session
   coracle sessions list                        which there are
   coracle sessions resume analysis             what the next program should know
-  coracle sessions replay analysis             does the code still do what it did?";
+  coracle sessions replay analysis             does the code still do what it did?
+  coracle sessions remove analysis             delete its log
+
+`coracle exec` ends with its one program: files stay, variables do not. A session of a server (`coracle mcp`, `coracle up`)
+keeps variables too.";
 
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
@@ -78,6 +83,8 @@ enum SessionsCommand {
     },
     /// End a session: its name is free for another, and nothing more runs in it.
     End(One),
+    /// Delete a session with its log. Files in the workspace stay.
+    Remove(One),
 }
 
 #[derive(Debug, Args)]
@@ -139,6 +146,18 @@ async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -
                 eprintln!("session {} has ended; its log stays", plain(&one.session, MAX_SHOWN));
             } else {
                 eprintln!("session {} had ended before", plain(&one.session, MAX_SHOWN));
+            }
+        }
+        SessionsCommand::Remove(one) => {
+            let session = found(&history, user, &one.session).await?;
+            if !history.remove(user, &session).await? {
+                let message = format!("session {} is in use: a task is running in it", plain(&one.session, MAX_SHOWN));
+                return Err(Mistake::new(message, Some("cancel the task, or wait for its end")).into());
+            }
+            if one.json {
+                print(&json(&json!({ "session_id": session.id, "removed": true }))?)?;
+            } else {
+                eprintln!("removed session {} and its log", plain(&one.session, MAX_SHOWN));
             }
         }
         SessionsCommand::Replay { .. } => {}
@@ -257,7 +276,7 @@ fn row(task: &TaskRecord) -> [String; 5] {
 
 fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    check(&loaded.settings)?;
+    check(&loaded)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
     runtime.block_on(async {
         let cancel = CancellationToken::new();
@@ -275,7 +294,7 @@ fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -
             folders: folders(settings)?,
             packages: packages(settings)?,
         };
-        let toolbox = toolbox_if_any(&loaded, &store, Map::new())?;
+        let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Some(crate::failures::Memory::Used))?;
         let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
         let replayed = engine.replay(user, &session, files, &settings.limits(), &cancel).await;
         engine.shutdown().await;

@@ -4,7 +4,7 @@ use crate::environment;
 use crate::plain::plain;
 use crate::status::Mistake;
 use anyhow::Context;
-use coracle_config::{ConfigError, Flag, LoadOptions, Loaded, Origin, ServerProblem, Way};
+use coracle_config::{ConfigError, Flag, Guardrails, LoadOptions, Loaded, Origin, ServerProblem, Way};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,21 @@ const NOT_FOLLOWED: [&str; 10] = [
 pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
     for key in NOT_FOLLOWED {
         let Some(origin) = loaded.origins.get(key) else { continue };
+        let (guardrails, usual) = (&loaded.settings.guardrails, Guardrails::default());
+        let is_usual = match key {
+            "guardrails.security_checks" => guardrails.security_checks == usual.security_checks,
+            "guardrails.strict_mode" => guardrails.strict_mode == usual.strict_mode,
+            _ => false,
+        };
+        // The embedder falls back to these.
+        let embedder = &loaded.settings.search.embedder;
+        let is_used =
+            key.starts_with("agent.azure_openai.") && !key.ends_with("deployment") && embedder.model.is_some();
+        if is_usual || is_used {
+            continue;
+        }
         let is_ours = match origin {
+            _ if key.starts_with("guardrails.") => true,
             Origin::Env { name } | Origin::DotEnv { name, .. } => name.starts_with("CORACLE_"),
             Origin::Default | Origin::Flag { .. } => false,
             Origin::File { .. } => true,

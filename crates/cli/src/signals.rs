@@ -4,21 +4,24 @@ use crate::status::Status;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) struct Signals([Signal; 3]);
+pub(crate) struct Signals([Option<Signal>; 3]);
 
 impl Signals {
+    /// A signal that was ignored when this program was started stays ignored: a shell starts what runs in the background
+    /// so that a Ctrl-C does not reach it, and `nohup` what is to outlive its terminal.
     pub(crate) fn listen() -> std::io::Result<Self> {
-        let [interrupt, terminate, hangup] =
-            [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-        Ok(Self([interrupt?, terminate?, hangup?]))
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = ignored(&status);
+        let heard = |kind: SignalKind| (!is_in(ignored, kind)).then(|| signal(kind)).transpose();
+        Ok(Self([heard(SignalKind::interrupt())?, heard(SignalKind::terminate())?, heard(SignalKind::hangup())?]))
     }
 
     pub(crate) async fn next(&mut self) {
         let Self([interrupt, terminate, hangup]) = self;
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            () = received(interrupt) => {}
+            () = received(terminate) => {}
+            () = received(hangup) => {}
         }
     }
 
@@ -28,5 +31,36 @@ impl Signals {
         cancel.cancel();
         self.next().await;
         std::process::exit(Status::Cancelled.code().into());
+    }
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// The signals that a process ignores, as the kernel tells them: bit N - 1 is signal N.
+fn ignored(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn is_in(mask: u64, kind: SignalKind) -> bool {
+    u32::try_from(kind.as_raw_value() - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ignored, is_in};
+    use tokio::signal::unix::SignalKind;
+
+    #[test]
+    fn ignored_signals_are_found() {
+        let mask = ignored("Name:\tcoracle\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001002\n");
+        let seen = [SignalKind::interrupt(), SignalKind::pipe(), SignalKind::terminate(), SignalKind::hangup()];
+        assert_eq!(seen.map(|kind| is_in(mask, kind)), [true, true, false, false]);
+        assert_eq!(ignored(""), 0);
     }
 }

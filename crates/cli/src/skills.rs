@@ -3,6 +3,7 @@
 mod add;
 mod list;
 mod remove;
+mod search;
 mod show;
 mod test;
 
@@ -35,6 +36,7 @@ SKILL.md, which says how something is done. Such folders are looked for in execu
 
 Examples:
   coracle skills list                          all of them, with what is wrong
+  coracle skills search clean a table          what could help
   coracle skills add clean_csv.py --example try.py   code, if the example runs
   coracle skills add ./pdf                     a folder with a SKILL.md
   coracle skills test clean_csv                does its example still run?";
@@ -43,6 +45,8 @@ Examples:
 enum SkillsCommand {
     /// Print all skills, what is wrong with them, and which of their tools have changed.
     List(list::ListArguments),
+    /// Find skills by what they do.
+    Search(search::SearchArguments),
     /// Print one skill.
     Show(show::ShowArguments),
     /// Add a file of Python or TypeScript, or a folder with a SKILL.md.
@@ -54,7 +58,7 @@ enum SkillsCommand {
 }
 
 fn user(text: &str) -> Result<UserId, String> {
-    UserId::new(text).map_err(|error| error.to_string())
+    coracle_server::user_name(text).map_err(|error| error.to_string())
 }
 
 pub(crate) fn run(arguments: &SkillsArguments, config: Option<&Path>) -> anyhow::Result<Status> {
@@ -64,6 +68,7 @@ pub(crate) fn run(arguments: &SkillsArguments, config: Option<&Path>) -> anyhow:
         let (engine, toolbox) = opened(&loaded).await?;
         let outcome = match &arguments.command {
             SkillsCommand::List(arguments) => list::run(arguments, &engine, user).await,
+            SkillsCommand::Search(arguments) => search::run(arguments, &engine, user).await,
             SkillsCommand::Show(arguments) => show::run(arguments, &engine, user).await,
             SkillsCommand::Add(arguments) => add::run(arguments, &engine, user, &loaded).await,
             SkillsCommand::Test(arguments) => test::run(arguments, &engine, user).await,
@@ -80,7 +85,7 @@ pub(crate) fn run(arguments: &SkillsArguments, config: Option<&Path>) -> anyhow:
 /// An engine that starts a sandbox only if one is needed.
 async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Arc<coracle_engine::Toolbox>>)> {
     let settings = &loaded.settings;
-    check(settings)?;
+    check(loaded)?;
     announce(loaded);
     let sandboxes = Sandboxes {
         pool: 0,
@@ -92,7 +97,7 @@ async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Ar
         packages: packages(settings)?,
     };
     let store = store().await?;
-    let toolbox = toolbox_if_any(loaded, &store, Map::new())?;
+    let toolbox = toolbox_if_any(loaded, &store, Map::new(), Some(crate::failures::Memory::Used))?;
     Ok((engine(settings, native(&sandboxes)?, store, toolbox.clone())?, toolbox))
 }
 

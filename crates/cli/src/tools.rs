@@ -7,8 +7,10 @@ mod search;
 mod select;
 mod show;
 
+use crate::failures::Memory;
 use crate::plain::plain;
 use crate::settings::{announce, load};
+use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake, Status};
 use crate::wiring::{store, toolbox};
 use anyhow::Context;
@@ -42,7 +44,7 @@ A server is started only if its tools are not known yet; `coracle servers test` 
 Examples:
   coracle tools search send a message          what could help
   coracle tools select 'close stale issues'    a first program for a task
-  coracle tools show github list_issues        what code sees
+  coracle tools show github.list_issues        what code sees
   coracle tools generate typings               modules for an editor, mypy or tsc
   coracle tools forget github delete_repo      ask me again before it is called";
 
@@ -83,7 +85,11 @@ fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loade
         // Names that become the same package are told apart only beside each other.
         let package = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_lowercase();
         let meant = package(server);
+        loaded.server_problems.retain(|problem| package(&problem.name) == meant);
         if !loaded.servers.iter().any(|spec| package(spec.name.as_str()) == meant) {
+            if let Some(problem) = loaded.server_problems.first() {
+                return Err(Mistake::new(problem, Some(problem.fault.hint())).into());
+            }
             return Err(unknown_server(&loaded, server));
         }
         loaded.servers.retain(|spec| package(spec.name.as_str()) == meant);
@@ -137,7 +143,7 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
 
 /// The same, at once.
 async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
-    let toolbox = toolbox(loaded, store().await?, Map::new())?;
+    let toolbox = toolbox(loaded, store().await?, Map::new(), Some(Memory::Used))?;
     let user = UserId::local();
     let mut unknown = Vec::new();
     for spec in &loaded.servers {
@@ -152,17 +158,16 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
         progress.set_message(format!("waiting for {}", unknown.join(", ")));
         progress.enable_steady_tick(TICK);
     }
+    let mut signals = Signals::listen().context("listen for signals")?;
     let inventory = tokio::select! {
         inventory = toolbox.inventory(&user, Listing::All) => Some(inventory),
-        signal = tokio::signal::ctrl_c() => {
-            signal.context("listen for signals")?;
-            None
-        }
+        () = signals.next() => None,
     };
     progress.finish_and_clear();
     toolbox.upstream().shutdown().await;
     let inventory = inventory.ok_or(Cancelled)?;
-    for (server, reason) in &inventory.missing {
+    // What cannot be used was told when the settings were read.
+    for (server, reason) in inventory.missing.iter().filter(|(server, _)| !toolbox.is_unusable(server)) {
         eprintln!("warning: the tools of {server} are not known: {}", plain(reason, MAX_REASON));
     }
     Ok((toolbox, inventory))

@@ -2,18 +2,22 @@
 
 mod sign_in;
 
+use crate::environment;
 use crate::face::{FaceArguments, Serving};
 use crate::plain::{counted, plain};
+use crate::resources::share;
 use crate::settings::{announce, flag, load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
-use crate::wiring::store;
+use crate::users::warn_of_old_names;
+use crate::wiring::{check, sound_store, told, workspaces};
 use crate::workspaces::keep_house;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
 use coracle_engine::{Listing, Request};
 use coracle_server::People;
+use coracle_store::Home;
 use coracle_types::{Language, UserId};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -66,6 +70,7 @@ pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Res
     flags.extend(flag("server.host", "--host", arguments.host.as_ref()));
     flags.extend(flag("server.port", "--port", arguments.port));
     let loaded = load(config, flags)?;
+    check(&loaded)?;
     warn_of_not_followed(&loaded);
     announce(&loaded);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
@@ -77,12 +82,20 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     tokio::spawn(Signals::listen().context("listen for signals")?.cancel(stop.clone()));
     let host = sign_in::host(loaded)?;
     let auth = sign_in::Auth::read(loaded, host)?;
-    auth.check(&People::new(store().await?), arguments.face.workspace.is_some()).await?;
+    let share = share()?;
+    // Two servers would each have an interpreter for the same session, with other variables.
+    let mut claim = Home::new(environment::home()?).claim().map_err(told)?;
+    auth.check(&People::new(sound_store().await?), arguments.face.workspace.is_some()).await?;
     let listener = listen(loaded, host).await?;
     let address = listener.local_addr().context("find the address")?;
-    let serving = Serving::start(&arguments.face, loaded).await?;
-    let people = People::new(Arc::clone(&serving.store));
-    let welcome = auth.welcome(&people, address).await?;
+    claim.say(&format!("process {}, http://{address}", std::process::id())).map_err(told)?;
+    let serving = Serving::start(&arguments.face, loaded, None).await?;
+    serving.engine.limit_sandboxes(share.sandboxes);
+    let workspaces = workspaces(&loaded.settings)?;
+    warn_of_old_names(&workspaces);
+    let people = People::new(Arc::clone(&serving.store)).with_workspaces(&workspaces);
+    let mut welcome = auth.welcome(&people, address).await?;
+    welcome.push(format!("try       {}", auth.example(&people, address).await?));
     let options = auth.options(loaded, people);
     // Clients are served at once: what is told about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));

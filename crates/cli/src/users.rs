@@ -3,15 +3,18 @@
 mod keys;
 mod list;
 mod password;
+mod remove;
+mod rename;
 
 use crate::settings::load;
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
-use coracle_server::{AccountError, LINK_LIFETIME, MIN_PASSWORD_CHARS, People, user_name};
+use coracle_server::{AccountError, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, new_user_name, user_name};
 use coracle_store::{ForeignIdentity, Role, User};
 use coracle_types::{Secret, UserId};
+pub(crate) use rename::warn_of_old_names;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::SystemTime;
@@ -28,7 +31,9 @@ Examples:
   coracle users add ann                        prints a link that signs ann in once
   coracle users add bob --admin --password     asks for a password
   coracle users keys add ann --name laptop     a key for ann's programs, shown once
-  coracle users disable ann                    ann, her browsers and her keys are shut out";
+  coracle users rename ann annie               ann keeps her files, sessions and keys
+  coracle users disable ann                    ann, her browsers and her keys are shut out
+  coracle users remove ann                     the same, and her workspace is deleted";
 
 #[derive(Debug, Subcommand)]
 enum UsersCommand {
@@ -40,10 +45,15 @@ enum UsersCommand {
     Disable(NameArguments),
     /// Let somebody in again.
     Enable(NameArguments),
+    /// Delete somebody with everything that is theirs: keys, sessions, skills, artifacts and workspace.
+    Remove(remove::RemoveArguments),
     /// Set somebody's password; all their browsers are signed out.
     Passwd(PasswdArguments),
     /// Print a link that signs somebody in once, within a day.
     Link(NameArguments),
+    /// Give somebody another name: their files, sessions and keys go along, and they are signed out. Stop `coracle up`
+    /// first.
+    Rename(rename::RenameArguments),
     /// Keys for programs.
     Keys(keys::KeysArguments),
 }
@@ -107,6 +117,7 @@ pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::R
                 people.set_disabled(&name, false).await.map_err(told)?;
                 eprintln!("{name} is enabled");
             }
+            UsersCommand::Remove(arguments) => return remove::run(&arguments, &people, &loaded).await,
             UsersCommand::Passwd(arguments) => {
                 let name = existing(&people, &arguments.name).await?;
                 let password = if arguments.password_stdin { password::from_stdin()? } else { password::asked()? };
@@ -117,6 +128,7 @@ pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::R
                 let name = existing(&people, &arguments.name).await?;
                 print_link(&people, &name, &loaded).await?;
             }
+            UsersCommand::Rename(arguments) => rename::run(&arguments, &people, &loaded).await?,
             UsersCommand::Keys(arguments) => keys::run(arguments, &people).await?,
         }
         Ok(Status::Success)
@@ -138,6 +150,7 @@ pub(crate) fn told(error: AccountError) -> anyhow::Error {
     let hint = match &error {
         AccountError::Store(_) | AccountError::Machine(_) => return error.into(),
         AccountError::Unknown(_) => Some("coracle users list says who there is"),
+        AccountError::Reserved(_) => Some("choose another name"),
         AccountError::Taken(_) => Some("coracle users passwd or link lets them in again"),
         AccountError::Disabled(_) => Some("coracle users enable lets them in again"),
         _ => None,
@@ -146,7 +159,7 @@ pub(crate) fn told(error: AccountError) -> anyhow::Error {
 }
 
 async fn add(arguments: &AddArguments, people: &People, loaded: &Loaded) -> anyhow::Result<()> {
-    let name = named(&arguments.name)?;
+    let name = new_user_name(&arguments.name, NameSource::Operator).map_err(told)?;
     let role = if arguments.admin { Role::Admin } else { Role::User };
     let password = match (arguments.password, arguments.password_stdin) {
         (_, true) => Some(password::from_stdin()?),

@@ -1,31 +1,44 @@
 //! Joins settings, store, servers, backend and engine.
 
 use crate::environment;
+use crate::failures::{Memory, Remembering};
+use crate::itself;
+use crate::plain::plain;
 use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake};
 use crate::tokens::StoredTokens;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
-use coracle_config::{Loaded, SandboxType, Settings, is_foreign};
+use coracle_catalog::server_names;
+use coracle_config::{Loaded, SandboxType, ServerFault, ServerProblem, Settings, is_foreign};
 use coracle_engine::{
     CallCaps, EmbedderConfig, Engine, EngineConfig, Library, Origin, SkillSource, Toolbox, ToolboxConfig,
 };
-use coracle_policy::{Rule, Rules};
+use coracle_policy::{Naming, Rule, Rules, Spellings};
 use coracle_sandbox::{ForkedLauncher, NativeBackend, NativeConfig, Packages};
-use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
-use coracle_types::{Limits, ServerSpec};
+use coracle_store::{Home, Kept, KeySource, SqliteStore, Store, StoreError};
+use coracle_types::{Limits, ServerName};
 use coracle_upstream::{Options, Upstream};
 use serde_json::{Map, Value};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// An interpreter of a session that nobody uses ends after this time.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 
+/// The reason why a server cannot be used takes no more characters.
+const MAX_REASON: usize = 500;
+
+/// A message is no longer than this.
+const MAX_MESSAGE: usize = 1_000;
+
 /// Where code finds the operator's skills and modules.
 const SKILLS: &str = "/skills";
 const TOOLS: &str = "/tools";
+/// Where code finds modules that the operator wrote for the packages `skills` and `servers`; `paths.py` of the guest knows
+/// the same.
+const WRITTEN: [&str; 2] = ["/modules/skills", "/modules/servers"];
 
 /// How sandboxes are kept.
 #[derive(Clone, Debug)]
@@ -66,7 +79,29 @@ pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathB
     }
     // What is in `skills_dir` is among them.
     folders.extend(library(settings)?.mounts());
+    for (folder, seen_at) in [&execution.skills_dir, &execution.servers_dir].into_iter().zip(WRITTEN) {
+        let written = folder.as_ref().filter(|folder| has_modules(folder));
+        folders.extend(written.and_then(|folder| folder.canonicalize().ok()).map(|folder| (folder, seen_at.into())));
+    }
     Ok(folders)
+}
+
+/// Whether somebody has put Python modules into a folder: `NAME.py`, or a folder with such files. Trees of modules that we
+/// have generated are neither.
+fn has_modules(folder: &Path) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+    };
+    let is_module = |path: &Path| {
+        path.extension().is_some_and(|ending| ending == "py")
+            && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_name)
+    };
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries(folder).any(|path| {
+        let is_package = || path.file_name().and_then(|name| name.to_str()).is_some_and(is_name);
+        if path.is_dir() { is_package() && entries(&path).any(|path| is_module(&path)) } else { is_module(&path) }
+    })
 }
 
 /// Where folders with a `SKILL.md` are looked for; those that win come first.
@@ -83,8 +118,13 @@ pub(crate) fn library(settings: &Settings) -> anyhow::Result<Arc<Library>> {
 }
 
 /// Settings that this version cannot follow are refused: running without them would not be what was asked for.
-pub(crate) fn check(settings: &Settings) -> anyhow::Result<()> {
-    let execution = &settings.execution;
+pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
+    let execution = &loaded.settings.execution;
+    if loaded.settings.guardrails.strict_mode {
+        let origin = loaded.origins.get("guardrails.strict_mode").cloned().unwrap_or_default();
+        let message = format!("{origin}: `guardrails.strict_mode` has no effect in this version, so no code is run");
+        return Err(Mistake::new(plain(&message, MAX_MESSAGE), Some("set it to false, or remove it")).into());
+    }
     if execution.sandbox_type != SandboxType::Native {
         bail!("execution.sandbox_type: only `native` can be used in this version");
     }
@@ -122,6 +162,19 @@ pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(store.map_err(told)?))
 }
 
+/// The same for the engine, which opens it when it needs it.
+pub(crate) async fn lasting_store() -> Result<Arc<dyn Store>, StoreError> {
+    let home = environment::home().map_err(|error| StoreError::home(environment::HOME, error))?;
+    Ok(Arc::new(SqliteStore::open(&Home::new(home), KeySource::File).await?))
+}
+
+/// The same, for whoever serves others from it: one that is damaged is refused before anything is written to it.
+pub(crate) async fn sound_store() -> anyhow::Result<Arc<dyn Store>> {
+    let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await.map_err(told)?;
+    store.examine().await.map_err(told)?;
+    Ok(Arc::new(store))
+}
+
 /// What is wrong with the store, and what mends it.
 pub(crate) fn told(error: StoreError) -> anyhow::Error {
     match error.hint() {
@@ -131,14 +184,15 @@ pub(crate) fn told(error: StoreError) -> anyhow::Error {
 }
 
 /// The connections to these servers, which may ask so much; starts none.
-pub(crate) fn upstream(servers: Vec<ServerSpec>, store: &Arc<dyn Store>, may_ask: Map<String, Value>) -> Upstream {
+pub(crate) fn upstream(loaded: &Loaded, store: &Arc<dyn Store>, may_ask: Map<String, Value>) -> Upstream {
     let options = Options {
+        chain: itself::chain(loaded).unwrap_or_default(),
         tokens: Arc::new(StoredTokens(Arc::clone(store))),
         warden: std::env::current_exe().ok(),
         capabilities: may_ask,
         ..Options::default()
     };
-    Upstream::new(servers, options)
+    Upstream::new(loaded.servers.clone(), options)
 }
 
 /// The tools of all configured servers, which may ask so much (client capabilities of the protocol); starts none of them.
@@ -146,14 +200,15 @@ pub(crate) fn toolbox(
     loaded: &Loaded,
     store: Arc<dyn Store>,
     may_ask: Map<String, Value>,
+    memory: Option<Memory>,
 ) -> anyhow::Result<Arc<Toolbox>> {
     let settings = &loaded.settings;
-    let rules = settings.policy.tools.iter().map(|(pattern, decision)| {
-        let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
-        Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
-    });
-    let rules = Rules::new(rules.collect()).context("policy.tools")?;
-    let cache = match &settings.execution.servers_dir {
+    let rules = rules(loaded)?;
+    for warning in rules_without_server(loaded, &rules) {
+        eprintln!("warning: {}", plain(&warning, MAX_MESSAGE));
+    }
+    // What somebody wrote by hand is imported from there, and nothing is written beside it.
+    let cache = match settings.execution.servers_dir.as_ref().filter(|folder| !has_modules(folder)) {
         Some(folder) => folder.clone(),
         None => environment::home()?.join("cache").join("servers"),
     };
@@ -163,20 +218,56 @@ pub(crate) fn toolbox(
         answer_bytes: calls.max_result_bytes,
         at_once: usize::try_from(calls.concurrency).unwrap_or(usize::MAX),
     };
-    let upstream = upstream(loaded.servers.clone(), &store, may_ask);
-    let config = ToolboxConfig { cache, registry: registry(settings), embedder: embedder(settings)?, caps };
-    Ok(Toolbox::new(config, upstream, store, rules))
+    let upstream = upstream(loaded, &store, may_ask);
+    let config = ToolboxConfig {
+        cache,
+        registry: registry(settings),
+        embedder: embedder(settings)?,
+        caps,
+        unusable: unusable(loaded),
+    };
+    Ok(match memory {
+        None => Toolbox::new(config, upstream, store, rules),
+        Some(use_of) => Toolbox::new(config, Remembering::new(upstream, use_of)?, store, rules),
+    })
+}
+
+/// The policy rules of the settings.
+pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
+    let rules = loaded.settings.policy.tools.iter().map(|(pattern, decision)| {
+        let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
+        Rule { pattern: pattern.clone(), decision: *decision, origin: origin.to_string() }
+    });
+    Rules::new(rules.collect()).context("policy.tools")
+}
+
+/// What is said of rules that name a server which is not configured. One that is switched off is.
+pub(crate) fn rules_without_server(loaded: &Loaded, rules: &Rules) -> Vec<String> {
+    let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
+    let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, shown: &name.shown });
+    let servers: Vec<Arc<Spellings>> = Spellings::of_all(names).into_values().collect();
+    let told = |rule: &Rule| {
+        let (origin, pattern) = (&rule.origin, &rule.pattern);
+        format!("{origin}: the policy rule {pattern:?} has no effect: no server of that name is configured")
+    };
+    rules.without_server(&servers).into_iter().map(told).collect()
 }
 
 /// The embedder of the settings. One that cannot be used hinders nobody: tools are then found without it.
 fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
     let set = &settings.search.embedder;
-    let Some(url) = set.url.clone() else { return Ok(None) };
+    // A model without an address is one of the resource that the chat uses. Its key goes to no other address.
+    let chat = &settings.agent.azure_openai;
+    let Some(url) = set.url.clone().or_else(|| chat.endpoint.clone().filter(|_| set.model.is_some())) else {
+        return Ok(None);
+    };
+    let same = |endpoint: &String| endpoint.trim_end_matches('/') == url.trim_end_matches('/');
+    let chat = chat.endpoint.as_ref().is_some_and(same).then_some(chat);
     let made = RemoteEmbedder::new(&EmbedderSettings {
-        url,
         model: set.model.clone().unwrap_or_default(),
-        api_key: set.api_key.clone(),
-        api_version: set.api_version.clone(),
+        api_key: set.api_key.clone().or_else(|| chat.and_then(|chat| chat.api_key.clone())),
+        api_version: set.api_version.clone().or_else(|| chat.and_then(|chat| chat.api_version.clone())),
+        url,
         dimensions: set.dimensions.and_then(|length| usize::try_from(length).ok()),
     });
     Ok(match made {
@@ -196,16 +287,34 @@ pub(crate) fn toolbox_if_any(
     loaded: &Loaded,
     store: &Arc<dyn Store>,
     may_ask: Map<String, Value>,
+    memory: Option<Memory>,
 ) -> anyhow::Result<Option<Arc<Toolbox>>> {
     if !has_tools(loaded) {
         return Ok(None);
     }
-    toolbox(loaded, Arc::clone(store), may_ask).map(Some)
+    toolbox(loaded, Arc::clone(store), may_ask, memory).map(Some)
 }
 
-/// Whether there is a server, or a folder that describes tools.
+/// Servers that are configured and cannot be used, each with the reason and the fix.
+fn unusable(loaded: &Loaded) -> Vec<(ServerName, String)> {
+    let named = |problem: &ServerProblem| match &problem.fault {
+        ServerFault::Name { suggestion } => ServerName::new(suggestion.as_str()).ok(),
+        _ => ServerName::new(problem.name.as_str()).ok(),
+    };
+    let reason = |problem: &ServerProblem| match &problem.fault {
+        ServerFault::Name { .. } => format!("its name in the settings, {:?}, is not valid", problem.name),
+        fault => fault.to_string(),
+    };
+    let told = |problem: &ServerProblem| {
+        let text = plain(&format!("{}; {}", reason(problem), problem.fault.hint()), MAX_REASON);
+        Some((named(problem)?, text))
+    };
+    loaded.server_problems.iter().filter_map(told).collect()
+}
+
+/// Whether there is a server, usable or not, or a folder that describes tools.
 pub(crate) fn has_tools(loaded: &Loaded) -> bool {
-    !loaded.servers.is_empty() || registry(&loaded.settings).is_some()
+    !loaded.servers.is_empty() || !loaded.server_problems.is_empty() || registry(&loaded.settings).is_some()
 }
 
 /// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there and nobody else's.
@@ -223,6 +332,20 @@ pub(crate) fn native(sandboxes: &Sandboxes) -> anyhow::Result<Arc<NativeBackend>
 pub(crate) fn native_for_one(sandboxes: &Sandboxes, launcher: ForkedLauncher) -> anyhow::Result<Arc<NativeBackend>> {
     let backend = NativeBackend::with_launcher(native_config(sandboxes)?, launcher);
     Ok(Arc::new(backend.with_packages(sandboxes.packages.clone())))
+}
+
+/// The same for a server whose launcher was forked at its start: that makes the first sandboxes, unless they are to have
+/// modules that only a zygote imports in advance.
+pub(crate) fn native_with_first(
+    sandboxes: &Sandboxes,
+    launcher: Option<ForkedLauncher>,
+) -> anyhow::Result<Arc<NativeBackend>> {
+    let Some(launcher) = launcher.filter(|_| sandboxes.packages.preload.is_empty()) else { return native(sandboxes) };
+    let backend = NativeBackend::with_first(native_config(sandboxes)?, launcher);
+    let backend = Arc::new(backend.with_packages(sandboxes.packages.clone()));
+    let preparing = Arc::clone(&backend);
+    tokio::spawn(async move { preparing.prepare().await });
+    Ok(backend)
 }
 
 fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
@@ -258,5 +381,11 @@ pub(crate) fn engine(
         .with_library(library(settings)?)
         .with_trial_limits(settings.limits());
     engine.limit_artifacts(settings.artifacts.max_mb.saturating_mul(1_000_000));
+    let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let (history, default) = (&settings.history, Kept::default());
+    let (executions, sessions) = (whole(history.executions), whole(history.sessions));
+    let kept = Kept { executions, sessions, tasks: history.tasks, ..default };
+    engine.limit_history(kept, whole(history.live_sessions));
+    engine.hide(&environment::home()?);
     Ok(engine)
 }

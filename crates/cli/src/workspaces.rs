@@ -89,6 +89,7 @@ async fn list(arguments: &ListArguments, loaded: &Loaded) -> anyhow::Result<Stat
                 size(one.bytes),
                 format!("{} files", one.files),
                 format!("artifacts {}", size(one.artifact_bytes)),
+                format!("old output {}", size(one.output_bytes)),
                 format!("used {}", ago(one.last_used)),
             ]
         }))
@@ -101,6 +102,7 @@ fn told(one: &WorkspaceUse) -> Value {
     let since = one.last_used.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     json!({
         "user": one.user, "bytes": one.bytes, "files": one.files, "artifact_bytes": one.artifact_bytes,
+        "output_bytes": one.output_bytes,
         "last_used_ms": u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
     })
 }

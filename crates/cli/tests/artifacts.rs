@@ -115,6 +115,35 @@ async fn what_does_not_fit_is_refused_aloud_and_nothing_is_lost_for_it() {
     lab.close().await;
 }
 
+/// A hole takes no room in a sandbox, and none where artifacts are kept; it counts by its length nevertheless.
+#[tokio::test(flavor = "multi_thread")]
+async fn holes_are_kept_as_holes_and_within_the_limit() {
+    let lab = Lab::new(Limits { artifacts_mb: 50, ..Limits::default() }, 0, Duration::from_mins(10));
+    let code = "
+import hashlib
+for number in range(40):
+    with open(f'/artifacts/{number:02}.bin', 'wb') as file: file.truncate(500_000_000)
+with open('/artifacts/fits.bin', 'wb') as file:
+    file.write(b'a' * 10_000)
+    file.seek(20_000_000); file.write(b'b' * 10_000)
+    file.truncate(30_000_000)
+hashlib.sha256(open('/artifacts/fits.bin', 'rb').read()).hexdigest()";
+    let execution = lab.python(code).await;
+    assert_eq!(told(&execution), [("fits.bin", "application/octet-stream", 1)], "{execution:?}");
+    assert!(execution.warnings[0].contains("50 MB, holes in them included"), "{:?}", execution.warnings);
+    let uri = &execution.artifacts[0].uri;
+    let kept = lab.home.path().join("workspaces/ada/artifacts").join(uri.strip_prefix("coracle://artifacts/").unwrap());
+    let (content, metadata) = (std::fs::read(&kept).unwrap(), kept.metadata().unwrap());
+    assert_eq!((content.len(), execution.artifacts[0].bytes), (30_000_000, 30_000_000));
+    assert_eq!(
+        hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&content)),
+        execution.result.unwrap().as_str().unwrap()
+    );
+    let on_disk = std::os::unix::fs::MetadataExt::blocks(&metadata) * 512;
+    assert!(on_disk < 1_000_000, "{on_disk} bytes on the disk");
+    lab.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_things_are_no_artifacts_and_are_told() {
     let lab = lab();

@@ -328,8 +328,13 @@ fn packages_are_added_and_taken_out() {
     assert_eq!(place.installed(), without, "a later sync remembers");
     let nobody = place.env(&["remove", "tiny-words"]);
     assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
+    // What is there stays as it is, though there is a newer one: only what is asked for is installed.
+    place.wheel("numpy", "10.0", "word = 'newer'\n");
+    place.wheel("sympy", "10.0", "word = 'newer'\n");
     place.done(&["add", "plotly"]);
     assert_eq!(place.installed(), usual);
+    let nothing = place.done(&["add", "plotly"]);
+    assert!(nothing.contains("everything is installed already"), "{nothing}");
     // The last two are there; the current one stays.
     let versions: Vec<u64> =
         place.list()["versions"].as_array().unwrap().iter().map(|one| one["version"].as_u64().unwrap()).collect();
@@ -411,6 +416,40 @@ fn modules_of_the_operator_can_be_imported() {
     }
 }
 
+/// A script that is written and then run, from bash or from Python, is run by the Python that runs code.
+#[test]
+fn programs_that_code_starts_get_the_same_python_and_packages() {
+    for who in everybody() {
+        let place = Place::new(*who);
+        place.wheel("tiny-words", "1.0", TINY);
+        fs::write(place.wheels.join("requirements.txt"), "tiny-words").unwrap();
+        let requirements = place.wheels.join("requirements.txt");
+        let script = "import sys, tiny_words\nprint(tiny_words.word, *sys.version_info[:3], sys.executable)\n";
+        fs::write(place.coracle.workspace().join("script.py"), script).unwrap();
+        let names = ["python", "python3", "/usr/bin/env python", "/usr/bin/env python3"];
+        let bash = names.map(|name| format!("{name} script.py")).join("; ");
+        let without = place.coracle.run("bash", &bash, &[]);
+        assert!(without["stderr"].as_str().unwrap().contains("No module named 'tiny_words'"), "{without:#}");
+        place.settings(&json!({ "execution": { "requirements": requirements } }));
+        place.done(&["sync"]);
+        let own = place.coracle.python("import sys\n'%d %d %d' % sys.version_info[:3]");
+        let line = format!("first {} /coracle/bin/python", own.as_str().unwrap());
+        let execution = place.coracle.run("bash", &bash, &[]);
+        let lines: Vec<&str> = execution["stdout"].as_str().unwrap().lines().collect();
+        assert_eq!(lines.len(), 4, "as {who:?}: {execution:#}");
+        assert!(lines.iter().all(|said| said.starts_with(&line)), "as {who:?}: {execution:#}");
+        let code = "import subprocess, sys\nfrom multiprocessing import get_context
+def run(*command):
+    return subprocess.run([*command, 'script.py'], capture_output=True, text=True, check=True).stdout.strip()
+with get_context('spawn').Pool(1) as pool:
+    spawned = pool.apply(eval, ('__import__(\"tiny_words\").word',))
+[run(sys.executable), run('python'), spawned]";
+        let execution = place.coracle.run("python", code, &[]);
+        let ran = |name: &str| format!("first {} /coracle/bin/{name}", own.as_str().unwrap());
+        assert_eq!(execution["result"], json!([ran("python"), ran("python"), "first"]), "as {who:?}: {execution:#}");
+    }
+}
+
 /// What a server imports in advance is there before the code says so, in every sandbox, and once.
 #[test]
 fn a_server_imports_in_advance_what_it_is_told() {
@@ -438,7 +477,8 @@ fn a_server_imports_in_advance_what_it_is_told() {
         }
         assert!(!said.contains("tiny_words could"), "{said}");
         settings(&[]);
-        assert_eq!(ask(&place, look).0, json!([false, false, true]), "as {who:?}");
+        // Without any, the first sandbox does not wait for a zygote.
+        assert_eq!(ask(&place, look).0, json!([false, false, false]), "as {who:?}");
         settings(&["busy_words"]);
         let (_, said) = ask(&place, "1");
         assert!(said.contains("execution.preload: busy_words starts threads"), "as {who:?}: {said}");

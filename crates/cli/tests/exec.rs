@@ -144,9 +144,16 @@ fn artifacts_are_listed_and_kept() {
         let coracle = Coracle::new(*who);
         let code = "import os\nos.mkdir('/artifacts/sub')\nopen('/artifacts/sub/t.csv', 'w').write('a,b')\nopen('/artifacts/r.txt', 'w').write('x')\nNone";
         let ran = exec(&coracle, &["-c", code], "");
-        let expected =
-            "artifact: /artifacts/r.txt (text/plain, 1 bytes)\nartifact: /artifacts/sub/t.csv (text/csv, 3 bytes)\n";
-        assert_eq!((ran.code(), ran.stderr.as_str()), (Some(0), expected));
+        let lines: Vec<&str> = ran.stderr.lines().collect();
+        let expected = [
+            "artifact: /artifacts/r.txt (text/plain, 1 bytes) saved as ",
+            "artifact: /artifacts/sub/t.csv (text/csv, 3 bytes) saved as ",
+        ];
+        assert_eq!((ran.code(), lines.len()), (Some(0), 2), "{ran:?}");
+        for ((line, begins), content) in lines.iter().zip(expected).zip(["x", "a,b"]) {
+            let path = line.strip_prefix(begins).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(fs::read_to_string(path).unwrap(), content, "{line}");
+        }
         let execution = exec(&coracle, &["--json", "-c", code], "").json();
         let uri =
             execution["artifacts"][1]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap().to_owned();
@@ -246,6 +253,115 @@ fn a_workspace_behind_a_link_and_with_an_odd_name_works() {
         let link = link.to_str().unwrap();
         let ran = exec(&coracle, &["--workspace", link, "-c", "open('x', 'w').write('y')\nNone"], "");
         assert_eq!((ran.code(), fs::read_to_string(odd.join("x")).unwrap()), (Some(0), "y".to_owned()), "{ran:?}");
+    }
+}
+
+/// A home folder with a data folder in it, as everybody has one.
+fn at_home(coracle: &Coracle) -> (std::path::PathBuf, std::path::PathBuf) {
+    let home = coracle.workspace();
+    let data = home.join(".coracle");
+    for folder in [data.clone(), data.join("store"), home.join("project")] {
+        fs::create_dir(&folder).unwrap();
+        coracle.own(&folder);
+    }
+    for (path, text) in [(".coracle/.env", "TOKEN=hidden"), (".coracle/coracle.yaml", ""), (".bashrc", "mine")] {
+        fs::write(home.join(path), text).unwrap();
+        coracle.own(&home.join(path));
+    }
+    (home, data)
+}
+
+#[test]
+fn a_home_folder_is_a_workspace_only_if_that_is_said_and_never_shows_the_data_folder() {
+    let look = "
+import os
+def attempt(act):
+    try: return act()
+    except OSError as error: return type(error).__name__
+def append(path):
+    with open(path, 'a') as file: file.write('x')
+    return 'written'
+{
+    'listed': sorted(name for name in os.listdir('.') if name.startswith('.')),
+    'inside': [os.path.join(folder, name) for folder, _, names in os.walk('.coracle') for name in names],
+    'read': attempt(lambda: open('.coracle/.env').read()),
+    'settings': attempt(lambda: append('.coracle/coracle.yaml')),
+    'new': attempt(lambda: append('.coracle/new')),
+    'moved': attempt(lambda: os.rename('.coracle', 'elsewhere')),
+    'linked': attempt(lambda: os.link('.coracle/.env', 'linked')),
+    'removed': attempt(lambda: os.rmdir('.coracle')),
+    'mine': open('.bashrc').read(),
+}";
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let (home, data) = at_home(&coracle);
+        let exec = |workspace: &std::path::Path, code: &str, more: &[&str]| {
+            let mut command = coracle.command();
+            command.env("HOME", &home).env("CORACLE_HOME", &data);
+            command.args(["exec", "--json", "-c", code, "--workspace"]).arg(workspace).args(more);
+            finish(&coracle, &mut command, b"")
+        };
+        for (workspace, words) in [
+            (home.clone(), "is a home folder"),
+            (home.parent().unwrap().to_owned(), "has home folders in it"),
+            ("/".into(), "has home folders in it"),
+        ] {
+            let refused = exec(&workspace, "1", &[]);
+            assert_eq!(refused.code(), Some(2), "as {who:?}: {refused:?}");
+            assert!(refused.stderr.contains(words) && refused.stderr.contains("--expose-home"), "{}", refused.stderr);
+        }
+        // The data folder is refused whatever is said, and so is all in it that is not somebody's workspace.
+        for workspace in [data.clone(), data.join("store")] {
+            let refused = exec(&workspace, "1", &["--expose-home"]);
+            assert_eq!(refused.code(), Some(2), "as {who:?}: {refused:?}");
+            assert!(refused.stderr.contains("Coracle's data folder"), "{}", refused.stderr);
+        }
+        let ways: &[&[&str]] = if *who == As::Root { &[&[], &["--require-full-isolation"]] } else { &[&[]] };
+        for way in ways {
+            let seen = exec(&home, look, &[&["--expose-home"], *way].concat()).json();
+            assert_eq!(seen["success"], true, "as {who:?}: {seen:#}");
+            let result = &seen["result"];
+            assert_eq!(result["listed"], json!([".bashrc", ".coracle"]), "as {who:?}: {result:#}");
+            assert_eq!(result["inside"], json!([]), "as {who:?}: {result:#}");
+            assert_eq!(
+                (&result["read"], &result["linked"]),
+                (&json!("FileNotFoundError"), &json!("FileNotFoundError"))
+            );
+            for act in ["settings", "new", "moved", "removed"] {
+                let outcome = result[act].as_str().unwrap_or_default();
+                assert!(outcome.ends_with("Error"), "{act} as {who:?}: {result:#}");
+            }
+            assert_eq!(result["mine"], "mine");
+        }
+        // The control: a folder of the home, as ever, and what lies in it is the code's.
+        let inside = exec(&home.join("project"), "open('made', 'w').write('x')", &[]).json();
+        assert_eq!((&inside["success"], &inside["result"]), (&true.into(), &1.into()), "as {who:?}: {inside:#}");
+        assert_eq!(fs::read_to_string(data.join(".env")).unwrap(), "TOKEN=hidden");
+        assert_eq!(fs::read_to_string(data.join("coracle.yaml")).unwrap(), "");
+    }
+}
+
+/// A folder that all code may read does not show it either.
+#[test]
+fn a_folder_of_tools_never_shows_the_data_folder() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let (home, data) = at_home(&coracle);
+        let exec = |tools: &std::path::Path| {
+            fs::write(data.join("coracle.yaml"), format!("execution:\n  tools_dir: {}\n", tools.display())).unwrap();
+            let mut command = coracle.command();
+            command.env("HOME", &home).env("CORACLE_HOME", &data).args([
+                "exec",
+                "--json",
+                "-c",
+                "import os; os.listdir('/tools')",
+            ]);
+            finish(&coracle, &mut command, b"").json()
+        };
+        let refused = exec(&home);
+        assert_eq!(refused["error_code"], "sandbox_unavailable", "as {who:?}: {refused:#}");
+        assert!(refused["error"].as_str().unwrap().contains("Coracle's data folder"), "{refused:#}");
+        assert_eq!(exec(&home.join("project"))["result"], json!([]), "as {who:?}");
     }
 }
 

@@ -2,14 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
+#[expect(unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/outcome.rs"]
 mod outcome;
 
-use harness::{Coracle, everybody};
+use harness::{As, Coracle, everybody};
 use outcome::{left_in_run, processes_in};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
@@ -147,6 +147,110 @@ fn a_signal_at_any_moment_and_a_second_one_leave_nothing() {
         // What an early signal left, the next start removes.
         assert_eq!(coracle.exec(&["-c", "6 * 7"]).stdout, b"42\n");
         assert_nothing_left(&coracle, "signals");
+    }
+}
+
+/// As a shell starts what runs in the background, and `nohup`.
+const IGNORING: &[&str] = &["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh"];
+
+/// Who started it does not want it to be ended from the keyboard, or with the terminal.
+#[test]
+fn signals_that_were_ignored_stay_ignored() {
+    for who in everybody() {
+        let coracle = Coracle::behind(*who, IGNORING);
+        let code = "import os, time\nprint('started', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('whole')";
+        let mut child = start(&coracle, &["--timeout", "80", "-c", code]);
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
+        for signal in [Signal::INT, Signal::HUP] {
+            kill_process(pid(&child), signal).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        fs::write(coracle.home().join("workspaces/local/files/go"), "").unwrap();
+        assert_eq!(wait(&mut child).code(), Some(0), "as {who:?}");
+        let mut rest = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "\nwhole\n", "as {who:?}");
+        // The control: a signal that was not ignored.
+        let mut child = start(&coracle, &["-c", WAITS]);
+        child.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
+        kill_process(pid(&child), Signal::TERM).unwrap();
+        assert_eq!(wait(&mut child).code(), Some(130), "as {who:?}");
+        assert_nothing_left(&coracle, "ignored signals");
+    }
+}
+
+/// Everything that a process has from whoever started it, changed as far as an ordinary user can, for the words that follow.
+const ODD: &str = "
+import os, resource, signal, sys
+for number in range(1, 65):
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))
+os.umask(0o077)
+os.nice(7)
+soft = {'STACK': 2 << 20, 'CPU': 60, 'DATA': 3 << 30, 'FSIZE': 400 << 20, 'CORE': 0, 'MEMLOCK': 0, 'SIGPENDING': 50}
+for name, value in soft.items():
+    which = getattr(resource, 'RLIMIT_' + name)
+    resource.setrlimit(which, (value, resource.getrlimit(which)[1]))
+os.environ.update(LANG='tr_TR.UTF-8', LC_ALL='C', PYTHONHOME='/nowhere', PYTHONPATH='/nowhere', TERM='xterm', TZ='Asia/Tokyo',
+    LD_LIBRARY_PATH='/nowhere', BASH_ENV='/nowhere', ENV='/nowhere', TMPDIR='/nowhere', IFS='x')
+os.environ['TMPDIR'] = '/tmp'
+os.open('/etc/passwd', os.O_RDONLY); os.dup2(3, 40)
+os.execvp(sys.argv[1], sys.argv[1:])";
+
+/// All that code can tell of where it is.
+const LOOK: &str = "
+import locale, os, resource, signal, subprocess, sys, time
+def attempt(act):
+    try: return act()
+    except OSError as error: return error.errno
+limits = {name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith('RLIMIT_')}
+open('made', 'w').close(); mode = os.stat('made').st_mode; os.remove('made')
+{
+    'signals': [str(signal.getsignal(number)) for number in range(1, 65)],
+    'mask': sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    'umask': os.umask(0o022), 'mode': mode, 'nice': os.nice(0), 'policy': os.sched_getscheduler(0), 'limits': limits,
+    'locale': [locale.setlocale(locale.LC_ALL, ''), sys.getfilesystemencoding()], 'zone': time.tzname,
+    'environment': sorted(os.environ.items()), 'input': sys.stdin.read(), 'terminal': attempt(lambda: os.open('/dev/tty', os.O_RDWR)),
+    'leads': os.getsid(0) == os.getpid(), 'path': sys.path, 'folder': os.getcwd(),
+    'descriptors': [number for number in range(64) if attempt(lambda: os.fstat(number).st_mode) != 9],
+    'readable': [os.access(path, os.R_OK) for path in ('/etc/passwd', '/usr/bin', '/coracle', '/tmp', '/etc/fonts')],
+    'of a program': subprocess.run(['bash', '-c', 'trap; umask; ulimit -a; ulimit -aH; env | sort; tty'], capture_output=True, text=True).stdout,
+}";
+
+/// What code finds, and what a signal does that it sends itself.
+fn found(coracle: &Coracle, more: &[&str]) -> serde_json::Value {
+    let mut look = coracle.run("python", LOOK, more);
+    assert_eq!(look["success"], true, "as {:?}: {look:#}", coracle.who);
+    let interrupted =
+        coracle.run("python", "import os, signal; os.kill(os.getpid(), signal.SIGINT)\nprint('went on')", more);
+    assert_eq!((&interrupted["success"], &interrupted["stdout"]), (&false.into(), &"".into()), "{interrupted:#}");
+    let bash = coracle.run("bash", "(kill -INT $BASHPID; echo went on) ; echo $?", more);
+    assert_eq!(bash["stdout"], "130\n", "as {:?}: {bash:#}", coracle.who);
+    look["result"].take()
+}
+
+#[test]
+fn what_the_caller_has_set_changes_nothing_inside() {
+    for who in everybody() {
+        let (plain, odd) = (Coracle::new(*who), Coracle::behind(*who, &["/usr/bin/python3", "-c", ODD]));
+        // With a zygote, where the program can be asked for one.
+        let ways: &[&[&str]] = if *who == As::Root { &[&[], &["--require-full-isolation"]] } else { &[&[]] };
+        for way in ways {
+            let (expected, mut seen) = (found(&plain, way), found(&odd, way));
+            if *who == As::Ordinary {
+                // An ordinary user cannot take back what they have given up.
+                assert_eq!((&expected["nice"], &seen["nice"]), (&0.into(), &7.into()));
+                seen["nice"] = expected["nice"].clone();
+                let nice = |text: &serde_json::Value| text.as_str().unwrap().replace("(-e) 7", "(-e) 0");
+                seen["of a program"] = nice(&seen["of a program"]).into();
+            }
+            for (name, value) in expected.as_object().unwrap() {
+                assert_eq!(&seen[name], value, "{name} as {who:?} with {way:?}");
+            }
+            assert_eq!(expected["mask"], serde_json::json!([]), "as {who:?}");
+            assert_eq!((&expected["umask"], &expected["leads"]), (&0o022.into(), &true.into()), "as {who:?}");
+        }
     }
 }
 

@@ -102,7 +102,7 @@ child.wait()";
     times_out("a stopped child", "python", stopped);
     times_out("a stopped shell", "bash", "kill -STOP $$; echo back");
     // The first process of a pid namespace cannot stop itself: it goes on.
-    works("stops itself", "python", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", SHORT);
+    works("stops itself", "python", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", &["--timeout", "20"]);
 }
 
 const SMALL: &[&str] = &["--memory", "120"];
@@ -156,7 +156,7 @@ time.sleep(1)";
         // Where only processes are looked at, there are no such files.
         let (code, error) = match execution["limits"]["enforced"]["memory"].as_str() {
             Some("watch") => ("exception", "PermissionError: [Errno 1] Operation not permitted"),
-            _ => ("memory", "the code used more memory than its limit and was ended"),
+            _ => ("memory", "the code used all of its 120 MB of memory, and a process of it was killed"),
         };
         assert_eq!((&execution["error_code"], &execution["error"]), (&code.into(), &error.into()), "{execution:#}");
     }
@@ -173,9 +173,46 @@ code = "held = bytearray(b'x') * {}"
 subprocess.run([sys.executable, "-c", code], check=True)"#;
     ends("sub-process", "python", &program.replace("{}", "400_000_000"), SMALL, "memory", 137);
     works("sub-process under the limit", "python", &program.replace("{}", "20_000_000"), SMALL);
-    // A parent that copes with a child that was ended has not failed.
+    // Even if a parent copes with children that were ended.
     let copes = program.replace("{}", "400_000_000").replace(", check=True", "");
-    works("the parent goes on", "python", &format!("{copes}\n'still here'"), SMALL);
+    ends("the parent goes on", "python", &format!("{copes}\n'still here'"), SMALL, "memory", 137);
+    works("nobody is ended", "python", &copes.replace("400_000_000", "20_000_000"), SMALL);
+}
+
+/// Whatever the parent makes of it: what it gives is not what was asked for.
+#[test]
+fn children_that_are_killed_for_memory_are_no_success() {
+    let children = "
+import os
+ended = []
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        held = bytearray(b'x') * {}
+        os._exit(0)
+    ended.append(os.waitpid(child, 0)[1])
+ended";
+    ends("twenty children", "python", &children.replace("{}", "300_000_000"), SMALL, "memory", 137);
+    works("twenty small children", "python", &children.replace("{}", "10_000_000"), SMALL);
+}
+
+/// What is only mapped takes nothing; what is used is told.
+#[test]
+fn memory_is_what_is_used() {
+    let maps = "
+import mmap
+held = [mmap.mmap(-1, 50_000_000, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(8)]
+used = bytearray(b'x') * {}
+import time; time.sleep(0.5)";
+    works("400 MB mapped, 60 used", "python", &maps.replace("{}", "60_000_000"), SMALL);
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let execution = json(&coracle, "python", &maps.replace("{}", "300_000_000"), SMALL).json();
+        assert_eq!(execution["error_code"], "memory", "as {who:?}: {execution:#}");
+        let (error, hint) = (execution["error"].as_str().unwrap(), execution["hint"].as_str().unwrap());
+        assert!(error.contains("the code used ") && error.contains("120 MB"), "as {who:?}: {error}");
+        assert!(hint.contains("more than 120 MB of memory"), "as {who:?}: {hint}");
+    }
 }
 
 #[test]

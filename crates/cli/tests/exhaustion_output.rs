@@ -232,6 +232,12 @@ fn garbage_on_the_channel_ends_the_sandbox() {
                 "{frame}send({{'type': 'done', 'id': 1, 'ok': True, 'exit_code': 0, 'error': {{'code': 'x', 'message': 'y', 'traceback': ''}}}})"
             ),
         ),
+        // Only the launcher can confirm that; see below.
+        ("failed", format!("{frame}send({{'type': 'failed', 'step': 'seccomp', 'errno': 1}})")),
+        (
+            "failed, and as such a child ends",
+            format!("{frame}send({{'type': 'failed', 'step': 'seccomp', 'errno': 1}})\nos._exit(70)"),
+        ),
         ("closed", "import os; os.close(3)".to_owned()),
         ("all closed", "import os; os.closerange(0, 256)".to_owned()),
     ];
@@ -250,6 +256,27 @@ fn garbage_on_the_channel_ends_the_sandbox() {
             assert_eq!(execution["error_code"], "timeout");
         },
     );
+}
+
+/// The same through a zygote, whose children are confined after they have said that they are ready. A confinement that
+/// really fails, here since there are too few descriptors, is told as that.
+#[test]
+fn a_confinement_that_failed_cannot_be_forged() {
+    let forged = "import json, os, struct\ndata = json.dumps({'type': 'failed', 'step': 'x', 'errno': 1}).encode()\n\
+        os.write(3, struct.pack('>I', len(data)) + data); os._exit(70)";
+    for who in everybody() {
+        // Where there is no full isolation, there is no way to ask the program for a zygote.
+        if json(&Coracle::new(*who), "python", "1", &[]).json()["limits"]["tier"] != "native" {
+            println!("SKIPPED as {who:?}: no full isolation here");
+            continue;
+        }
+        let full = &["--require-full-isolation"];
+        let lied = json(&Coracle::new(*who), "python", forged, full).json();
+        assert_eq!(lied["error_code"], "guest_protocol", "as {who:?}: {lied:#}");
+        let few = Coracle::behind(*who, &["prlimit", "--nofile=120:120", "--"]);
+        let really = json(&few, "python", "1", full).json();
+        assert_eq!(really["error_code"], "sandbox_unavailable", "as {who:?}: {really:#}");
+    }
 }
 
 #[test]

@@ -88,8 +88,14 @@ async fn fills(name: &str, code: &str) {
     );
     // What was there can still be read, and deleting makes room again.
     let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
-    for entry in files.list(".", Listed::Here).unwrap().files {
-        if entry.path != "before" {
+    // A listing has an end, also if there are more files.
+    loop {
+        let mut entries = files.list(".", Listed::Here).unwrap().files;
+        entries.retain(|entry| entry.path != "before");
+        if entries.is_empty() {
+            break;
+        }
+        for entry in entries {
             files.delete(&entry.path, Listed::Below).unwrap();
         }
     }
@@ -135,6 +141,107 @@ file = os.open('/workspace/allocated', os.O_CREAT | os.O_RDWR)
 os.posix_fallocate(file, 0, 300_000_000)
 time.sleep(30)";
     fills("allocated at once", code).await;
+}
+
+/// Allocates 500 MB in each of many processes at once, in every way that does not write.
+const ALLOCATE: &str = "
+import ctypes, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+def fallocate(file, size):
+    if libc.fallocate(file, 0, ctypes.c_long(0), ctypes.c_long(size)): raise OSError(ctypes.get_errno(), 'fallocate')
+def reserve(file, size):
+    # FS_IOC_RESVSP64 of a struct space_resv: the same as an ioctl.
+    wanted = (ctypes.c_uint64 * 6)(0, 0, size, 0, 0, 0)
+    if libc.ioctl(file, 0x4030582a, wanted): raise OSError(ctypes.get_errno(), 'ioctl')
+def allocate(path, size):
+    file = os.open(path, os.O_CREAT | os.O_RDWR)
+    for act in (fallocate, reserve, lambda file, size: os.posix_fallocate(file, 0, size)):
+        try: return act(file, size)
+        except OSError: pass
+children = []
+for number in range(24):
+    child = os.fork()
+    if not child:
+        allocate(f'/workspace/{number}', SIZE)
+        os._exit(0)
+    children.append(child)
+statuses = [os.waitpid(child, 0)[1] for child in children]
+AFTERWARDS
+[os.stat(f'/workspace/{number}').st_blocks * 512 for number in range(24)], statuses";
+
+fn allocates(size: &str, afterwards: &str) -> String {
+    ALLOCATE.replace("SIZE", size).replace("AFTERWARDS", afterwards)
+}
+
+/// With the limits that everybody has: a quota of 1 GiB, and 24 children that take 500 MB each.
+#[tokio::test(flavor = "multi_thread")]
+async fn allocation_is_no_way_around_the_quota() {
+    let limits = Limits { wall_ms: 80_000, ..Limits::default() };
+    let lab = Lab::new(limits.clone(), 0, Duration::from_mins(10));
+    let before = Before::new(&lab);
+    let execution = lab.python(&allocates("500_000_000", "time.sleep(70)")).await;
+    assert_stopped(&execution, "allocation");
+    let held = folder_usage(&before.folder).unwrap();
+    println!("24 children that allocate 500 MB each: {} MB held at the end", held.bytes / 1_000_000);
+    assert!(held.bytes <= (limits.workspace_mb + limits.file_mb) * 1_000_000, "{held:?}");
+    before.assert_whole("allocation");
+    // The control: what fits is allocated.
+    let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
+    for number in 0..24 {
+        // Not all of them may have come to it.
+        let _ = files.delete(&number.to_string(), Listed::Here);
+    }
+    let fits = lab.python(&allocates("1_000_000", "")).await;
+    assert_eq!(error_code(&fits), None, "{fits:?}");
+    let result = fits.result.unwrap();
+    let (sizes, statuses) = (result[0].as_array().unwrap(), result[1].as_array().unwrap());
+    assert!(sizes.iter().all(|bytes| bytes.as_u64() >= Some(1_000_000)), "{sizes:?}");
+    assert!(statuses.iter().all(|status| status == 0), "{statuses:?}");
+    lab.close().await;
+}
+
+/// Code that is done before anybody has looked: its end is looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_run_that_leaves_too_much_is_no_success() {
+    for (name, code) in [
+        ("one file", "open('/workspace/a', 'wb').write(b'x' * (LIMIT + 2) * 1_000_000)\n'done'"),
+        ("many", "for i in range(LIMIT + 2): open(f'/workspace/{i}', 'wb').write(b'x' * 1_000_000)\n'done'"),
+        ("a little", "open('/workspace/a', 'wb').write(b'x' * (LIMIT - 1) * 1_000_000)\n'done'"),
+        ("files", "import os\nfor i in range(FILES): os.close(os.open(f'/workspace/{i}', os.O_CREAT))\n'done'"),
+    ] {
+        let code = code.replace("LIMIT", &LIMIT_MB.to_string()).replace("FILES", &LIMIT_FILES.to_string());
+        let lab = lab();
+        let before = Before::new(&lab);
+        assert_stopped(&lab.python(&code).await, name);
+        before.assert_whole(name);
+        lab.close().await;
+    }
+    // The control: the same within the limit.
+    let lab = lab();
+    let before = Before::new(&lab);
+    let fits = lab.python("open('/workspace/a', 'wb').write(b'x' * 20_000_000)\n'done'").await;
+    assert_eq!((error_code(&fits), fits.result), (None, Some("done".into())));
+    before.assert_whole("within the limit");
+    lab.close().await;
+}
+
+/// Descriptors that are under way in a socket are held by nobody who could be looked at, so none is ever under way.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_under_way_in_a_socket_are_no_way_around_the_quota() {
+    let code = "
+import os, socket
+ours, theirs = socket.socketpair()
+file = os.open('/workspace/a', os.O_CREAT | os.O_RDWR)
+refused = []
+for act in (lambda: socket.send_fds(ours, [b'x'], [file]), lambda: ours.sendmsg([b'x'])):
+    try: refused.append(act())
+    except OSError as error: refused.append(error.errno)
+refused, ours.send(b'yz'), theirs.recv(9).decode()";
+    let lab = lab();
+    let execution = lab.python(code).await;
+    assert_eq!(error_code(&execution), None, "{execution:?}");
+    assert_eq!(execution.result, Some(serde_json::json!([[1, 1], 2, "yz"])));
+    lab.close().await;
 }
 
 /// The control: holes take nothing, and are no reason to be stopped.

@@ -193,6 +193,41 @@ fn what_is_large_is_summed_up() {
     }
 }
 
+/// At the limits that everybody has, and once more with too little memory: what happened is told.
+#[test]
+fn a_csv_file_of_50_megabytes_is_read() {
+    let write = "
+row = ','.join(str(number * 1.25 + 1000) for number in range(12))
+with open('/workspace/large.csv', 'w') as file:
+    file.write(','.join(f'c{number}' for number in range(12)) + '\\n')
+    written = 0
+    while written < 50_000_000:
+        written += file.write((row + '\\n') * 1000)
+written";
+    let read = "
+import pandas as pd
+frame = pd.read_csv('/workspace/large.csv')
+[int(frame.shape[1]), len(frame) > 400_000, float(frame.c3.mean())]";
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        assert_eq!(run(&coracle, write)["success"], true, "as {who:?}");
+        let execution = run(&coracle, read);
+        assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
+        assert_eq!(execution["result"], json!([12, true, 1003.75]), "as {who:?}");
+        let little = coracle
+            .command()
+            .env("CORACLE_PYTHON", python())
+            .args(["exec", "--json", "--memory", "150", "--workspace"])
+            .arg(coracle.workspace())
+            .args(["-c", &format!("{read}\nimport time; time.sleep(5)")])
+            .output()
+            .unwrap();
+        let little: Value = serde_json::from_slice(&little.stdout).unwrap();
+        assert_eq!(little["error_code"], "memory", "as {who:?}: {little:#}");
+        assert!(little["error"].as_str().unwrap().contains("150 MB"), "as {who:?}: {little:#}");
+    }
+}
+
 #[test]
 fn figures_that_are_left_open_become_artifacts() {
     let code = "

@@ -92,7 +92,7 @@ fn what_makes_no_server_is_refused_and_changes_nothing() {
     let place = Place::new();
     let refused: [(&[&str], &str); 10] = [
         (&["a.b", "--", "x"], "server name \"a.b\" is not valid"),
-        (&["x"], "--url <URL>"),
+        (&["x"], "--url URL"),
         (&["x", "--url", "https://example.com", "--", "x"], "cannot be used with"),
         (&["x", "--url", "example.com/mcp"], "does not begin with http:// or https://"),
         (&["x", "--url", "https://example.com", "--env", "A=b"], "cannot be used with"),
@@ -248,4 +248,149 @@ fn one_file_can_be_named() {
     let said = place.run(&["servers", "import"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
     assert!(said.stderr.contains("no servers of other clients were found"), "{said:?}");
+}
+
+/// A server whose tools have names that are no identifiers, and rules about them.
+fn with_rules(place: &Place, rules: &Value) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge/fixtures/plain.py");
+    let settings = serde_json::json!({
+        "policy": { "tools": rules },
+        "mcpServers": { "my-hy": {
+            "command": "/usr/bin/python3",
+            "args": ["-I", script],
+            "env": { "PLAIN_NAMED": "delete-all,Drop.Table,wi\u{200b}pe" },
+        } },
+    });
+    place.put("coracle.yaml", &settings.to_string());
+}
+
+#[test]
+fn a_rule_holds_by_the_name_of_the_server_and_by_the_shown_one() {
+    let place = Place::new();
+    let call = |function: &str| {
+        let code = format!("from servers.my_hy import {function}; print({function}(text='said'))");
+        place.run(&["exec", "-c", &code])
+    };
+    for pattern in [
+        "my_hy.delete_all",
+        "my_hy.delete_*",
+        "my-hy.delete-all",
+        "my-hy.delete_*",
+        "MY_HY.Delete_All",
+        "my_hy.dele\u{200b}te_all",
+    ] {
+        with_rules(&place, &serde_json::json!({ pattern: "deny" }));
+        let denied = call("delete_all");
+        assert!(denied.code == Some(1) && denied.stderr.contains("denied_by_policy"), "{pattern}: {denied:?}");
+        let allowed = call("Drop_Table");
+        assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "said\n"), "{pattern}: {allowed:?}");
+    }
+    // The most specific rule decides, however it is spelled.
+    with_rules(&place, &serde_json::json!({ "my-hy.*": "deny", "my_hy.delete_all": "allow" }));
+    assert_eq!(call("delete_all").stdout, "said\n");
+    assert_eq!(call("Drop_Table").code, Some(1));
+    with_rules(&place, &serde_json::json!({ "my_hy.*": "allow", "my_hy.drop_*": "deny" }));
+    assert_eq!(call("Drop_Table").code, Some(1));
+    assert_eq!(call("delete_all").stdout, "said\n");
+}
+
+#[test]
+fn a_rule_holds_for_clients_that_see_every_tool() {
+    use std::io::{BufRead, BufReader, Write};
+    let place = Place::new();
+    let ask = |tool: &str| {
+        let mut command = place.command();
+        command.args(["mcp", "--profile", "direct"]).stdin(std::process::Stdio::piped());
+        let mut child =
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+        for message in [
+            serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } }),
+            serde_json::json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+            serde_json::json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+                "name": tool, "arguments": { "text": "said" } } }),
+        ] {
+            writeln!(to, "{message}").unwrap();
+        }
+        let answer = loop {
+            let line = json(&from.next().unwrap().unwrap());
+            if line["id"] == 2 {
+                break line["result"].to_string();
+            }
+        };
+        drop(to);
+        child.wait().unwrap();
+        answer
+    };
+    with_rules(&place, &serde_json::json!({ "my_hy.delete_*": "deny" }));
+    let denied = ask("delete-all");
+    assert!(denied.contains("denied_by_policy") && !denied.contains("\"said\""), "{denied}");
+    let allowed = ask("Drop.Table");
+    assert!(allowed.contains("\"said\""), "{allowed}");
+}
+
+#[test]
+fn rules_that_do_nothing_are_reported() {
+    let place = Place::new();
+    let rules = serde_json::json!({
+        "my_hy.delete_all": "ask", "my_hy.delete_al": "deny", "*.erase_*": "deny", "gti.reset": "deny", "my-hy.w*": "deny",
+    });
+    with_rules(&place, &rules);
+    let no_effect = |said: &str| -> Vec<String> {
+        let lines = said.lines().filter(|line| line.contains("has no effect"));
+        let patterns = lines.map(|line| line.split('"').nth(1).unwrap_or_default().to_owned());
+        patterns.collect()
+    };
+    // Before the server has listed its tools, only a server that is not there is known.
+    let said = place.run(&["exec", "-c", "1"]);
+    assert_eq!((said.code, no_effect(&said.stderr)), (Some(0), vec!["gti.reset".to_owned()]), "{said:?}");
+    let said = place.run(&["servers", "test"]);
+    assert_eq!((said.code, no_effect(&said.stdout)), (Some(0), vec!["my_hy.delete_al".to_owned()]), "{said:?}");
+    let tested = json(&place.output(&["servers", "test", "my-hy", "--json"]));
+    assert_eq!(tested[0]["warnings"].as_array().unwrap().len(), 1, "{tested:#}");
+    let all = ["gti.reset", "*.erase_*", "my_hy.delete_al"];
+    let said = place.run(&["exec", "-c", "1"]);
+    assert_eq!((said.code, no_effect(&said.stderr).len()), (Some(0), 3), "{said:?}");
+    assert!(said.stderr.contains("coracle.yaml:1:"), "{said:?}");
+    let said = place.run(&["doctor", "--json"]);
+    let checks = json(&said.stdout)["policy"].clone();
+    let details: Vec<&str> = checks.as_array().unwrap().iter().map(|check| check["detail"].as_str().unwrap()).collect();
+    assert!(details.len() == 3 && all.iter().all(|rule| details.iter().any(|it| it.contains(rule))), "{details:?}");
+    // Rules that do something are nobody's concern.
+    with_rules(&place, &serde_json::json!({ "my_hy.delete_all": "ask", "my-hy.w*": "deny" }));
+    assert!(!place.run(&["exec", "-c", "1"]).stderr.contains("has no effect"));
+    assert!(!place.output(&["servers", "test"]).contains("warning"));
+    let checks = json(&place.output(&["doctor", "--json"]))["policy"].clone();
+    assert_eq!(
+        (checks[0]["outcome"].as_str(), checks[0]["detail"].as_str()),
+        (Some("ok"), Some("2 rules")),
+        "{checks}"
+    );
+}
+
+#[test]
+fn the_credentials_of_a_server_go_with_it() {
+    let place = Place::new();
+    let env = "# mine\nOTHER=kept\nTOKEN=\"canary one\"\nSHARED=canary-two\nURL_KEY=canary-three\n";
+    let file = place.put_below(&place.home(), ".env", env);
+    let settings = place.put_below(
+        &place.home(),
+        "coracle.yaml",
+        "mcpServers:
+  one:
+    command: one
+    env: { TOKEN: \"${TOKEN}\", BOTH: \"x-${env:SHARED:-y}\", LITERAL: \"$${OTHER}\" }
+  two:
+    url: https://two.example/mcp?key=${URL_KEY}
+    headers: { Authorization: \"Bearer ${SHARED}\" }
+",
+    );
+    let said = place.run(&["servers", "remove", "one"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stderr.contains("TOKEN") && !said.stderr.contains(CANARY), "{said:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\nOTHER=kept\nSHARED=canary-two\nURL_KEY=canary-three\n");
+    assert!(!fs::read_to_string(&settings).unwrap().contains("one"));
+    assert_eq!(place.run(&["servers", "remove", "two"]).code, Some(0));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\nOTHER=kept\n");
 }

@@ -300,9 +300,13 @@ async fn a_session_full_of_processes_says_so() {
 async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
     let lab = Lab::new(Limits { memory_mb: 120, processes: 16, ..Limits::default() }, 0, Duration::from_mins(10));
     let eat = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'x = bytearray(b\"x\") * 400_000_000'], stderr=subprocess.DEVNULL).returncode != 0";
-    assert_eq!(in_session(&lab, "s", eat).await, (Some(true.into()), false));
+    let execution = lab.execute(lab.in_session("s", Python, eat)).await;
+    let by_cgroup = execution.limits.tier == "native";
+    // Without a cgroup it depends on when the watch looks.
+    let blamed = error_code(&execution);
+    assert!(blamed == Some(ErrorCode::Memory) || (!by_cgroup && blamed.is_none()), "{execution:?}");
     let fork = "import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(0.3); os._exit(0)\nexcept OSError: time.sleep(0.5)";
-    assert_eq!(in_session(&lab, "s", fork).await, (None, false));
+    assert_eq!(in_session(&lab, "s", fork).await.0, None);
     for code in ["1 / 0", "raise SystemExit(2)"] {
         let execution = lab.execute(lab.in_session("s", Python, code)).await;
         assert_eq!(error_code(&execution), Some(ErrorCode::Exception), "{execution:?}");
@@ -310,12 +314,8 @@ async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
     // What this run meets is.
     let checked = eat.replace("DEVNULL)", "DEVNULL, check=True)");
     let execution = lab.execute(lab.in_session("s", Python, &checked)).await;
-    let by_cgroup = execution.limits.tier == "native";
-    assert_eq!(
-        error_code(&execution),
-        Some(if by_cgroup { ErrorCode::Memory } else { ErrorCode::Exception }),
-        "{execution:?}"
-    );
+    let blamed = error_code(&execution);
+    assert!(blamed == Some(ErrorCode::Memory) || (!by_cgroup && blamed == Some(ErrorCode::Exception)), "{execution:?}");
     lab.close().await;
 }
 

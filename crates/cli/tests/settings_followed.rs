@@ -73,14 +73,16 @@ fn a_level_that_is_none_is_refused_or_passed_over() {
 #[test]
 fn the_log_goes_to_the_file_that_is_set() {
     let place = Place::new();
-    place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: logs/coracle.log\n"));
+    place.put("taken", "a file");
+    place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: taken/coracle.log\n"));
     let said = place.run(&CODE);
     assert_eq!(said.code, Some(2), "{said:?}");
     let error =
-        "error: ROOT/workspace/coracle.yaml:4:3: `log.file` cannot be written: ROOT/workspace/logs/coracle.log: ";
+        "error: ROOT/workspace/coracle.yaml:4:3: `log.file` cannot be written: ROOT/workspace/taken/coracle.log: ";
     assert!(place.redacted(&said.stderr).starts_with(error), "{said:?}");
-    fs::create_dir(place.folder().join("logs")).unwrap();
-    let log = place.folder().join("logs/coracle.log");
+    // A folder that is missing is made.
+    place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: logs/of/coracle.log\n"));
+    let log = place.folder().join("logs/of/coracle.log");
     let said = place.run(&CODE);
     assert_eq!((said.code, lines_of_log(&said.stderr)), (Some(0), 0), "{said:?}");
     let once = fs::read_to_string(&log).unwrap();
@@ -174,6 +176,74 @@ def seen():
     }
 }
 
+/// What the operator has written by hand is imported as it was with earlier tools; what is generated goes before it.
+#[test]
+fn modules_of_the_operator_are_parts_of_packages() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let root = coracle.home().parent().unwrap().to_owned();
+        let plain = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge/fixtures/plain.py");
+        for (path, text) in [
+            ("skills/clean.py", "\"\"\"Cleans texts.\"\"\"\ndef clean(text):\n    return text.strip()\n"),
+            ("skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\n---\n"),
+            ("servers/calculator/__init__.py", "from servers.calculator.add import add\n"),
+            ("servers/calculator/add.py", "def add(a, b):\n    return a + b\n"),
+            ("servers/weather.py", "def now():\n    return 'sun'\n"),
+            ("servers/plain/__init__.py", "def echo(text):\n    return 'planted'\n"),
+        ] {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            coracle.own(&path);
+        }
+        for folder in ["skills", "skills/pdf", "servers", "servers/calculator", "servers/plain"] {
+            fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let code = "from skills.clean import clean
+from servers.calculator import add
+from servers import weather
+import subprocess, sys
+child = 'from skills.clean import clean; from servers import weather; print(weather.now(), clean(\" x \"))'
+child = subprocess.run([sys.executable, '-c', child], capture_output=True, text=True)
+[clean(' x '), add(1, 2), weather.now(), child.stdout, child.stderr]";
+        let without = coracle.run("python", code, &[]);
+        assert!(without["error"].as_str().unwrap().contains("No module named 'skills.clean'"), "{without:#}");
+        let settings = json!({
+            "execution": { "skills_dir": root.join("skills"), "servers_dir": root.join("servers") },
+            "mcpServers": { "plain": { "command": "/usr/bin/python3", "args": ["-I", plain] } },
+        });
+        let file = coracle.home().join("coracle.yaml");
+        fs::write(&file, settings.to_string()).unwrap();
+        coracle.own(&file);
+        let execution = coracle.run("python", code, &[]);
+        assert_eq!(execution["result"], json!(["x", 3, "sun", "sun x\n", ""]), "as {who:?}: {execution:#}");
+        let execution = coracle.run("python", "from servers.plain import echo\necho(text='real')", &[]);
+        assert_eq!(execution["result"], "real", "as {who:?}: {execution:#}");
+        let entries = fs::read_dir(root.join("servers")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, ["calculator", "plain", "weather.py"], "nothing is written beside them");
+    }
+}
+
+/// The settings of an earlier tool, with what it had in its workspace.
+#[test]
+fn a_workspace_of_an_earlier_tool_is_used_as_one() {
+    let place = Place::new();
+    place.put("config.yaml", "execution:\n  workspace_dir: ./workspace\n  sandbox_type: microsandbox\n");
+    place.put("workspace/results.json", "[1, 2]");
+    let said =
+        place.run(&["exec", "-c", "import json; open('more', 'w').write('x'); len(json.load(open('results.json')))"]);
+    assert_eq!((said.code, said.stdout.trim()), (Some(0), "2"), "{said:?}");
+    assert!(said.stderr.contains("is a workspace itself") && said.stderr.contains("`native`"), "{said:?}");
+    assert_eq!(fs::read_to_string(place.folder().join("workspace/more")).unwrap(), "x");
+    // The same in our own words: a folder of workspaces.
+    place.put("coracle.yaml", "execution: { workspace_dir: ./workspace }\n");
+    let said = place.run(&["exec", "-c", "import os; os.path.exists('results.json')"]);
+    assert_eq!((said.stdout.trim(), said.stderr.as_str()), ("false", ""), "{said:?}");
+    assert!(place.folder().join("workspace/local").is_dir());
+}
+
 #[test]
 fn a_folder_that_is_not_there_is_refused() {
     let place = Place::new();
@@ -212,7 +282,6 @@ fn what_is_not_followed_yet_is_told() {
     let place = Place::new();
     for (settings, key) in [
         ("execution:\n  sandbox_image: x\n", "execution.sandbox_image"),
-        ("guardrails:\n  strict_mode: true\n", "guardrails.strict_mode"),
         ("guardrails:\n  security_checks: false\n", "guardrails.security_checks"),
         ("agent:\n  default_model: x\n", "agent.default_model"),
     ] {
@@ -229,4 +298,69 @@ fn what_is_not_followed_yet_is_told() {
     place.put(".env", "DEFAULT_MODEL=x\nAZURE_OPENAI_API_VERSION=1\n");
     let said = place.run(&["exec", "-c", "print(1)"]);
     assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
+}
+
+#[test]
+fn a_switch_that_would_protect_and_does_nothing_is_refused_by_whatever_name_it_comes() {
+    let exec = ["exec", "-c", "print(1)"];
+    let refused = |place: &Place, place_of_it: &str| {
+        for command in [&exec[..], &["mcp"][..]] {
+            let said = place.run(command);
+            assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{said:?}");
+            let error = place.redacted(&said.stderr);
+            assert!(error.starts_with(&format!("error: {place_of_it}")), "{place_of_it}: {error}");
+            assert!(error.contains("strict_mode") || error.contains("STRICT"), "{error}");
+        }
+        let said = place.run(&["config", "show"]);
+        assert!(said.stderr.to_lowercase().contains("strict"), "{said:?}");
+    };
+    let place = Place::new();
+    place.put("coracle.yaml", "guardrails:\n  strict_mode: true\n");
+    refused(&place, "ROOT/workspace/coracle.yaml:2:3: `guardrails.strict_mode` has no effect");
+    let place = Place::new();
+    place.put(".env", "GUARDRAILS_STRICT_MODE=True\n");
+    refused(&place, "ROOT/workspace/.env:1 (GUARDRAILS_STRICT_MODE): `guardrails.strict_mode` has no effect");
+    for (name, value) in [
+        ("GUARDRAILS_STRICT_MODE", "true"),
+        ("GUARDRAILS_STRICT_MODE", "1"),
+        ("CORACLE_GUARDRAILS_STRICT_MODE", "yes"),
+        // What is not understood, too.
+        ("GUARDRAILS_STRICT_MODE", "enabled"),
+        ("guardrails_strict_mode", "true"),
+        ("CORACLE_GUARDRAILS_STRICT", "true"),
+    ] {
+        let mut place = Place::new();
+        place.set(name, value);
+        refused(&place, &format!("environment variable {name}: "));
+    }
+    // What is so anyway is not refused.
+    let mut place = Place::new();
+    place.put("coracle.yaml", "guardrails: { enabled: true, strict_mode: false, security_checks: true }\n");
+    place.set("GUARDRAILS_STRICT_MODE", "false");
+    let said = place.run(&exec);
+    assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (Some(0), "1\n", ""), "{said:?}");
+}
+
+#[test]
+fn tools_that_an_entry_leaves_out_are_denied() {
+    let place = Place::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge/fixtures/plain.py");
+    let entry = |more: (&str, serde_json::Value)| {
+        let mut plain = json!({ "command": "/usr/bin/python3", "args": ["-I", script] });
+        plain[more.0] = more.1;
+        json!({ "mcpServers": { "plain": plain } }).to_string()
+    };
+    for key in ["excludeTools", "disabledTools"] {
+        place.put("coracle.yaml", &entry((key, json!(["echo"]))));
+        let said = place.run(&CODE);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains("denied_by_policy"), "{said:?}");
+        place.put("coracle.yaml", &entry((key, json!(["other"]))));
+        let said = place.run(&CODE);
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "hi\n"), "{said:?}");
+    }
+    place.put("coracle.yaml", &entry(("includeTools", json!(["echo"]))));
+    let said = place.run(&CODE);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("includeTools` has no effect in this version"), "{said:?}");
 }

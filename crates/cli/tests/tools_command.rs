@@ -206,6 +206,65 @@ fn checkers_understand_what_is_generated() {
 }
 
 #[test]
+fn generated_modules_can_be_imported_outside_a_sandbox() {
+    let place = with_time();
+    place.output(&["tools", "generate", "typings"]);
+    place.put(
+        "outside.py",
+        "import asyncio, coracle\n\
+         from servers.the_time import get_current_time\n\
+         for call in (get_current_time, lambda **named: asyncio.run(get_current_time.aio(**named))):\n    \
+         try:\n        call(timezone='Etc/UTC')\n    \
+         except coracle.ToolError as error:\n        print(error)\n",
+    );
+    let python = Command::new("python3")
+        .args(["-B", "outside.py"])
+        .env("PYTHONPATH", "typings")
+        .current_dir(place.folder())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&python.stdout).into_owned() + &String::from_utf8_lossy(&python.stderr);
+    assert_eq!(said.lines().count(), 2, "{said}");
+    for line in said.lines() {
+        assert!(line.starts_with("the-time.get_current_time: tools can only be called inside a Coracle"), "{said}");
+        assert!(line.contains("`coracle exec FILE`") && line.ends_with("(outside_sandbox)"), "{said}");
+    }
+    place.put(
+        "typings/outside.mjs",
+        "import * as coracle from \"coracle\";\n\
+         try { await coracle.call(\"a\", \"b\", {}); } catch (error) { console.log(error.code, error instanceof coracle.ToolError); }\n",
+    );
+    let node = Command::new("node").arg("typings/outside.mjs").current_dir(place.folder()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&node.stdout), "outside_sandbox true\n", "{node:?}");
+}
+
+#[test]
+fn a_program_can_ask_for_help_on_a_tool() {
+    let place = with_time();
+    let said = place.output(&["exec", "-c", "from servers.the_time import convert_time\nhelp(convert_time)"]);
+    for part in
+        ["Help on function convert_time in module servers.the_time.convert_time", "source_timezone: 'str'", "Args:"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_tool_is_shown_by_either_form_of_its_name() {
+    let place = with_time();
+    let shown = place.output(&["tools", "show", "the-time", "convert_time"]);
+    assert!(shown.contains("def convert_time("), "{shown}");
+    for name in ["the-time.convert_time", "the_time.convert_time"] {
+        assert_eq!(place.output(&["tools", "show", name]), shown);
+    }
+    for name in ["the_time", "the_time.", ".convert_time"] {
+        let said = place.run(&["tools", "show", name]);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(said.stderr.contains("does not name a tool"), "{said:?}");
+    }
+}
+
+#[test]
 fn what_was_decided_is_shown_and_taken_back() {
     let place = Place::new();
     let said = place.run(&["tools", "decisions"]);

@@ -35,6 +35,10 @@ struct Tools {
 #[async_trait]
 impl HostCalls for Tools {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        if method == "absent" {
+            // What is said of a server that is not there.
+            return Err(HostCallError { code: "unknown".to_owned(), message: String::new(), retryable: false });
+        }
         assert_eq!(method, "tool");
         self.calls.fetch_add(1, Ordering::SeqCst);
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;

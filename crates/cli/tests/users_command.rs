@@ -103,6 +103,7 @@ fn the_help_is_what_it_was() {
         ("users_add_help", &["users", "add", "--help"]),
         ("users_list_help", &["users", "list", "--help"]),
         ("users_passwd_help", &["users", "passwd", "--help"]),
+        ("users_rename_help", &["users", "rename", "--help"]),
         ("users_keys_help", &["users", "keys", "--help"]),
         ("users_keys_add_help", &["users", "keys", "add", "--help"]),
     ] {
@@ -130,6 +131,11 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
     for (arguments, complaint) in [
         (&["users", "add", "ANN"][..], "there is a user ann already"),
         (&["users", "add", "../ann"], "is not valid"),
+        (&["users", "add", "local"], "the name local is reserved"),
+        (&["users", "add", " LOCAL "], "the name local is reserved"),
+        (&["users", "rename", "ann", "local"], "the name local is reserved"),
+        (&["users", "rename", "ann", "bob"], "the name bob is taken"),
+        (&["users", "rename", "carl", "dora"], "there is no user carl"),
         (&["users", "disable", "nobody"], "there is no user nobody"),
         (&["users", "link", "nobody"], "there is no user nobody"),
         (&["users", "add", "carl", "--oidc-subject", "17"], "no OpenID provider is configured"),
@@ -223,4 +229,35 @@ fn addresses_that_others_can_reach_need_users() {
         let said = place.run(&["up", "--port", "0"]);
         assert!(said.code == Some(2) && said.stderr.contains(complaint), "{key}: {said:?}");
     }
+}
+
+#[test]
+fn whoever_gets_another_name_keeps_everything() {
+    let place = Place::new();
+    place.output(&["users", "add", "ann"]);
+    let key = place.output(&["users", "keys", "add", "ann", "--name", "laptop"]);
+    place.put_below(&place.home().join("workspaces/ann"), "files/numbers.csv", "1,2");
+    let said = place.run(&["users", "rename", "Ann", "Annie"]);
+    assert!(said.code == Some(0) && said.stderr.contains("ann is now annie"), "{said:?}");
+    let read = |path: &str| std::fs::read_to_string(place.home().join("workspaces").join(path)).ok();
+    assert_eq!((read("annie/files/numbers.csv").as_deref(), read("ann/files/numbers.csv")), (Some("1,2"), None));
+    let keys = place.output(&["users", "keys", "list", "annie"]);
+    assert!(keys.contains("laptop") && key.starts_with("crk_"), "{keys}");
+    assert_eq!(place.run(&["users", "keys", "list", "ann"]).code, Some(2));
+
+    // Names that nobody can have any more: in capitals, as proxies could once send them, and the one of this machine.
+    place.put_below(&place.home().join("workspaces/BOB"), "files/of-bob", "bob's");
+    assert_eq!(place.run(&["users", "rename", "BOB", "bob"]).code, Some(0));
+    assert_eq!(read("bob/files/of-bob").as_deref(), Some("bob's"));
+    assert_eq!(place.output(&["exec", "--session", "s", "-c", "open('mine', 'w').write('x'); print(1)"]), "1\n");
+    let said = place.run(&["users", "rename", "local", "lou"]);
+    assert!(said.code == Some(0) && said.stderr.contains("is lou's now"), "{said:?}");
+    assert_eq!(read("lou/files/mine").as_deref(), Some("x"));
+    assert!(place.output(&["sessions", "list", "--user", "lou"]).contains('s'));
+    assert_eq!(place.output(&["exec", "-c", "import os; print(os.path.exists('mine'))"]), "False\n");
+    // A folder in the way is not touched.
+    place.put_below(&place.home().join("workspaces/eve"), "files/of-eve", "eve's");
+    let said = place.run(&["users", "rename", "annie", "eve"]);
+    assert!(said.code == Some(2) && said.stderr.contains("eve has a workspace already"), "{said:?}");
+    assert!(read("annie/files/numbers.csv").is_some() && read("eve/files/of-eve").is_some());
 }

@@ -186,7 +186,10 @@ async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
         let name = UserId::new(format!("user-{number}")).context("name a user")?;
         people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("add a user")?;
         let scopes = [KeyScope::Api, KeyScope::Metrics].into();
-        let (_, key) = people.add_key(&name, "bench", scopes, None).await.context("add a key")?;
+        let (_, key) = people
+            .add_key(&name, "bench", scopes, None, coracle_server::KeyMaker::Person)
+            .await
+            .context("add a key")?;
         keys.push(key);
     }
     store.close().await;
@@ -250,7 +253,7 @@ impl Serving {
 
     async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
-        rustix::process::kill_process(id.context("the server has ended")?, rustix::process::Signal::INT)?;
+        rustix::process::kill_process(id.context("the server has ended")?, rustix::process::Signal::TERM)?;
         self.child.wait().await.context("wait for the server")?;
         Ok(())
     }

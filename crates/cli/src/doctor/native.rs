@@ -84,7 +84,7 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         has_environment: sandboxes.packages.environment.is_some(),
     };
     std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
-    let outcome = examine_booted(&tried, &backend, folder.path(), machine, &report).await;
+    let outcome = Box::pin(examine_booted(&tried, &backend, folder.path(), machine, &report)).await;
     tried.engine.shutdown().await;
     outcome
 }

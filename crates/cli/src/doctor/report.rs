@@ -7,11 +7,17 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Diagnosis {
     /// Of Coracle.
     pub(crate) version: String,
-    /// Whether some tier is safe: what the exit status says too.
+    /// Whether some tier is safe. The exit status says that, and whether the data folder can be used.
     pub(crate) safe: bool,
     pub(crate) machine: MachineReport,
     /// One for each backend.
     pub(crate) tiers: Vec<Tier>,
+    /// What is wrong with the policy rules of the settings; empty if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) policy: Vec<Check>,
+    /// The data folder, its database and the master key.
+    #[serde(default)]
+    pub(crate) data: Vec<Check>,
 }
 
 /// Where this was found.

@@ -1,6 +1,6 @@
 //! The diagnosis for people.
 
-use super::report::{Diagnosis, Tier};
+use super::report::{Check, Diagnosis, StartTimes, Tier};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use std::fmt::Write;
@@ -18,17 +18,29 @@ pub(super) fn render(diagnosis: &Diagnosis) -> String {
     for tier in &diagnosis.tiers {
         render_tier(tier, &mut text);
     }
+    if !diagnosis.policy.is_empty() {
+        text.push_str("\npolicy\n");
+        render_checks(&diagnosis.policy, None, &mut text);
+    }
+    if !diagnosis.data.is_empty() {
+        text.push_str("\ndata\n");
+        render_checks(&diagnosis.data, None, &mut text);
+    }
     text
 }
 
 fn render_tier(tier: &Tier, text: &mut String) {
     let _ = writeln!(text, "\n{}: {}", tier.name, tier.verdict.phrase());
+    render_checks(&tier.checks, tier.start, text);
+}
+
+fn render_checks(checks: &[Check], start: Option<StartTimes>, text: &mut String) {
     let mut table = Table::new();
     table.load_style(NOTHING);
-    for check in &tier.checks {
+    for check in checks {
         table.add_row([check.outcome.mark().to_owned(), check.name.clone(), wrapped(&check.detail)]);
     }
-    if let Some(start) = &tier.start {
+    if let Some(start) = start {
         let cold = start.cold_ms.map_or("not measured".to_owned(), |cold| format!("{cold:.0} ms"));
         let detail = format!("warm {:.2} ms, cold {cold} (medians)", start.warm_ms);
         table.add_row(["✓".to_owned(), "start".to_owned(), detail]);
@@ -36,7 +48,7 @@ fn render_tier(tier: &Tier, text: &mut String) {
     for line in table.lines() {
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for check in tier.checks.iter().filter(|check| !check.mend.is_empty()) {
+    for check in checks.iter().filter(|check| !check.mend.is_empty()) {
         let _ = writeln!(text, "\nTo mend {}:", check.name);
         for line in &check.mend {
             let _ = writeln!(text, "  {line}");

@@ -1,12 +1,18 @@
 //! Writes the entry that starts `coracle mcp` into the settings of a client, and shows the change first.
 
+use super::moving::Moving;
+use super::undo::{Before, Undo};
 use crate::face::FaceArguments;
+use crate::named_workspace;
+use crate::plain::{counted, plain};
+use crate::settings::load_for_servers;
 use crate::status::{Mistake, Status};
 use anyhow::Context;
-use coracle_config::install::{Entry, Target, install};
+use coracle_config::install::{Entry, InstallError, Target, install, put_back, take_out};
+use coracle_config::{Loaded, Way};
 use std::fmt;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// Whose settings.
@@ -41,42 +47,208 @@ impl fmt::Display for Client {
     }
 }
 
+impl Client {
+    pub(super) fn target(self) -> Target {
+        self.0
+    }
+
+    /// The name on the command line.
+    fn name(self) -> &'static str {
+        match self.0 {
+            Target::ClaudeCode => "claude",
+            Target::ClaudeDesktop => "claude-desktop",
+            Target::Cursor => "cursor",
+            Target::VsCode => "vscode",
+            Target::Codex => "codex",
+        }
+    }
+
+    fn file(self) -> anyhow::Result<PathBuf> {
+        let file = self.0.file(&crate::settings::variables());
+        let hint = "set HOME to your home folder";
+        Ok(file.ok_or_else(|| Mistake::new("it is not known where your settings are", Some(hint)))?)
+    }
+}
+
+/// What becomes of the servers that the client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Servers {
+    Ask,
+    Move,
+    Keep,
+}
+
 pub(super) fn run(
     client: Client,
     face: &FaceArguments,
+    servers: Servers,
     without_asking: bool,
     config: Option<&Path>,
 ) -> anyhow::Result<Status> {
-    let file = client
-        .0
-        .file(&crate::settings::variables())
-        .ok_or_else(|| Mistake::new("it is not known where your settings are", Some("set HOME to your home folder")))?;
-    let old = match std::fs::read_to_string(&file) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error).with_context(|| format!("read {}", file.display())),
+    let file = client.file()?;
+    let old = read(&file)?;
+    let loaded = load_for_servers(config, Vec::new())?;
+    let entry = entry(face, &loaded)?;
+    let mut moving = Moving::of(client, &file, &loaded)?;
+    let mut names = moving.names();
+    let offered = !names.is_empty() && servers != Servers::Keep;
+    let is_moved = match servers {
+        Servers::Keep => false,
+        Servers::Move => offered,
+        Servers::Ask => offered && !without_asking && can_ask() && ask_to_move(client, &names)?,
     };
-    let entry = entry(face, config)?;
-    let new = install(client.0, old.as_deref().unwrap_or_default(), &entry).map_err(|error| {
-        let hint = format!("mend it, or add this by hand: {}", client.0.by_hand(&entry));
+    if !is_moved {
+        names.clear();
+    }
+    let not_understood = |error: InstallError| {
+        let hint = format!("fix it, or add this by hand: {}", client.0.by_hand(&entry));
         Mistake::new(format!("{}: {error}", file.display()), Some(hint))
-    })?;
+    };
+    let change = |names: &[String]| {
+        let (text, taken) = take_out(client.0, old.as_deref().unwrap_or_default(), names)?;
+        Ok::<_, InstallError>((install(client.0, &text, &entry)?, taken))
+    };
+    let (mut new, mut taken) = change(&names).map_err(not_understood)?;
     if old.as_deref() == Some(new.as_str()) {
         eprintln!("{client} starts coracle already ({})", file.display());
+        tell_of_the_rest(client, &moving, is_moved);
         return Ok(Status::Success);
     }
-    print_change(&file, old.as_deref().unwrap_or_default(), &new)?;
+    print_change(client.0, &file, &entry, &names)?;
     if !without_asking && !agreed(&file)? {
         eprintln!("nothing was changed");
         return Ok(Status::Failed);
     }
-    write(&file, &new)?;
+    let mut undo = Undo::read(client.name())?.unwrap_or_default();
+    let candidate = if is_moved { moving.candidate(&loaded)? } else { None };
+    let mut changed = vec![file.as_path()];
+    if let Some(candidate) = &candidate {
+        changed.extend([candidate.file(), candidate.variables_file()]);
+    }
+    undo.save(client.name(), &changed)?;
+    if let Some(candidate) = &candidate {
+        candidate.write()?;
+    }
+    if is_moved {
+        let usable = moving.usable(config)?;
+        if usable != names {
+            (new, taken) = change(&usable).map_err(not_understood)?;
+            names = usable;
+        }
+    }
+    write(&file, new.as_bytes())?;
+    undo.moved.extend(taken);
+    undo.done(client.name())?;
+    if is_moved {
+        eprintln!("moved to Coracle: {}", plain(&names.join(", "), MAX_SHOWN));
+    }
     eprintln!("written; restart {client}, and it has the tools of coracle");
+    tell_of_the_rest(client, &moving, is_moved);
+    eprintln!("`coracle mcp --uninstall {}` puts everything back", client.name());
     Ok(Status::Success)
 }
 
+/// Of a list of names, no more than this is shown.
+const MAX_SHOWN: usize = 500;
+
+/// Which servers the client still starts itself.
+fn tell_of_the_rest(client: Client, moving: &Moving, is_moved: bool) {
+    for reason in &moving.staying {
+        eprintln!("{client} keeps {reason}");
+    }
+    let names = moving.names();
+    if !is_moved && !names.is_empty() {
+        eprintln!(
+            "{client} still starts {} itself, with all their tools: {}\n`coracle mcp --install {} --move-servers` moves them to Coracle",
+            counted(names.len(), "server"),
+            plain(&names.join(", "), MAX_SHOWN),
+            client.name()
+        );
+    }
+}
+
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+fn ask_to_move(client: Client, names: &[String]) -> anyhow::Result<bool> {
+    eprintln!("{client} starts {} itself: {}", counted(names.len(), "server"), plain(&names.join(", "), MAX_SHOWN));
+    let question = "Move them to Coracle? Code can call their tools, and the client no longer loads them all";
+    crate::plain::agreed(question, "add --move-servers or --keep-servers")
+}
+
+/// Puts back what `run` has changed.
+pub(super) fn undo(client: Client, without_asking: bool) -> anyhow::Result<Status> {
+    let file = client.file()?;
+    let old = read(&file)?;
+    let undo = Undo::read(client.name())?;
+    let mut exact: Vec<(PathBuf, Option<Vec<u8>>)> = Vec::new();
+    let mut kept: Vec<PathBuf> = Vec::new();
+    let mut new = None;
+    if let Some(undo) = &undo {
+        for (path, before) in undo.before(client.name())? {
+            match before {
+                Before::Exact(bytes) if path == file => new = Some(bytes),
+                Before::Exact(bytes) => exact.push((path, bytes)),
+                Before::Changed if path == file => {}
+                Before::Changed => kept.push(path),
+            }
+        }
+    }
+    let new = match (new, &old) {
+        (Some(bytes), _) => bytes,
+        (None, None) => None,
+        (None, Some(text)) => {
+            // The client or its owner has written to it since: only what Coracle did is taken back.
+            let moved = undo.as_ref().map(|undo| undo.moved.clone()).unwrap_or_default();
+            let edited = take_out(client.0, text, &[coracle_config::install::NAME.to_owned()])
+                .and_then(|(text, _)| put_back(client.0, &text, &moved))
+                .map_err(|error| Mistake::new(format!("{}: {error}", file.display()), Some("fix it, and try again")))?;
+            Some(edited.into_bytes())
+        }
+    };
+    if new.as_deref() == old.as_deref().map(str::as_bytes) && exact.is_empty() {
+        eprintln!("{client} does not start coracle ({})", file.display());
+        Undo::forget(client.name())?;
+        return Ok(Status::Success);
+    }
+    let moved: Vec<String> = undo.iter().flat_map(|undo| undo.moved.keys().cloned()).collect();
+    print_undo(&file, &moved)?;
+    if !without_asking && !agreed(&file)? {
+        eprintln!("nothing was changed");
+        return Ok(Status::Failed);
+    }
+    exact.insert(0, (file, new));
+    for (path, bytes) in exact {
+        match bytes {
+            Some(bytes) => write(&path, &bytes)?,
+            None => match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+                }
+                _ => {}
+            },
+        }
+        eprintln!("put back {}", path.display());
+    }
+    for path in kept {
+        eprintln!("{} was changed since, and stays as it is", path.display());
+    }
+    Undo::forget(client.name())?;
+    eprintln!("restart {client}");
+    Ok(Status::Success)
+}
+
+fn read(file: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", file.display())),
+    }
+}
+
 /// This program, as it was started, with the same settings.
-fn entry(face: &FaceArguments, config: Option<&Path>) -> anyhow::Result<Entry> {
+fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
     let program = std::env::current_exe().context("find this program")?;
     let text = |path: &Path| {
         path.to_str()
@@ -84,8 +256,10 @@ fn entry(face: &FaceArguments, config: Option<&Path>) -> anyhow::Result<Entry> {
             .ok_or_else(|| Mistake::new(format!("{} is no text", path.display()), Some("move it to a path that is")))
     };
     let mut arguments = vec!["mcp".to_owned()];
-    if let Some(config) = config {
-        let config = config.canonicalize().with_context(|| format!("--config {}", config.display()))?;
+    // A client starts it in a folder of its own choosing, where only the file in the data folder would be found.
+    let elsewhere = loaded.file.as_ref().filter(|file| file.way != Way::DataFolder);
+    if let Some(file) = elsewhere {
+        let config = file.path.canonicalize().with_context(|| format!("--config {}", file.path.display()))?;
         arguments.extend(["--config".to_owned(), text(&config)?]);
     }
     if let Some(profile) = face.profile {
@@ -95,8 +269,12 @@ fn entry(face: &FaceArguments, config: Option<&Path>) -> anyhow::Result<Entry> {
         arguments.extend(["--tools".to_owned(), tools.join(",")]);
     }
     if let Some(folder) = &face.workspace {
-        let folder = folder.canonicalize().with_context(|| format!("--workspace {}", folder.display()))?;
+        let checked = named_workspace::checked(folder, face.expose_home)?;
+        let folder = checked.canonicalize().with_context(|| format!("--workspace {}", folder.display()))?;
         arguments.extend(["--workspace".to_owned(), text(&folder)?]);
+    }
+    if face.expose_home {
+        arguments.push(named_workspace::EXPOSE.to_owned());
     }
     if face.require_full_isolation {
         arguments.push("--require-full-isolation".to_owned());
@@ -107,31 +285,23 @@ fn entry(face: &FaceArguments, config: Option<&Path>) -> anyhow::Result<Entry> {
     Ok(Entry { command: text(&program)?, arguments, environment })
 }
 
-/// The lines that go and come, with a few around them.
-fn print_change(file: &Path, old: &str, new: &str) -> anyhow::Result<()> {
-    const AROUND: usize = 2;
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let same_before = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
-    let rest = old.len().min(new.len()) - same_before;
-    let same_after = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
-    let mut text = format!("--- {0}\n+++ {0}\n", file.display());
-    let mut add = |mark: char, line: &str| {
-        text.push(mark);
-        text.push_str(line);
-        text.push('\n');
-    };
-    for line in &new[same_before.saturating_sub(AROUND)..same_before] {
-        add(' ', line);
-    }
-    for line in &old[same_before..old.len() - same_after] {
-        add('-', line);
-    }
-    for line in &new[same_before..new.len() - same_after] {
-        add('+', line);
-    }
-    for line in new[new.len() - same_after..].iter().take(AROUND) {
-        add(' ', line);
-    }
+/// What is written, and which servers leave the file. Nothing of what is in the file already is shown: the entries of other
+/// servers may hold credentials.
+fn print_change(target: Target, file: &Path, entry: &Entry, moved: &[String]) -> anyhow::Result<()> {
+    let fresh = install(target, "", entry).context("write the entry")?;
+    let added = fresh.lines().map(|line| format!("+{line}\n"));
+    let removed = moved.iter().map(|name| format!("-the server {}\n", plain(name, MAX_SHOWN)));
+    print_lines(file, removed.chain(added))
+}
+
+/// The same for what is put back.
+fn print_undo(file: &Path, moved: &[String]) -> anyhow::Result<()> {
+    let back = moved.iter().map(|name| format!("+the server {}\n", plain(name, MAX_SHOWN)));
+    print_lines(file, std::iter::once(format!("-the server {}\n", coracle_config::install::NAME)).chain(back))
+}
+
+fn print_lines(file: &Path, lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
+    let text: String = std::iter::once(format!("--- {0}\n+++ {0}\n", file.display())).chain(lines).collect();
     std::io::stdout().write_all(text.as_bytes()).context("print the change")
 }
 
@@ -146,14 +316,14 @@ fn agreed(file: &Path) -> anyhow::Result<bool> {
 }
 
 /// Whole or not at all, with the rights that it had.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     // A settings folder is often full of links.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().context("the file has no folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
     let mut fresh =
         tempfile::NamedTempFile::new_in(folder).with_context(|| format!("write to {}", folder.display()))?;
-    fresh.write_all(text.as_bytes())?;
+    fresh.write_all(bytes)?;
     if let Ok(metadata) = std::fs::metadata(&file) {
         fresh.as_file().set_permissions(metadata.permissions())?;
     }

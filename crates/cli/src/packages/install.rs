@@ -2,10 +2,13 @@
 //!
 //! Nothing of a package is run: wheels are unpacked, and what would have to be built is refused unless that was allowed.
 
+use super::base::Base;
 use super::progress::Progress;
+use super::requirement::Requirement;
 use crate::plain::plain;
 use anyhow::{Context, bail};
 use coracle_store::Package;
+use serde::Deserialize;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -39,6 +42,12 @@ pub(super) struct Order<'a> {
     /// Where it goes.
     pub(super) packages: &'a Path,
     pub(super) builds: Builds,
+    /// What the folder has already: versions that are there stay.
+    pub(super) base: Option<&'a Base>,
+    /// A file with the versions that packages must have, if they are installed at all.
+    pub(super) constraints: Option<&'a Path>,
+    /// A folder for files that go when it is done.
+    pub(super) aside: &'a Path,
 }
 
 /// Whether packages may be built here, which runs their authors' code on this machine, outside of any sandbox.
@@ -80,6 +89,9 @@ impl Installer {
 
     /// Fills the folder. What was left of an attempt that failed is for the caller to remove.
     pub(super) async fn install(&self, order: &Order<'_>, progress: &Progress) -> anyhow::Result<()> {
+        if let (Self::Pip(python), Some(base)) = (self, order.base) {
+            return add_by_pip(python, order, base, progress).await;
+        }
         let mut arguments: Vec<&OsStr> = Vec::new();
         let program = match self {
             Self::Uv(uv) => {
@@ -91,18 +103,18 @@ impl Installer {
                 uv
             }
             Self::Pip(python) => {
-                for word in ["-I", "-m", "pip", "install", "--no-input", "--no-compile", "--disable-pip-version-check"]
-                {
-                    arguments.push(word.as_ref());
-                }
-                for word in ["--no-warn-script-location", "--progress-bar", "off"] {
-                    arguments.push(word.as_ref());
-                }
+                arguments.extend(PIP.iter().map(OsStr::new));
                 python
             }
         };
         if order.builds == Builds::Refused {
             arguments.extend([OsStr::new("--only-binary"), OsStr::new(":all:")]);
+        }
+        if let Some(constraints) = order.constraints {
+            arguments.extend([OsStr::new("-c"), constraints.as_ref()]);
+        }
+        for name in order.base.iter().flat_map(|base| &base.named) {
+            arguments.extend([OsStr::new("--upgrade-package"), name.as_ref()]);
         }
         arguments.extend([OsStr::new("--target"), order.packages.as_ref()]);
         for file in order.files {
@@ -112,12 +124,144 @@ impl Installer {
     }
 }
 
-/// Compiles all modules, since no sandbox can keep what it compiles.
-pub(super) async fn compile(python: &Path, packages: &Path, seen_at: &str, progress: &Progress) -> anyhow::Result<()> {
+/// `pip install --target` installs everything anew, whatever is there. So it is asked what it would install, and gets
+/// the rest as it is.
+async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Progress) -> anyhow::Result<()> {
+    let [constraints, report, missing] =
+        ["constraints.txt", "report.json", "missing.txt"].map(|name| order.aside.join(name));
+    fs::write(&constraints, base.constraints()).with_context(|| constraints.display().to_string())?;
+    let mut arguments: Vec<&OsStr> = PIP.iter().map(OsStr::new).collect();
+    arguments.extend(["--dry-run", "--ignore-installed", "--quiet", "--report"].map(OsStr::new));
+    arguments.extend([report.as_os_str(), "-c".as_ref(), constraints.as_os_str()]);
+    if order.builds == Builds::Refused {
+        arguments.extend([OsStr::new("--only-binary"), OsStr::new(":all:")]);
+    }
+    for file in order.files {
+        arguments.extend([OsStr::new("-r"), file.as_ref()]);
+    }
+    run(python, arguments, order.folder, progress).await?;
+    let text = fs::read(&report).with_context(|| report.display().to_string())?;
+    let report: Report = serde_json::from_slice(&text).context("read what pip would install")?;
+    let is_there = |one: &Reported| {
+        base.packages.iter().any(|package| {
+            package.version == one.metadata.version
+                && Requirement::named(&package.name) == Requirement::named(&one.metadata.name)
+        })
+    };
+    let has_other = |one: &Reported| {
+        let name = Requirement::named(&one.metadata.name);
+        base.packages.iter().any(|package| Requirement::named(&package.name) == name)
+    };
+    if report.install.iter().any(|one| !is_there(one) && has_other(one)) {
+        return Err(Changes.into());
+    }
+    let wanted: Vec<String> = report.install.iter().filter(|one| !is_there(one)).map(Reported::line).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    progress.expect(wanted.len());
+    fs::write(&missing, wanted.join("\n") + "\n").with_context(|| missing.display().to_string())?;
+    let mut arguments: Vec<&OsStr> = PIP.iter().map(OsStr::new).collect();
+    arguments.push("--no-deps".as_ref());
+    if order.builds == Builds::Refused {
+        arguments.extend([OsStr::new("--only-binary"), OsStr::new(":all:")]);
+    }
+    arguments.extend([OsStr::new("--target"), order.packages.as_ref(), "-r".as_ref(), missing.as_ref()]);
+    run(python, arguments, order.folder, progress).await
+}
+
+/// A package that is there would have to change, which pip does not do in a folder.
+#[derive(Debug)]
+pub(super) struct Changes;
+
+impl std::fmt::Display for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a package that is installed has to change")
+    }
+}
+
+impl std::error::Error for Changes {}
+
+/// How pip is always called.
+const PIP: [&str; 10] = [
+    "-I",
+    "-m",
+    "pip",
+    "install",
+    "--no-input",
+    "--no-compile",
+    "--disable-pip-version-check",
+    "--no-warn-script-location",
+    "--progress-bar",
+    "off",
+];
+
+/// What `pip install --report` writes, as far as it is needed.
+#[derive(Debug, Deserialize)]
+struct Report {
+    install: Vec<Reported>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reported {
+    metadata: Metadata,
+    download_info: Download,
+    #[serde(default)]
+    is_direct: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    name: String,
+    version: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Download {
+    url: String,
+}
+
+impl Reported {
+    /// As a line of a requirements file.
+    fn line(&self) -> String {
+        let Metadata { name, version } = &self.metadata;
+        if self.is_direct { format!("{name} @ {}", self.download_info.url) } else { format!("{name}=={version}") }
+    }
+}
+
+/// Whether there is any version of a package, built or not; asks and installs nothing. `None` if nobody can tell.
+pub(super) async fn has_versions(
+    installer: &Installer,
+    package: &str,
+    folder: &Path,
+    progress: &Progress,
+) -> Option<bool> {
+    let Installer::Pip(python) = installer else { return None };
+    let words = ["-I", "-m", "pip", "index", "versions", "--pre", "--disable-pip-version-check", "--", package];
+    let asked = run(python, words, folder, progress).await;
+    match asked {
+        Ok(()) => Some(true),
+        Err(error) if format!("{error:#}").contains("No matching distribution found") => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// Compiles modules, since no sandbox can keep what it compiles: these, or all there are.
+pub(super) async fn compile(
+    python: &Path,
+    packages: &Path,
+    only: Option<&Path>,
+    seen_at: &str,
+    progress: &Progress,
+) -> anyhow::Result<()> {
     let words =
-        ["-I", "-S", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash", "-p", seen_at];
+        ["-I", "-S", "-m", "compileall", "-q", "-f", "-j", "0", "--invalidation-mode", "unchecked-hash", "-p", seen_at];
     let mut arguments: Vec<&OsStr> = words.iter().map(OsStr::new).collect();
-    arguments.extend([OsStr::new("-s"), packages.as_ref(), packages.as_ref()]);
+    arguments.extend([OsStr::new("-s"), packages.as_ref()]);
+    match only {
+        Some(list) => arguments.extend([OsStr::new("-i"), list.as_ref()]),
+        None => arguments.push(packages.as_ref()),
+    }
     // Packages carry files for other versions of Python; what does not compile would not be imported either.
     if let Err(error) = run(python, arguments, packages, progress).await {
         tracing::debug!(error = %format!("{error:#}"), "some modules were not compiled");

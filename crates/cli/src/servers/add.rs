@@ -18,7 +18,7 @@ pub(super) struct AddArguments {
     name: ServerName,
 
     /// Its address, if it is no program.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"], required_unless_present = "command")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"])]
     url: Option<String>,
 
     /// A header for each request, as NAME=VALUE; may be given more than once.
@@ -48,6 +48,10 @@ pub(super) struct AddArguments {
     /// Take the place of a server of the same name.
     #[arg(long)]
     replace: bool,
+
+    /// A command without the `--` before it: refused with the line that was meant.
+    #[arg(hide = true, value_name = "WORD", num_args = 0.., allow_hyphen_values = true)]
+    misplaced: Vec<String>,
 
     /// The program and its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
@@ -90,7 +94,39 @@ fn pair(text: &str, between: &[char]) -> Result<(String, String), String> {
     }
 }
 
+/// What is missing, with the line that works.
+fn check(arguments: &AddArguments) -> Result<(), Mistake> {
+    let name = &arguments.name;
+    if let Some(flag) = arguments.misplaced.first().filter(|word| word.starts_with('-')) {
+        let hint = "`coracle servers add --help` lists the options; the command of a server comes after `--`";
+        return Err(Mistake::new(format!("unexpected argument '{flag}' found"), Some(hint)));
+    }
+    if !arguments.misplaced.is_empty() {
+        let words: Vec<String> = arguments.misplaced.iter().map(|word| shell_word(word)).collect();
+        let hint = format!("coracle servers add {name} -- {}", words.join(" "));
+        return Err(Mistake::new("the command of a server comes after `--`", Some(hint)));
+    }
+    if arguments.url.is_none() && arguments.command.is_empty() {
+        let hint = format!(
+            "coracle servers add {name} -- COMMAND [ARGUMENT…] for a program, or coracle servers add {name} --url URL"
+        );
+        return Err(Mistake::new(format!("{name} needs a command or an address"), Some(hint)));
+    }
+    Ok(())
+}
+
+/// A word as it is typed in a shell.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 pub(super) fn run(arguments: AddArguments, config: Option<&Path>) -> anyhow::Result<Status> {
+    check(&arguments)?;
     let loaded = load_for_servers(config, Vec::new())?;
     let name = arguments.name.clone();
     let existing = if arguments.replace { Existing::Replace } else { Existing::Keep };

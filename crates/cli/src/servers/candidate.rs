@@ -18,7 +18,7 @@ const VARIABLES: &str = ".env";
 const PRIVATE: u32 = 0o600;
 
 /// What is going to be written: both texts, or nothing.
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     file: PathBuf,
     text: String,
     variables_file: PathBuf,
@@ -28,7 +28,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// The files as they are.
-    pub(super) fn read(file: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) fn read(file: PathBuf) -> anyhow::Result<Self> {
         let variables_file = environment::home()?.join(VARIABLES);
         let read = |path: &Path| edit::read(path).map_err(|error| not_changed(&error));
         let (text, variables_text) = (read(&file)?, read(&variables_file)?);
@@ -36,7 +36,7 @@ impl Candidate {
     }
 
     /// With one more server and its credentials; nothing is changed if that fails.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         name: &ServerName,
         entry: &McpServer,
@@ -51,7 +51,7 @@ impl Candidate {
     }
 
     /// Whether a server could be used if all variables were set.
-    pub(super) fn check(&self, name: &ServerName) -> anyhow::Result<()> {
+    pub(crate) fn check(&self, name: &ServerName) -> anyhow::Result<()> {
         let file = tempfile::NamedTempFile::new().context("make a temporary file")?;
         fs::write(file.path(), &self.text).context("write a temporary file")?;
         let options = LoadOptions { file: Some(file.path().to_owned()), ..LoadOptions::default() };
@@ -67,7 +67,7 @@ impl Candidate {
     }
 
     /// Credentials first: a settings file that refers to them is worth nothing without.
-    pub(super) fn write(&self) -> anyhow::Result<()> {
+    pub(crate) fn write(&self) -> anyhow::Result<()> {
         if self.new_variables {
             make_private_folder(&environment::home()?)?;
             if self.variables_file.exists() {
@@ -84,12 +84,12 @@ impl Candidate {
     }
 
     /// The settings file.
-    pub(super) fn file(&self) -> &Path {
+    pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
     /// Where credentials go.
-    pub(super) fn variables_file(&self) -> &Path {
+    pub(crate) fn variables_file(&self) -> &Path {
         &self.variables_file
     }
 }

@@ -139,6 +139,9 @@ fn why_not(found: &Found, loaded: &Loaded, taken: &BTreeSet<String>) -> Option<S
     if let Some(problem) = &found.problem {
         return Some(format!("it cannot be taken over: {problem}"));
     }
+    if crate::itself::is_coracle(&found.entry, loaded) {
+        return Some("it is Coracle itself".to_owned());
+    }
     if found.duplicate || taken.contains(found.name.as_str()) {
         return Some("it is there a second time".to_owned());
     }

@@ -1,3 +1,4 @@
+use crate::failures::recent;
 use crate::plain::{columns, counted, json, plain};
 use crate::settings::{load_for_servers, told};
 use crate::status::Status;
@@ -9,12 +10,15 @@ use coracle_types::{Scope, ServerName, UserId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How a server is reached takes no more characters of a line.
 const MAX_TRANSPORT: usize = 100;
+/// The reason of a failure is no longer than this.
+const MAX_PROBLEM: usize = 1_000;
 /// Nor does a name, which may be any text.
 const MAX_NAME: usize = 64;
 
@@ -48,6 +52,8 @@ struct Row {
 enum State {
     Listed,
     NotListed,
+    /// It could not be started a short while ago.
+    Failed,
     SwitchedOff,
     CannotBeUsed,
 }
@@ -69,6 +75,11 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
         for problem in &loaded.server_problems {
             text = text + "\n" + &told(problem) + "\n";
         }
+        for row in rows.iter().filter(|row| row.state == State::Failed) {
+            let (problem, hint) = (row.problem.as_deref().unwrap_or_default(), row.hint.as_deref().unwrap_or_default());
+            let told = format!("server {}: {problem}", row.name);
+            let _ = write!(text, "\n{}\n  hint: {}\n", plain(&told, MAX_PROBLEM), plain(hint, MAX_PROBLEM));
+        }
         text
     };
     std::io::stdout().write_all(text.as_bytes())?;
@@ -77,7 +88,7 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
 
 /// How many tools each server has last listed, and when.
 async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, SystemTime)>> {
-    let toolbox = toolbox(loaded, store().await?, Map::new())?;
+    let toolbox = toolbox(loaded, store().await?, Map::new(), None)?;
     let mut listed = BTreeMap::new();
     for spec in &loaded.servers {
         let last = toolbox.last_listed(&UserId::local(), &spec.name).await.context("read what is known of servers")?;
@@ -91,9 +102,12 @@ async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, 
 fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerName, (usize, SystemTime)>) -> Row {
     let problem = loaded.server_problems.iter().find(|problem| problem.name == name);
     let last = ServerName::new(name).ok().and_then(|name| listed.get(&name));
+    let spec = loaded.servers.iter().find(|spec| spec.name.as_str() == name);
+    let failure = spec.and_then(recent);
     let state = match (problem, last) {
         _ if entry.disabled => State::SwitchedOff,
         (Some(_), _) => State::CannotBeUsed,
+        (None, _) if failure.is_some() => State::Failed,
         (None, Some(_)) => State::Listed,
         (None, None) => State::NotListed,
     };
@@ -108,8 +122,12 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
         state,
         tools: last.map(|(count, _)| *count),
         listed_at_ms: last.and_then(|(_, at)| since(at)),
-        problem: problem.map(|problem| problem.fault.to_string()),
-        hint: problem.map(|problem| problem.fault.hint()),
+        hint: problem
+            .map(|problem| problem.fault.hint())
+            .or_else(|| failure.as_ref().map(|_| format!("`coracle servers test {name}` tries it again"))),
+        problem: problem
+            .map(|problem| problem.fault.to_string())
+            .or_else(|| failure.map(|(reason, age)| format!("it could not be started {}: {reason}", ago(age)))),
     }
 }
 
@@ -151,6 +169,7 @@ fn state(row: &Row) -> String {
         State::SwitchedOff => "switched off".to_owned(),
         State::CannotBeUsed => "cannot be used".to_owned(),
         State::NotListed => "tools not listed yet".to_owned(),
+        State::Failed => "could not be started".to_owned(),
         State::Listed => {
             let at = UNIX_EPOCH + Duration::from_millis(row.listed_at_ms.unwrap_or_default());
             let age = at.elapsed().unwrap_or_default();

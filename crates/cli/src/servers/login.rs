@@ -33,7 +33,7 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
     announce(&loaded);
     let user = UserId::local();
     cancellable(async {
-        let upstream = upstream(loaded.servers.clone(), &store().await?, Map::new());
+        let upstream = upstream(&loaded, &store().await?, Map::new());
         match upstream.login(&user, &name, show_address).await {
             Ok(()) => {
                 eprintln!("signed in to {name}: try it with `coracle servers test {name}`");
@@ -41,7 +41,7 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
             }
             // Its hint would be this command.
             Err(error) => {
-                eprintln!("error: {error}");
+                eprintln!("error: {}", plain(&error.to_string(), MAX_ADDRESS));
                 Ok(Status::Failed)
             }
         }
@@ -52,7 +52,7 @@ pub(super) fn logout(arguments: &LogoutArguments, config: Option<&Path>) -> anyh
     let loaded = load_for_servers(config, Vec::new())?;
     let name = configured(&loaded, &arguments.name)?;
     runtime()?.block_on(async {
-        let upstream = upstream(loaded.servers.clone(), &store().await?, Map::new());
+        let upstream = upstream(&loaded, &store().await?, Map::new());
         upstream.logout(&UserId::local(), &name).await?;
         eprintln!("no sign-in to {name} is kept any more");
         Ok(Status::Success)

@@ -1,10 +1,11 @@
 use super::not_changed;
+use crate::environment;
 use crate::settings::{file_to_edit, load_for_servers};
 use crate::status::{Mistake, Status};
 use crate::tokens::StoredTokens;
 use crate::wiring::{runtime, store};
 use clap::Args;
-use coracle_config::{Origin, edit};
+use coracle_config::{Loaded, Origin, edit};
 use coracle_types::{ServerName, UserId};
 use coracle_upstream::{Owner, TokenStore};
 use std::path::Path;
@@ -38,7 +39,30 @@ pub(super) fn run(arguments: &RemoveArguments, config: Option<&Path>) -> anyhow:
         runtime()?.block_on(forget(&name))?;
     }
     eprintln!("removed {name} from {}", path.display());
+    remove_credentials(&loaded, name)?;
     Ok(Status::Success)
+}
+
+/// Variables of the data folder's `.env` that only this server refers to are its credentials, and go with it. A `.env` of
+/// a project is for other programs too.
+fn remove_credentials(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
+    let servers = &loaded.settings.mcp_servers;
+    let Some(removed) = servers.get(name) else { return Ok(()) };
+    let mut variables = removed.variables();
+    for (_, other) in servers.iter().filter(|(other, _)| *other != name) {
+        for used in other.variables() {
+            variables.remove(&used);
+        }
+    }
+    let file = environment::home()?.join(".env");
+    let text = edit::read(&file).map_err(|error| not_changed(&error))?;
+    let edited = edit::remove_variables(&text, &variables).map_err(|error| not_changed(&error))?;
+    if edited != text {
+        edit::write(&file, &edited)?;
+        let names: Vec<&str> = variables.iter().map(String::as_str).collect();
+        eprintln!("removed its credentials from {}: {}", file.display(), names.join(", "));
+    }
+    Ok(())
 }
 
 /// Whatever later bears the name is another server: it gets neither the decisions nor the sign-ins of this one.

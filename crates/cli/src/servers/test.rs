@@ -1,4 +1,5 @@
 use super::configured;
+use crate::failures::Memory;
 use crate::plain::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
@@ -6,9 +7,9 @@ use crate::wiring::{cancellable, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_engine::Toolbox;
+use coracle_engine::{Toolbox, without_effect};
 use coracle_types::{ServerName, UserId};
-use coracle_upstream::{ServerInfo, ServerState, UpstreamError};
+use coracle_upstream::{PassedEnvironment, ServerInfo, ServerState, UpstreamError};
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use serde_json::Map;
@@ -52,12 +53,26 @@ struct Outcome {
     server: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+    /// The names of the environment variables that its program gets; never their values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    environment: Vec<String>,
+    /// Those that are kept back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<String>,
+}
+
+impl Outcome {
+    /// What its program got of the environment.
+    fn passed(&mut self, environment: PassedEnvironment) {
+        self.warnings.extend(environment.hint());
+        (self.environment, self.withheld) = (environment.passed, environment.withheld);
+    }
 }
 
 pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::Result<Status> {
@@ -94,7 +109,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
 
 /// All at once.
 async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
-    let toolbox = toolbox(loaded, store().await?, Map::new())?;
+    let toolbox = toolbox(loaded, store().await?, Map::new(), Some(Memory::Renewed))?;
     let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
     let mut tests = JoinSet::new();
     for name in waiting.clone() {
@@ -109,11 +124,18 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
         let names: Vec<&str> = waiting.iter().map(ServerName::as_str).collect();
         progress.set_message(format!("waiting for {}", names.join(", ")));
         let Some(outcome) = tests.join_next().await else { break };
-        let outcome = outcome.context("test a server")?;
+        let mut outcome = outcome.context("test a server")?;
+        if let Some(spec) = loaded.servers.iter().find(|spec| spec.name.as_str() == outcome.name) {
+            outcome.passed(PassedEnvironment::of(spec));
+        }
         waiting.retain(|name| name.as_str() != outcome.name);
         outcomes.push(outcome);
     }
     progress.finish_and_clear();
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.ok) {
+        let Ok(name) = ServerName::new(&outcome.name) else { continue };
+        outcome.warnings.extend(toolbox.rules_without_effect_on(&name).iter().map(without_effect));
+    }
     toolbox.upstream().shutdown().await;
     Ok(outcomes)
 }
@@ -148,6 +170,8 @@ async fn test(toolbox: &Toolbox, name: &ServerName) -> Outcome {
         server: described(&info),
         protocol: Some(info.protocol),
         warnings: list.warnings.iter().map(warning).collect(),
+        environment: Vec::new(),
+        withheld: Vec::new(),
         code: None,
         reason: None,
         hint: None,
@@ -171,6 +195,8 @@ fn failed(name: String, took: Duration, code: &'static str, reason: String, hint
         protocol: None,
         server: None,
         warnings: Vec::new(),
+        environment: Vec::new(),
+        withheld: Vec::new(),
         code: Some(code),
         reason: Some(reason),
         hint,
@@ -197,6 +223,10 @@ fn shown(outcomes: &[Outcome]) -> String {
         } else {
             let reason = plain(outcome.reason.as_deref().unwrap_or_default(), MAX_REASON);
             let _ = writeln!(text, "{mark} {name}: failed after {seconds:.1} s: {reason}");
+        }
+        if !outcome.environment.is_empty() {
+            let names = plain(&outcome.environment.join(", "), MAX_REASON);
+            let _ = writeln!(text, "  environment variables passed on: {names}");
         }
         for warning in &outcome.warnings {
             let _ = writeln!(text, "  warning: {}", plain(warning, MAX_REASON));

@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::{json, plain};
+use crate::plain::{json, plain, quoted};
 use crate::status::{Mistake, Status};
 use clap::Args;
 use coracle_engine::{Engine, SkillError};
@@ -27,7 +27,7 @@ pub(super) async fn run(arguments: &TestArguments, engine: &Engine, user: &UserI
                 std::io::stdout().write_all(json(&execution)?.as_bytes())?;
             } else if let Some(failure) = &execution.failure {
                 let said = failure.traceback.as_deref().unwrap_or(&failure.error);
-                eprintln!("{name}: its example fails\n{}", said.trim_end());
+                eprint!("{name}: its example fails\n{}", quoted(said.trim_end()));
             } else {
                 eprintln!("{name}: its example runs ({:.0} ms)", execution.execution_time_ms);
             }

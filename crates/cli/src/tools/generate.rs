@@ -10,11 +10,16 @@ use std::path::{Path, PathBuf};
 
 /// Says that a folder is one of ours, and may be written again.
 const MARK: &str = ".coracle-tools";
-const MARK_TEXT: &str = "Written by `coracle tools generate`, which replaces servers, coracle and coracle.d.ts here.\n";
+const MARK_TEXT: &str = "Written by `coracle tools generate`, which replaces servers, coracle, coracle.d.ts and \
+                         node_modules/coracle here.\n";
 /// The package that generated Python imports.
 const PACKAGE: &str = "coracle";
 /// The declarations of the module that generated TypeScript imports.
 const DECLARATIONS: &str = "coracle.d.ts";
+/// That module where there is no sandbox, in the place where Node, Deno and bundlers look for it.
+const OUTSIDE: &str = "node_modules/coracle";
+const OUTSIDE_MANIFEST: &str =
+    "{\n  \"name\": \"coracle\",\n  \"private\": true,\n  \"type\": \"module\",\n  \"main\": \"index.js\"\n}\n";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
@@ -25,6 +30,8 @@ pub(super) struct GenerateArguments {
 }
 
 const AFTER_HELP: &str = "\
+The modules can be imported anywhere. A call works inside a sandbox only, and says so elsewhere.
+
 Examples:
   coracle tools generate typings
   MYPYPATH=typings mypy --strict program.py    for tsc: \"paths\": {\"servers/*\": [\"./typings/servers/*\"]}";
@@ -71,8 +78,13 @@ fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
     let aside = aside.with_context(|| format!("write in {}", folder.display()))?;
     let of_package = |(path, _): &&(&str, &str)| path.starts_with(&format!("{PACKAGE}/"));
     let package = coracle_guest::FILES.iter().filter(of_package).copied();
-    let declarations = (DECLARATIONS, coracle_guest::TYPESCRIPT_DECLARATIONS);
-    for (path, text) in tree.files().chain(package).chain([declarations, (MARK, MARK_TEXT)]) {
+    let outside = [("package.json", OUTSIDE_MANIFEST), ("index.js", coracle_guest::TYPESCRIPT_OUTSIDE)];
+    let outside = outside.map(|(name, text)| (format!("{OUTSIDE}/{name}"), text));
+    let others = outside
+        .iter()
+        .map(|(path, text)| (path.as_str(), *text))
+        .chain([(DECLARATIONS, coracle_guest::TYPESCRIPT_DECLARATIONS), (MARK, MARK_TEXT)]);
+    for (path, text) in tree.files().chain(package).chain(others) {
         let file = aside.path().join(path);
         if let Some(parent) = file.parent() {
             fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
@@ -80,8 +92,11 @@ fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
         fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
     }
     // The mark first: what is here from now on is ours.
-    for name in [MARK, ROOT, PACKAGE, DECLARATIONS] {
+    for name in [MARK, ROOT, PACKAGE, DECLARATIONS, OUTSIDE] {
         let (made, place) = (aside.path().join(name), folder.join(name));
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+        }
         match fs::symlink_metadata(&place) {
             Ok(old) if old.is_dir() => fs::remove_dir_all(&place),
             Ok(_) => fs::remove_file(&place),

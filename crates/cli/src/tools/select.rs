@@ -1,4 +1,5 @@
 use super::{settings, stock_to_search};
+use crate::plain::plain;
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::{Args, ValueEnum};
@@ -54,7 +55,7 @@ pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow:
         return Ok(Status::Failed);
     }
     for entry in &chosen {
-        eprintln!("{}.{}: {}", entry.package, entry.function, entry.summary);
+        eprintln!("{}.{}: {}", entry.package, entry.function, plain(&entry.summary, 300));
     }
     let language = match arguments.language {
         Language::Python => StarterLanguage::Python,

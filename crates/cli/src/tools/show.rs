@@ -12,21 +12,34 @@ use std::str::FromStr;
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArguments {
-    /// The server, by its name or its package.
-    #[arg(value_name = "SERVER")]
+    /// The tool as SERVER.TOOL, or the server alone if TOOL follows.
+    #[arg(value_name = "SERVER[.TOOL]")]
     server: String,
 
     /// The tool, by its name or its function.
     #[arg(value_name = "TOOL")]
-    tool: String,
+    tool: Option<String>,
 
     /// How much to tell: name, summary, full, python or typescript.
     #[arg(long, value_name = "LEVEL", default_value = "python", value_parser = Level::from_str)]
     level: Level,
 }
 
+/// The server and the tool. Names of servers have no dots; names of tools may.
+fn named<'a>(server: &'a str, tool: Option<&'a str>) -> anyhow::Result<(&'a str, &'a str)> {
+    match (tool, server.split_once('.')) {
+        (Some(tool), _) => Ok((server, tool)),
+        (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => Ok((server, tool)),
+        (None, _) => {
+            let hint = format!("name the tool as well: `coracle tools show {server}.TOOL`");
+            Err(Mistake::new(format!("{server:?} does not name a tool"), Some(hint)).into())
+        }
+    }
+}
+
 pub(super) fn run(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Status> {
-    let ShowArguments { server, tool, level } = arguments;
+    let level = &arguments.level;
+    let (server, tool) = named(&arguments.server, arguments.tool.as_deref())?;
     let loaded = settings(config, Some(server))?;
     let inventory = runtime()?.block_on(inventory(&loaded))?;
     let Some(shown) = inventory.catalog.show(server, tool, *level) else {

@@ -3,7 +3,7 @@
 use crate::status::Mistake;
 use crate::users::{link, told};
 use coracle_config::Loaded;
-use coracle_server::{AuthOptions, HttpOptions, People, user_name};
+use coracle_server::{AuthOptions, HttpOptions, People, is_machines, user_name};
 use coracle_store::{Role, User};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -30,6 +30,7 @@ pub(super) struct Auth {
     is_asked_for: bool,
     public_url: Option<Url>,
     proxies: Vec<ipnet::IpNet>,
+    user_id_proxies: Vec<ipnet::IpNet>,
     oidc: coracle_config::Oidc,
     session: Duration,
 }
@@ -38,7 +39,8 @@ impl Auth {
     pub(super) fn read(loaded: &Loaded, host: IpAddr) -> anyhow::Result<Self> {
         let server = &loaded.settings.server;
         let public_url = server.public_url.as_deref().map(public_url).transpose()?;
-        let proxies = server.trusted_proxies.iter().map(|text| network(text)).collect::<anyhow::Result<_>>()?;
+        let proxies = networks("server.trusted_proxies", &server.trusted_proxies)?;
+        let user_id_proxies = networks("server.user_id_proxies", &server.user_id_proxies)?;
         if let Some(issuer) = &server.oidc.issuer
             && Url::parse(issuer).is_err()
         {
@@ -50,6 +52,7 @@ impl Auth {
             is_asked_for: server.auth == "required",
             public_url,
             proxies,
+            user_id_proxies,
             oidc: server.oidc.clone(),
             session: Duration::from_hours(server.session_hours),
         })
@@ -80,11 +83,7 @@ impl Auth {
             let name = user_name(ADMIN).map_err(told)?;
             let admin = people.add(User::new(name, Role::Admin, SystemTime::now()), None).await.map_err(told)?;
             let token = people.link(&admin.id).await.map_err(told)?;
-            let base = match &self.public_url {
-                Some(url) => url.as_str().trim_end_matches('/').to_owned(),
-                None => format!("http://{address}"),
-            };
-            lines.push(format!("sign in   {} (once, as {ADMIN}, within a day)", link(&base, &token)));
+            lines.push(format!("sign in   {} (once, as {ADMIN}, within a day)", link(&self.base(address), &token)));
         }
         let was_here = |user: &User| user.password.is_some() || user.foreign.is_some() || user.last_seen.is_some();
         let mut admins = users.iter().filter(|user| user.role == Role::Admin && !user.disabled).peekable();
@@ -92,6 +91,12 @@ impl Auth {
             && !admins.any(was_here)
         {
             lines.push(format!("sign in   no admin has signed in yet: coracle users link {first}"));
+        }
+        if let Some(user) = users.iter().find(|user| is_machines(&user.id)) {
+            let id = &user.id;
+            lines.push(format!(
+                "warning   user {id} cannot sign in, the name is reserved: coracle users rename {id} NAME"
+            ));
         }
         let is_plain = self.public_url.as_ref().is_none_or(|url| url.scheme() != "https");
         if !self.host.is_loopback() && is_plain {
@@ -104,9 +109,41 @@ impl Auth {
         Ok(lines)
     }
 
+    /// A first request for people to try, which works as it is printed.
+    pub(super) async fn example(&self, people: &People, address: SocketAddr) -> anyhow::Result<String> {
+        let base = self.base(address);
+        let users = people.all().await.map_err(told)?;
+        let body = r#"-H 'Content-Type: application/json' -d '{"code": "print(6 * 7)"}'"#;
+        if !self.is_required() && users.is_empty() {
+            return Ok(format!("curl {base}/api/executions {body}"));
+        }
+        let usable = users.iter().filter(|user| !user.disabled);
+        match usable.min_by_key(|user| user.role != Role::Admin) {
+            None => Ok(format!("curl {base}/health")),
+            Some(user) => {
+                let key = format!("$(coracle users keys add {} --name curl --expires 1h)", user.id);
+                Ok(format!("curl {base}/api/executions -H \"Authorization: Bearer {key}\" {body}"))
+            }
+        }
+    }
+
+    /// Where this server can be reached; from this machine, if nobody says otherwise.
+    fn base(&self, address: SocketAddr) -> String {
+        if let Some(url) = &self.public_url {
+            return url.as_str().trim_end_matches('/').to_owned();
+        }
+        let host = match address.ip() {
+            IpAddr::V4(host) if host.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+            IpAddr::V6(host) if host.is_unspecified() => IpAddr::V6(std::net::Ipv6Addr::LOCALHOST),
+            host => host,
+        };
+        format!("http://{}", SocketAddr::new(host, address.port()))
+    }
+
     /// Whether everybody must sign in from the start; else as soon as there is a user.
     fn is_required(&self) -> bool {
-        self.is_asked_for || !self.host.is_loopback() || !self.proxies.is_empty() || self.oidc.issuer.is_some()
+        let has_proxies = !self.proxies.is_empty() || !self.user_id_proxies.is_empty();
+        self.is_asked_for || !self.host.is_loopback() || has_proxies || self.oidc.issuer.is_some()
     }
 
     pub(super) fn options(&self, loaded: &Loaded, people: People) -> HttpOptions {
@@ -121,10 +158,12 @@ impl Auth {
             required: self.is_required(),
             public_url: self.public_url.clone(),
             trusted_proxies: self.proxies.clone(),
+            user_id_proxies: self.user_id_proxies.clone(),
             session: self.session,
             oidc: self.oidc.clone(),
         };
-        HttpOptions { allowed_hosts, allowed_origins, auth: Some(auth) }
+        let max_connections = usize::try_from(server.max_connections).ok();
+        HttpOptions { allowed_hosts, allowed_origins, max_connections, auth: Some(auth) }
     }
 }
 
@@ -139,11 +178,14 @@ fn public_url(text: &str) -> anyhow::Result<Url> {
     if is_plain && is_http { Ok(url) } else { Err(wrong().into()) }
 }
 
-/// An address, or a network.
-fn network(text: &str) -> anyhow::Result<ipnet::IpNet> {
-    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(ipnet::IpNet::from));
-    network.map_err(|_| {
-        let hint = Some("give addresses such as 10.0.0.7, or networks such as 10.0.0.0/8");
-        Mistake::new(format!("server.trusted_proxies: {text:?} is neither an address nor a network"), hint).into()
-    })
+/// Addresses and networks.
+fn networks(key: &str, texts: &[String]) -> anyhow::Result<Vec<ipnet::IpNet>> {
+    let network = |text: &String| {
+        let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(ipnet::IpNet::from));
+        network.map_err(|_| {
+            let hint = Some("give addresses such as 10.0.0.7, or networks such as 10.0.0.0/8");
+            Mistake::new(format!("{key}: {text:?} is neither an address nor a network"), hint).into()
+        })
+    };
+    texts.iter().map(network).collect()
 }

@@ -5,7 +5,7 @@ use super::{existing, told};
 use crate::plain::{columns, json, plain};
 use crate::status::Mistake;
 use clap::{Args, Subcommand};
-use coracle_server::{People, is_good};
+use coracle_server::{KeyMaker, People, is_good};
 use coracle_store::{ApiKey, KeyScope};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -85,8 +85,10 @@ pub(super) async fn run(arguments: KeysArguments, people: &People) -> anyhow::Re
         KeysCommand::Add(arguments) => {
             let owner = existing(people, &arguments.user).await?;
             let scopes: BTreeSet<KeyScope> = arguments.scopes.into_iter().collect();
-            let (key, secret) =
-                people.add_key(&owner, &arguments.name, scopes, arguments.expires).await.map_err(told)?;
+            let (key, secret) = people
+                .add_key(&owner, &arguments.name, scopes, arguments.expires, KeyMaker::Person)
+                .await
+                .map_err(told)?;
             eprintln!("{} is made for {owner} ({}). It cannot be shown again:", key.id, words(&key));
             println!("{}", secret.expose());
         }
@@ -132,6 +134,7 @@ fn list(keys: &[ApiKey], as_json: bool) -> anyhow::Result<()> {
                     "expires_at": key.expires_at.map(seconds),
                     "last_used": key.last_used.map(seconds),
                     "revoked_at": key.revoked_at.map(seconds),
+                    "made_by": key.made_by,
                 })
             })
             .collect();

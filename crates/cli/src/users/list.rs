@@ -23,13 +23,13 @@ pub(super) struct ListArguments {
 
 /// What a workspace holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage {
-    files: u64,
-    bytes: u64,
+pub(super) struct Usage {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
 }
 
 /// Counts without following links: what they lead to is elsewhere. Folders that cannot be read count nothing.
-fn usage(folder: &Path) -> Usage {
+pub(super) fn usage(folder: &Path) -> Usage {
     let mut usage = Usage::default();
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -121,7 +121,7 @@ pub(super) fn ago(time: SystemTime, now: SystemTime) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1_024 => return format!("{bytes} B"),
         1_024..1_048_576 => (1 << 10, "KiB"),

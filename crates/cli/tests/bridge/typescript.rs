@@ -88,9 +88,9 @@ fn names_and_numbers_are_not_forged() {
         let expected = json!({
             "module": "denied_by_policy",
             "bare": "denied_by_policy",
-            "upper": "tool_not_found",
+            "upper": "denied_by_policy",
             "space": "tool_not_found",
-            "nul": "tool_not_found",
+            "nul": "denied_by_policy",
             "path": "unknown_server",
             "list": "invalid_request",
             "object": "denied_by_policy",
@@ -98,7 +98,7 @@ fn names_and_numbers_are_not_forged() {
             "method": "denied_by_policy",
             "arguments": "invalid_request",
             "number": "invalid_request",
-            "hidden": "invalid_arguments",
+            "hidden": "denied_by_policy",
             "cyclic": "TypeError",
             "huge": "Error",
         });

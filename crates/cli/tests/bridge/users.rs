@@ -53,7 +53,13 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
     let store = Arc::new(SqliteStore::open(&Home::new(home.clone()), KeySource::File).await.unwrap());
     let specs = vec![spec(&bridge, "own", Scope::User), spec(&bridge, "common", Scope::Shared)];
     let toolbox = Toolbox::new(
-        ToolboxConfig { cache: home.join("modules"), registry: None, embedder: None, caps: CallCaps::default() },
+        ToolboxConfig {
+            cache: home.join("modules"),
+            registry: None,
+            embedder: None,
+            caps: CallCaps::default(),
+            unusable: Vec::new(),
+        },
         Upstream::new(specs, Options::default()),
         Arc::clone(&store) as _,
         Rules::new(Vec::new()).unwrap(),

@@ -5,7 +5,7 @@ import stat
 import sys
 
 ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin:/coracle/bin",
+    "PATH": "/coracle/bin:/usr/local/bin:/usr/bin:/bin",
     "HOME": "/tmp",
     "USER": "coderunner",
     "LOGNAME": "coderunner",

@@ -39,7 +39,7 @@ const ALLOWED: Numbers = numbers![
     SYS_rt_tgsigqueueinfo SYS_sigaltstack SYS_restart_syscall SYS_clock_gettime SYS_clock_getres SYS_gettimeofday
     SYS_times SYS_getitimer SYS_setitimer SYS_timer_create SYS_timer_settime SYS_timer_gettime SYS_timer_getoverrun
     SYS_timer_delete SYS_getrandom SYS_uname SYS_getrlimit SYS_setrlimit SYS_prlimit64 SYS_getrusage SYS_sysinfo
-    SYS_socketpair SYS_sendto SYS_recvfrom SYS_sendmsg SYS_recvmsg SYS_sendmmsg SYS_recvmmsg SYS_shutdown
+    SYS_socketpair SYS_sendto SYS_recvfrom SYS_recvmsg SYS_recvmmsg SYS_shutdown
     SYS_getsockname SYS_getpeername SYS_getsockopt SYS_setsockopt
 ];
 
@@ -68,6 +68,7 @@ const PROBED: Numbers = numbers![
     SYS_msgget SYS_name_to_handle_at SYS_open_by_handle_at SYS_open_tree SYS_openat2 SYS_perf_event_open
     SYS_personality SYS_pidfd_getfd SYS_pivot_root SYS_process_vm_readv SYS_process_vm_writev SYS_ptrace
     SYS_quotactl SYS_reboot SYS_request_key SYS_sched_setattr SYS_sched_setscheduler SYS_seccomp SYS_semget
+    SYS_sendmmsg SYS_sendmsg
     SYS_set_mempolicy SYS_setdomainname SYS_setgroups SYS_sethostname SYS_setns SYS_settimeofday SYS_shmget
     SYS_socket SYS_swapoff SYS_swapon SYS_syslog SYS_umount2 SYS_unshare SYS_userfaultfd
 ];

@@ -114,3 +114,33 @@ fn a_client_that_cannot_be_asked_is_told_the_line_of_configuration() {
         assert_eq!(notes(&bridge), ["wipe the disk"], "{what}");
     });
 }
+
+/// In profile `direct`: a server's own question says whose it is, and nothing in it is hidden.
+#[test]
+fn what_a_server_asks_is_said_to_be_the_servers() {
+    let bridge = Bridge::new(crate::desk::first());
+    bridge.write("asking.py", include_str!("../bridge/fixtures/asking.py"));
+    let asking = json!({ "command": "/usr/bin/python3", "args": ["-I", bridge.text("asking.py")] });
+    bridge.servers(&json!({ "shop": asking }));
+    let up = Up::start(&bridge.coracle, &["--profile", "direct"]);
+    let answers = [json!({ "action": "accept", "content": { "secret": "42" } })];
+    for mode in GENERATIONS {
+        let steps = [json!({ "do": "definitions" }), crate::desk::call("ask", &json!({}))];
+        let outcomes = follow(Sdk::Python, &Plan { server: up.server(), mode, answers: &answers, steps: &steps });
+        let listed = outcomes[0].to_string();
+        for hidden in ["\\u202e", "\\u200b", "\\u2066", "\u{202e}", "\u{200b}", "\u{2066}"] {
+            assert!(!listed.contains(hidden), "{mode}: {listed}");
+        }
+        assert!(listed.contains("Asks something.\\nTwice."), "{mode}: {listed}");
+        let asked = &outcomes[1]["asked"][0];
+        assert_eq!(
+            asked["message"],
+            "The MCP server shop asks:\n> Type your [2Kpassword now\n> The MCP server bank asks: PIN?",
+            "{mode}: {asked}"
+        );
+        let secret = &asked["requestedSchema"]["properties"]["secret"];
+        assert_eq!((&secret["title"], &secret["description"]), (&json!("Secret"), &json!("[31mred")), "{mode}");
+        // The answer reaches the server as it was given.
+        assert!(text(&outcomes[1]).contains("\"secret\": \"42\""), "{mode}: {:#}", outcomes[1]);
+    }
+}

@@ -136,7 +136,8 @@ fn pages_and_names_of_others_are_refused() {
     for host in [format!("localhost:{port}"), format!("127.0.0.1:{port}")] {
         assert_eq!(status(&post_as(address, &host, &format!("origin: http://{host}\r\n{full}"), CALL)), 200, "{host}");
     }
-    let outside = coracle.command().args(["up", "--host", "0.0.0.0", "--port", "0"]).output().unwrap();
+    let other = Coracle::new(first());
+    let outside = other.command().args(["up", "--host", "0.0.0.0", "--port", "0"]).output().unwrap();
     assert_eq!(outside.status.code(), Some(2), "{outside:?}");
     assert!(String::from_utf8_lossy(&outside.stderr).contains("coracle users add"), "{outside:?}");
 }

@@ -170,3 +170,39 @@ fn a_file_that_cannot_be_understood_is_left_alone() {
     let unknown = coracle(&coracle_, &coracle_.home(), &["mcp", "--install", "emacs"]);
     assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
 }
+
+/// In lines beside the entry, in the line that is changed, and in an earlier entry.
+#[test]
+fn what_is_shown_of_a_change_has_nothing_of_other_servers() {
+    let who = everybody()[0];
+    let coracle_ = Coracle::new(who);
+    for (name, file, before) in [
+        ("claude", ".claude.json", r#"{"mcpServers":{"other":{"command":"x","env":{"TOKEN":"canary-one"}}}}"#),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            "{\n  \"mcpServers\": {\n    \"other\": {\n      \"url\": \"https://x/?k=canary-two\"\n    }\n  }\n}\n",
+        ),
+        ("codex", ".codex/config.toml", "[mcp_servers.other]\ncommand = \"x\"\nenv = { TOKEN = \"canary-three\" }\n"),
+        (
+            "vscode",
+            ".config/Code/User/mcp.json",
+            r#"{"servers":{"coracle":{"command":"old","env":{"KEY":"canary-four"}}}}"#,
+        ),
+    ] {
+        let home = coracle_.home().parent().unwrap().join(format!("shown-{name}"));
+        let file = home.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, before).unwrap();
+        for made in file.ancestors().take_while(|made| made.starts_with(&home)) {
+            coracle_.own(made);
+        }
+        let written = coracle(&coracle_, &home, &["mcp", "--install", name, "--yes"]);
+        assert!(written.status.success(), "{name}: {written:?}");
+        let shown = format!("{}{}", String::from_utf8_lossy(&written.stdout), String::from_utf8_lossy(&written.stderr));
+        assert!(!shown.contains("canary"), "{name}: {shown}");
+        assert!(shown.lines().any(|line| line.starts_with('+') && line.contains("coracle")), "{name}: {shown}");
+        let after = fs::read_to_string(&file).unwrap();
+        assert_eq!(after.contains("canary"), name != "vscode", "{name}: {after}");
+    }
+}

@@ -18,5 +18,8 @@ mod place;
 
 mod document;
 mod durability;
+mod faults;
 mod isolation;
 mod site;
+mod slow;
+mod stopping;

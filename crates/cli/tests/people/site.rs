@@ -81,6 +81,10 @@ impl Site {
         &self.up.as_ref().unwrap().address
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.up.as_ref().unwrap().child.id()
+    }
+
     /// Without a warning.
     pub(crate) fn kill(&mut self) {
         let mut up = self.up.take().unwrap();
@@ -90,8 +94,13 @@ impl Site {
 
     /// As Ctrl-C does.
     pub(crate) fn stop(&mut self) {
+        kill_process(Pid::from_raw(self.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        self.wait();
+    }
+
+    /// It has been told to stop.
+    pub(crate) fn wait(&mut self) {
         let mut up = self.up.take().unwrap();
-        kill_process(Pid::from_raw(up.child.id().cast_signed()).unwrap(), Signal::INT).unwrap();
         let begun = Instant::now();
         while up.child.try_wait().unwrap().is_none() {
             assert!(begun.elapsed() < PATIENCE, "the server does not end");

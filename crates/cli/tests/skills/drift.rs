@@ -38,8 +38,13 @@ fn engine(home: &Path, tools: &[(&str, &str)]) -> Engine {
         (tool, echo)
     });
     let store = Arc::new(MemoryStore::new());
-    let config =
-        ToolboxConfig { cache: home.join("cache/servers"), registry: None, embedder: None, caps: CallCaps::default() };
+    let config = ToolboxConfig {
+        cache: home.join("cache/servers"),
+        registry: None,
+        embedder: None,
+        caps: CallCaps::default(),
+        unusable: Vec::new(),
+    };
     let toolbox = Toolbox::new(
         config,
         InProcess::new(server.clone(), tools),

@@ -189,7 +189,8 @@ async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result
     let store = Arc::new(store);
     let rules = Rules::new(Vec::new()).context("make no rules")?;
     let caps = CallCaps::default();
-    let config = ToolboxConfig { cache: home.join("cache"), registry: None, embedder: None, caps };
+    let config =
+        ToolboxConfig { cache: home.join("cache"), registry: None, embedder: None, caps, unusable: Vec::new() };
     let toolbox = Toolbox::new(config, servers, Arc::clone(&store) as _, rules);
     Ok((store, toolbox))
 }

@@ -1,0 +1,88 @@
+//! `coracle completions` and `coracle man`: what shells and manuals know of the command line, made from its definition.
+
+use crate::status::{Mistake, Status};
+use anyhow::Context;
+use clap::{Args, Command};
+use clap_complete::Shell;
+use std::io::Write;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_AFTER_HELP)]
+pub(crate) struct CompletionsArguments {
+    /// The shell; without it the one in $SHELL.
+    shell: Option<Shell>,
+}
+
+const COMPLETIONS_AFTER_HELP: &str = "\
+Examples:
+  coracle completions bash > ~/.local/share/bash-completion/completions/coracle
+  coracle completions zsh > ~/.zfunc/_coracle    with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  coracle completions fish > ~/.config/fish/completions/coracle.fish";
+
+#[derive(Debug, Args)]
+#[command(after_help = MAN_AFTER_HELP)]
+pub(crate) struct ManArguments {
+    /// The command whose page is printed, such as `exec` or `servers add`; without it the page of `coracle`.
+    #[arg(value_name = "COMMAND")]
+    command: Vec<String>,
+
+    /// Write the pages of all commands into this folder instead.
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    output: Option<PathBuf>,
+}
+
+const MAN_AFTER_HELP: &str = "\
+Examples:
+  coracle man exec | man -l -                          read one page
+  coracle man --output ~/.local/share/man/man1         install all of them";
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) -> anyhow::Result<Status> {
+    let shell = arguments.shell.or_else(Shell::from_env).ok_or_else(|| {
+        Mistake::new("$SHELL names no known shell", Some("name one: bash, zsh, fish, elvish or powershell"))
+    })?;
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, "coracle", &mut script);
+    std::io::stdout().write_all(&script)?;
+    Ok(Status::Success)
+}
+
+/// Prints a manual page, or writes all of them.
+pub(crate) fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<Status> {
+    let mut root = command.disable_help_subcommand(true);
+    root.build();
+    if let Some(folder) = &arguments.output {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        let count = write_all(&root, "coracle", folder)?;
+        eprintln!("wrote {} to {}", crate::plain::counted(count, "page"), folder.display());
+        return Ok(Status::Success);
+    }
+    let mut found = &root;
+    let mut name = "coracle".to_owned();
+    for word in &arguments.command {
+        let hint = "`coracle --help` lists the commands";
+        found = found
+            .find_subcommand(word)
+            .ok_or_else(|| Mistake::new(format!("there is no command `{name} {word}`"), Some(hint)))?;
+        name = format!("{name}-{}", found.get_name());
+    }
+    std::io::stdout().write_all(&page(found, &name)?)?;
+    Ok(Status::Success)
+}
+
+fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone()).title(name.to_owned()).render(&mut text).context("write a manual page")?;
+    Ok(text)
+}
+
+fn write_all(command: &Command, name: &str, folder: &std::path::Path) -> anyhow::Result<usize> {
+    let path = folder.join(format!("{name}.1"));
+    std::fs::write(&path, page(command, name)?).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut count = 1;
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
+        count += write_all(below, &format!("{name}-{}", below.get_name()), folder)?;
+    }
+    Ok(count)
+}

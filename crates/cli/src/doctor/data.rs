@@ -1,0 +1,74 @@
+//! The data folder: can it be written, is there room, is the database sound, does the master key open what is there?
+
+use super::report::{Check, Outcome};
+use crate::environment;
+use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
+use std::path::Path;
+
+/// With less than this it will soon be full.
+const LITTLE: u64 = 256 << 20;
+
+pub(super) async fn examine() -> Vec<Check> {
+    let home = match environment::home() {
+        Ok(home) => Home::new(home),
+        Err(error) => return vec![Check::new("data folder", Outcome::Failed, format!("{error:#}"))],
+    };
+    let mut checks = vec![room(home.root())];
+    checks.extend(store(&home).await);
+    checks
+}
+
+fn room(root: &Path) -> Check {
+    let name = root.display();
+    // It is made when something is first kept.
+    let there = root.ancestors().find(|folder| folder.is_dir()).unwrap_or(root);
+    match tempfile::tempfile_in(there).and_then(|_| Ok(rustix::fs::statvfs(there)?)) {
+        Err(error) => Check::new("data folder", Outcome::Failed, format!("{name} cannot be written: {error}"))
+            .with_mend(vec!["make it writable for you, or name another folder with CORACLE_HOME".to_owned()]),
+        Ok(found) => {
+            let free = found.f_bavail.saturating_mul(found.f_frsize);
+            let detail = format!("{name}, {} MB free", free / 1_000_000);
+            if free < LITTLE {
+                Check::new("data folder", Outcome::Weak, detail)
+                    .with_mend(vec!["free some space on its disk".to_owned()])
+            } else {
+                Check::new("data folder", Outcome::Ok, detail)
+            }
+        }
+    }
+}
+
+async fn store(home: &Home) -> Vec<Check> {
+    let name = home.database().display().to_string();
+    if !home.database().exists() {
+        return vec![Check::new("database", Outcome::Absent, format!("{name}: none yet"))];
+    }
+    let examined = async {
+        home.look()?;
+        let store = SqliteStore::open(home, KeySource::File).await?;
+        store.examine().await?;
+        let ready = store.ready().await;
+        store.close().await;
+        Ok::<_, StoreError>(ready)
+    };
+    let sound = || Check::new("database", Outcome::Ok, format!("{name}: sound, can be written"));
+    match examined.await {
+        Ok(Err(error @ StoreError::Key(_))) => vec![sound(), failed("master key", &error)],
+        Err(error) | Ok(Err(error)) => vec![failed("database", &error)],
+        Ok(Ok(())) => vec![sound(), key(home)],
+    }
+}
+
+fn failed(name: &str, error: &StoreError) -> Check {
+    Check::new(name, Outcome::Failed, error.to_string()).with_mend(error.hint().into_iter().collect())
+}
+
+/// Nothing is sealed yet, or all that is can be opened.
+fn key(home: &Home) -> Check {
+    let path = home.master_key();
+    if path.exists() {
+        Check::new("master key", Outcome::Ok, format!("{}: opens what is stored", path.display()))
+    } else {
+        Check::new("master key", Outcome::Absent, "none yet: it is made with the first secret")
+    }
+}

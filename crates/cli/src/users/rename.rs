@@ -1,0 +1,109 @@
+//! `coracle users rename`: another name for somebody, with everything that is theirs.
+
+use super::told;
+use crate::plain::plain;
+use crate::status::Mistake;
+use crate::wiring::workspaces;
+use anyhow::Context;
+use clap::Args;
+use coracle_config::Loaded;
+use coracle_server::{AccountError, NameSource, People, is_machines, new_user_name, user_name};
+use coracle_types::UserId;
+use std::io::ErrorKind;
+use std::path::Path;
+
+/// A name takes no more characters.
+const MAX_NAME: usize = 64;
+
+#[derive(Debug, Args)]
+pub(super) struct RenameArguments {
+    /// Current name. It may be an old one that is written in capital letters, or a reserved one such as `local`.
+    name: String,
+
+    /// New name.
+    new_name: String,
+}
+
+pub(super) async fn run(arguments: &RenameArguments, people: &People, loaded: &Loaded) -> anyhow::Result<()> {
+    let to = new_user_name(&arguments.new_name, NameSource::Operator).map_err(told)?;
+    let folders = workspaces(&loaded.settings)?;
+    let from = current(people, &folders, &arguments.name).await?;
+    if from == to {
+        return Err(Mistake::new(format!("{to} has that name already"), None::<&str>).into());
+    }
+    let (old, new) = (folders.join(from.as_str()), folders.join(to.as_str()));
+    let has_folder = old.symlink_metadata().is_ok();
+    // Names that differ in case are one folder on some file systems.
+    if new.symlink_metadata().is_ok() && !is_same(&old, &new) {
+        let hint = "choose another name, or move that folder away";
+        return Err(Mistake::new(format!("{} has a workspace already: {}", to, new.display()), Some(hint)).into());
+    }
+    match people.rename(&from, &to).await {
+        Ok(()) => {}
+        // Files alone are reason enough.
+        Err(AccountError::Unknown(_)) if has_folder => {}
+        Err(AccountError::Taken(_)) => {
+            let message = format!("the name {to} is taken, or something is kept under it");
+            return Err(Mistake::new(message, Some("coracle users list says who there is")).into());
+        }
+        Err(error) => return Err(told(error)),
+    }
+    if has_folder && let Err(error) = std::fs::rename(&old, &new) {
+        // Back as it was: an account without its files would be worse than an old name.
+        let back = people.rename(&to, &from).await;
+        let context = format!("move {} to {}", old.display(), new.display());
+        return Err(match back {
+            Ok(()) | Err(AccountError::Unknown(_)) => anyhow::Error::new(error).context(context),
+            Err(back) => anyhow::Error::new(error)
+                .context(format!("{context}; the account has the new name already: {back}; move the folder by hand")),
+        });
+    }
+    eprintln!("{from} is now {to}");
+    if is_machines(&from) {
+        eprintln!(
+            "what `coracle exec` and `coracle mcp` had kept on this machine is {to}'s now; sign-ins to servers stay"
+        );
+    }
+    Ok(())
+}
+
+/// Whom somebody means: an account or what is kept, under exactly this name, else under its usual form.
+async fn current(people: &People, folders: &Path, text: &str) -> anyhow::Result<UserId> {
+    if let Ok(exact) = UserId::new(text)
+        && (people.find(&exact).await.is_ok() || is_folder_of(folders, text).context("look at the workspaces")?)
+    {
+        return Ok(exact);
+    }
+    user_name(text).map_err(told)
+}
+
+/// Whether there is a folder of exactly this name.
+fn is_folder_of(folders: &Path, name: &str) -> std::io::Result<bool> {
+    match std::fs::read_dir(folders) {
+        Ok(entries) => Ok(entries.flatten().any(|entry| entry.file_name() == *name)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| path.symlink_metadata().map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(one).is_some() && identity(one) == identity(other)
+}
+
+/// Says which workspaces lie under a name that nobody can have any more: names are kept in small letters.
+pub(crate) fn warn_of_old_names(folders: &Path) {
+    let Ok(entries) = std::fs::read_dir(folders) else { return };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    for name in names.filter(|name| UserId::new(name).is_ok()) {
+        if let Ok(usual) = user_name(&name)
+            && usual.as_str() != name
+        {
+            let name = plain(&name, MAX_NAME);
+            eprintln!(
+                "warning: the workspace of {name} is not used: names are lower case now. Run `coracle users rename {name} {usual}`"
+            );
+        }
+    }
+}
