@@ -15,6 +15,7 @@ mod metadata;
 mod needs;
 mod readme;
 mod steps;
+mod surroundings;
 mod test_servers;
 mod tidy;
 

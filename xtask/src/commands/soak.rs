@@ -5,8 +5,9 @@
 
 use anyhow::Result;
 
-use crate::metadata::cargo;
+use crate::metadata::{cargo, repository};
 use crate::steps::Steps;
+use crate::surroundings;
 use crate::test_servers::{self, FOLDER};
 
 pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
@@ -15,13 +16,12 @@ pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
     super::test::needs(steps)?;
     steps.command("build", cargo().args(tests).arg("--no-run"))?;
     // One test at a time: each puts the whole machine under load and should meet only its own.
-    steps.command(
-        "soak",
-        cargo()
-            .args(tests)
-            .args(["--", "--include-ignored", "--nocapture", "--test-threads=1"])
-            .args(filters)
-            .env("CORACLE_SOAK", "1")
-            .env(FOLDER, test_servers::folder()?),
-    )
+    let mut soak = cargo();
+    soak.args(tests)
+        .args(["--", "--include-ignored", "--nocapture", "--test-threads=1"])
+        .args(filters)
+        .env("CORACLE_SOAK", "1")
+        .env(FOLDER, test_servers::folder()?);
+    let home = repository().join("target");
+    steps.step("soak", "cargo test --workspace -- --include-ignored", || surroundings::run(&soak, &home))
 }
