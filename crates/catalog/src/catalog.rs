@@ -119,8 +119,8 @@ pub struct Catalog {
     tools: Vec<Known>,
     /// The others.
     hearsay: Vec<Known>,
-    /// Places in `tools` and `hearsay`.
-    by_wire: HashMap<(String, String), usize>,
+    /// Places in `tools` and `hearsay`, by the names on the wire.
+    by_wire: Vec<usize>,
     /// Where the tools of each server begin among those of all.
     begins: Vec<usize>,
     /// For each tool of all servers in their order: its place in `tools` and `hearsay`, if it is in one of them.
@@ -151,12 +151,14 @@ impl Catalog {
         let index = Index::new(&servers, before.map(|before| (&before.index, before.servers.as_slice())));
         let (there, absent) = servers.split_at(present);
         let (tools, hearsay) = (known(there, 0), known(absent, present));
-        let by_wire = tools
+        let mut by_wire: Vec<(&str, &str, usize)> = tools
             .iter()
             .chain(&hearsay)
             .enumerate()
-            .map(|(index, known)| ((known.entry.server.clone(), known.entry.name.clone()), index))
+            .map(|(index, Known { entry, .. })| (entry.server.as_str(), entry.name.as_str(), index))
             .collect();
+        by_wire.sort_unstable();
+        let by_wire = by_wire.into_iter().map(|(_, _, index)| index).collect();
         let mut begins = Vec::with_capacity(servers.len());
         let mut count = 0;
         for server in &servers {
@@ -240,13 +242,13 @@ impl Catalog {
 
     /// The place of a tool that can be called, by the names on the wire.
     pub(crate) fn place(&self, server: &str, tool: &str) -> Option<usize> {
-        let known = self.by_wire.get(&(server.to_owned(), tool.to_owned())).and_then(|index| self.tools.get(*index))?;
+        let known = self.on_the_wire(server, tool).filter(|known| known.entry.connect.is_none())?;
         Some(self.begins.get(known.place.0)? + known.place.1)
     }
 
     /// A tool of this catalogue with the place of its server among `indexed`.
     pub(crate) fn whereabouts(&self, entry: &Entry) -> Option<(usize, &Tool)> {
-        let known = self.numbered(*self.by_wire.get(&(entry.server.clone(), entry.name.clone()))?)?;
+        let known = self.on_the_wire(&entry.server, &entry.name)?;
         Some((known.place.0, self.tool(known)?))
     }
 
@@ -334,13 +336,20 @@ impl Catalog {
     }
 
     fn known(&self, server: &str, tool: &str) -> Option<&Known> {
-        let key = (server.to_owned(), tool.to_owned());
-        let by_wire = self.by_wire.get(&key).and_then(|index| self.tools.get(*index));
+        let by_wire = self.on_the_wire(server, tool).filter(|known| known.entry.connect.is_none());
         by_wire.or_else(|| find(&self.tools, server, tool))
     }
 
+    /// By the names on the wire; those that cannot be called yet are among them.
+    fn on_the_wire(&self, server: &str, tool: &str) -> Option<&Known> {
+        let names =
+            |index: &usize| self.numbered(*index).map(|known| (known.entry.server.as_str(), known.entry.name.as_str()));
+        let place = self.by_wire.binary_search_by(|index| names(index).cmp(&Some((server, tool)))).ok()?;
+        self.numbered(*self.by_wire.get(place)?)
+    }
+
     fn tool(&self, known: &Known) -> Option<&Tool> {
-        self.servers.get(known.place.0)?.tools.get(known.place.1)
+        self.servers.get(known.place.0)?.tools.get(known.place.1).map(AsRef::as_ref)
     }
 
     fn definition(&self, known: &Known, tool: &Tool) -> String {
@@ -382,7 +391,7 @@ fn known(servers: &[Arc<ServerTools>], first: usize) -> Vec<Known> {
         let same = |server: &Arc<ServerTools>| std::ptr::eq(Arc::as_ptr(server), package.server);
         let Some(server) = servers.iter().position(same) else { continue };
         let places: HashMap<*const Tool, usize> =
-            package.server.tools.iter().enumerate().map(|(index, tool)| (std::ptr::from_ref(tool), index)).collect();
+            package.server.tools.iter().enumerate().map(|(index, tool)| (Arc::as_ptr(tool), index)).collect();
         for (function, tool) in &package.tools {
             let Some(index) = places.get(&std::ptr::from_ref(*tool)) else { continue };
             let entry = Entry {

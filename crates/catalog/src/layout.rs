@@ -9,6 +9,7 @@ use coracle_types::{ServerName, Tool};
 use serde_json::{Map, Value};
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Tools of one server that are looked at; the rest is left out.
 pub const MAX_TOOLS: usize = 10_000;
@@ -23,7 +24,7 @@ pub struct ServerTools {
     /// What it is for: by the configuration, or in the server's own words.
     pub description: Option<String>,
     /// What it offers.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<Arc<Tool>>,
     /// What earlier results looked like, by the name of the tool on the wire.
     pub shapes: BTreeMap<String, Shape>,
     /// What kind of thing it is for, if somebody has said so.
@@ -36,8 +37,9 @@ pub struct ServerTools {
 
 impl ServerTools {
     /// A server that offers these, and nothing more is known.
-    pub fn new(name: ServerName, tools: Vec<Tool>) -> Self {
+    pub fn new(name: ServerName, tools: impl IntoIterator<Item = impl Into<Arc<Tool>>>) -> Self {
         let (shapes, notes) = (BTreeMap::new(), BTreeMap::new());
+        let tools = tools.into_iter().map(Into::into).collect();
         Self { name, description: None, tools, shapes, category: None, notes, connect: None }
     }
 }
@@ -109,12 +111,12 @@ fn code_names<'a>(wires: impl IntoIterator<Item = &'a str>, place: Place) -> Vec
 /// What the module of a tool says.
 pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Module {
     let mut records = Records::new(function);
-    let arguments = Reader::new(&tool.input_schema, &mut records).arguments();
+    let arguments = Reader::new(&tool.input_schema.object(), &mut records).arguments();
     let shape = server.shapes.get(&tool.name).filter(|shape| shape.seen() > 0);
     let (result, source) = match (&tool.output_schema, shape) {
         (Some(schema), _) => {
-            let unwrapped = wrapped_result(tool);
-            (Reader::new(unwrapped.as_ref().unwrap_or(schema), &mut records).value("output"), Source::Schema)
+            let schema = wrapped_result(tool).unwrap_or_else(|| schema.object());
+            (Reader::new(&schema, &mut records).value("output"), Source::Schema)
         }
         (None, Some(shape)) => (shape.as_type(&mut records, "output"), Source::Learned),
         (None, None) => (Type::Any, Source::Unknown),
@@ -134,11 +136,13 @@ pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Modul
 
 /// The member in which FastMCP wraps results that are no objects.
 pub const WRAPPED: &str = "result";
+/// What such a schema is marked with.
+const WRAP_MARK: &str = "x-fastmcp-wrap-result";
 
 /// The schema of what is really returned, where FastMCP has wrapped it in an object only to make it one.
 pub fn wrapped_result(tool: &Tool) -> Option<Map<String, Value>> {
-    let schema = tool.output_schema.as_ref()?;
-    let is_marked = schema.get("x-fastmcp-wrap-result").and_then(Value::as_bool) == Some(true);
+    let schema = tool.output_schema.as_ref().filter(|schema| schema.as_str().contains(WRAP_MARK))?.object();
+    let is_marked = schema.get(WRAP_MARK).and_then(Value::as_bool) == Some(true);
     let mut inner = schema.get("properties").filter(|_| is_marked)?.get(WRAPPED)?.as_object()?.clone();
     for definitions in ["$defs", "definitions"] {
         if let Some(known) = schema.get(definitions) {

@@ -264,7 +264,7 @@ impl Registry {
                 name,
                 title: None,
                 description,
-                input_schema,
+                input_schema: input_schema.into(),
                 output_schema: None,
                 category: None,
                 hints: ToolHints::default(),

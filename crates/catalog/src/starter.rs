@@ -216,7 +216,7 @@ mod tests {
                 name: "look".to_owned(),
                 title: None,
                 description: "Looks \"\"\" at\n# this".to_owned(),
-                input_schema: schema.as_object().unwrap().clone(),
+                input_schema: schema.as_object().unwrap().clone().into(),
                 output_schema: None,
                 category: None,
                 hints: ToolHints::default(),

@@ -63,7 +63,7 @@ pub(crate) fn digest<S: Borrow<ServerTools>>(servers: &[S]) -> String {
     for server in servers {
         add(server.name.as_str().as_bytes());
         add(server.description.as_deref().unwrap_or_default().as_bytes());
-        let mut tools: Vec<&Tool> = server.tools.iter().collect();
+        let mut tools: Vec<&Tool> = server.tools.iter().map(AsRef::as_ref).collect();
         tools.sort_by_key(|tool| tool.name.as_str());
         for tool in tools {
             add(&serde_json::to_vec(tool).unwrap_or_default());
@@ -185,7 +185,7 @@ fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
 
 /// The schema of the arguments; one that is too large is left to the server.
 fn input_schema(tool: &Tool) -> Value {
-    let schema = Value::Object(tool.input_schema.clone());
+    let schema = Value::Object(tool.input_schema.object());
     if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { shown(schema) } else { json!({ "type": "object" }) }
 }
 

@@ -68,7 +68,7 @@ impl Validator {
     /// For the input schema of a tool. One that is invalid, too large or refers elsewhere is not checked against: then
     /// any object will do, and [`Validator::warning`] says why. Nothing is ever fetched.
     pub fn new(tool: &Tool) -> Self {
-        let schema = Value::Object(tool.input_schema.clone());
+        let schema = Value::Object(tool.input_schema.object());
         let has_defaults = defaults::any(&schema);
         let relaxed = has_defaults.then(|| defaults::relaxed(&schema));
         match compile(relaxed.as_ref().unwrap_or(&schema)) {
@@ -84,6 +84,11 @@ impl Validator {
     /// Why nothing is checked, if so.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
+    }
+
+    /// Whether [`Validator::complete`] may change anything.
+    pub fn completes(&self) -> bool {
+        self.defaults.is_some()
     }
 
     /// Adds arguments that were left out, are required, and have a default.

@@ -4,13 +4,13 @@ use crate::environment;
 use crate::plain::plain;
 use crate::status::Mistake;
 use coracle_config::{Loaded, Origin};
+use coracle_types::is_hidden;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -30,7 +30,7 @@ pub(crate) fn start(default: &str) {
     let (filter, filtered) = reload::Layer::new(filter);
     // What goes wrong in writing a line would be printed by a macro that panics when it cannot.
     let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).log_internal_errors(false);
-    let (lines, written) = reload::Layer::new(lines.with_writer(BoxMakeWriter::new(io::stderr)));
+    let (lines, written) = reload::Layer::new(lines.with_writer(BoxMakeWriter::new(|| OneLine(io::stderr()))));
     tracing_subscriber::registry().with(filter).with(lines).init();
     let switch: Switch = Box::new(move |filter, file| {
         if let Some(filter) = filter {
@@ -39,7 +39,10 @@ pub(crate) fn start(default: &str) {
         if let Some(file) = file {
             written.modify(|lines| {
                 lines.set_ansi(false);
-                *lines.writer_mut() = BoxMakeWriter::new(LogFile::new(file));
+                *lines.writer_mut() = {
+                    let file = LogFile::new(file);
+                    BoxMakeWriter::new(move || OneLine(file.clone()))
+                };
             })?;
         }
         Ok(())
@@ -64,6 +67,38 @@ pub(crate) fn follow(loaded: &Loaded) -> anyhow::Result<()> {
         _ => None,
     };
     Ok(switch(filter, file)?)
+}
+
+/// Writes each event as one line in which nothing is hidden: an event may quote what a server or code has said, and that
+/// could pose as another event. Escape sequences in such texts are made harmless where lines are formatted; those that are
+/// left are colours.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    /// Gets an event at a time, with the end of its line.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.0.write_all(shown(event).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn shown(event: &[u8]) -> String {
+    let text = String::from_utf8_lossy(event);
+    let mut line = String::with_capacity(text.len() + 1);
+    for c in text.trim_end_matches('\n').chars() {
+        match c {
+            '\u{1b}' => line.push(c),
+            '\n' | '\r' | '\t' => line.extend(c.escape_default()),
+            c if is_hidden(c) => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
+    }
+    line.push('\n');
+    line
 }
 
 /// The file of the log. A line that it does not take, as on a full disk, goes to standard error instead.
@@ -98,14 +133,6 @@ impl LogFile {
             }
         }
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for LogFile {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
     }
 }
 
@@ -157,7 +184,7 @@ fn usable<T>(origin: &Origin, found: Result<T, String>) -> Result<Option<T>, Mis
 
 #[cfg(test)]
 mod tests {
-    use super::{LogFile, filter};
+    use super::{LogFile, filter, shown};
     use std::io::Write;
     use std::sync::atomic::Ordering;
 
@@ -174,6 +201,14 @@ mod tests {
         torn.torn.store(true, Ordering::Relaxed);
         torn.append(b"whole\n").unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), "half of\nwhole\n");
+    }
+
+    #[test]
+    fn an_event_is_one_line_with_nothing_hidden() {
+        let event = "WARN said: \"ok\"\nINFO all is well\u{202e}\r\u{200b}, \u{1b}[2mcolour\u{1b}[0m\n";
+        let line = shown(event.as_bytes());
+        assert_eq!(line, "WARN said: \"ok\"\\nINFO all is well\\u{202e}\\r\\u{200b}, \u{1b}[2mcolour\u{1b}[0m\n");
+        assert_eq!(shown("WARN plain, with ümlauts\n".as_bytes()), "WARN plain, with ümlauts\n");
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn without_a_sandbox_it_says_so() {
 }
 
 const CALLS_WITHOUT_SERVERS: [&str; 4] = ["host", "in_process", "in_process_32", "in_process_typescript"];
-const CALLS_OF_SERVERS: [&str; 17] = [
+const CALLS_OF_SERVERS: [&str; 21] = [
     "stdio",
     "stdio_typescript",
     "direct",
@@ -117,6 +117,10 @@ const CALLS_OF_SERVERS: [&str; 17] = [
     "plain_stdio_hasty",
     "mcp_http_hasty",
     "plain_http_hasty",
+    "session_http",
+    "session_http_hasty",
+    "mcp_first",
+    "mcp_first_50",
 ];
 
 #[test]
@@ -164,14 +168,17 @@ fn calls_of_tools_are_measured_in_every_way() {
         assert_eq!(names(&report), [&CALLS_WITHOUT_SERVERS[..], &CALLS_OF_SERVERS].concat(), "as {who:?}: {report:#}");
         assert_eq!(report["skipped"], serde_json::json!({}));
         for row in report["rows"].as_array().unwrap() {
-            assert!(row["per_call_us"].as_f64().unwrap() > 0.0 && row["calls"] == 10, "{row:#}");
-            let has_clock = !row["name"].as_str().unwrap().contains("typescript");
+            let name = row["name"].as_str().unwrap();
+            let calls = if name.starts_with("mcp_first") { 2 } else { 10 };
+            assert!(row["per_call_us"].as_f64().unwrap() > 0.0 && row["calls"] == calls, "{row:#}");
+            let has_clock = !name.contains("typescript");
             assert_eq!((row["p50_us"].is_f64(), row["p99_us"].is_f64()), (has_clock, has_clock), "{row:#}");
         }
         let figures = &report["figures"];
         assert!(figures["round_trip_us"].is_f64() && figures["in_broker_us"].is_f64(), "{figures:#}");
         assert!(figures["of_direct"]["stdio_32"].is_f64() && figures["at_once_faster"].is_f64(), "{figures:#}");
         assert!(figures["over_stdio_ms"].is_f64() && figures["over_http_ms"].is_f64(), "{figures:#}");
+        assert!(figures["session_of_fresh"].is_f64() && figures["first_with_servers_ms"].is_f64(), "{figures:#}");
         let left: Vec<_> =
             std::fs::read_dir(coracle.home().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, [".lock"], "as {who:?}");

@@ -96,8 +96,8 @@ fn complaint(result: &ToolResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::Answer;
-    use coracle_types::{Content, ServerName, Tool, ToolHints, ToolResult};
-    use serde_json::{Map, Value, json};
+    use coracle_types::{Content, Schema, ServerName, Tool, ToolHints, ToolResult};
+    use serde_json::{Value, json};
 
     fn tool(output_schema: Option<Value>) -> Tool {
         Tool {
@@ -105,8 +105,8 @@ mod tests {
             name: "t".to_owned(),
             title: None,
             description: String::new(),
-            input_schema: Map::new(),
-            output_schema: output_schema.and_then(|schema| schema.as_object().cloned()),
+            input_schema: Schema::default(),
+            output_schema: output_schema.and_then(|schema| schema.as_object().cloned()).map(Schema::from),
             category: None,
             hints: ToolHints::default(),
         }

@@ -139,8 +139,8 @@ impl Broker {
         let is_meant = |server: &ServerName| {
             named.is_empty() || named == server.as_str() || named == coracle_catalog::package_name(server.as_str())
         };
-        let missing = self.inventory.iter().flat_map(|inventory| &inventory.missing);
-        let meant = missing.filter(|(server, _)| is_meant(server));
+        let missing = self.inventory.as_ref().map_or(self.toolbox.unusable(), |inventory| &inventory.missing);
+        let meant = missing.iter().filter(|(server, _)| is_meant(server));
         let told = meant.map(|(server, reason)| {
             if !named.is_empty() {
                 self.toolbox.list_in_background(&self.caller.user, server);
@@ -265,13 +265,16 @@ impl Broker {
         }
         let user = &self.caller.user;
         let checked = (checks == Arguments::Checked).then_some(&arguments);
-        self.toolbox.refused_early(user, server, tool, checked)?;
+        self.toolbox.recall(user, server).await;
+        let fitting = self.toolbox.refused_early(user, server, tool, checked)?;
         let (tool, validator) = self.started(server, line, self.toolbox.tool(user, server, tool)).await?;
+        let is_checked = fitting.is_some_and(|fitting| Arc::ptr_eq(&fitting, &tool)) && !validator.completes();
         let arguments = match checks {
             Arguments::Checked => validator.complete(arguments),
             Arguments::AsTheyAre => arguments,
         };
         if checks == Arguments::Checked
+            && !is_checked
             && let Err(error) = validator.check(&arguments)
         {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();

@@ -99,6 +99,8 @@ pub(crate) struct Facts {
     ledger: Ledger,
     /// What the code can call.
     pub(crate) inventory: Option<Arc<Inventory>>,
+    /// Modules of an earlier run, if nothing had to be known for this one.
+    modules: Option<PathBuf>,
     /// In a session: which one, the line in its log, what the host answers, and the right to use it.
     session: Option<SessionRecord>,
     task: Option<OpenTask>,
@@ -119,6 +121,7 @@ impl Facts {
             clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
             ledger: Ledger::default(),
             inventory: None,
+            modules: None,
             session: None,
             task: None,
             tape: None,
@@ -204,17 +207,20 @@ impl Engine {
         request.cancel = asked.child_token();
         let open = self.inner.under_way.begin(&self.inner.store, begun(&facts, &request), &request.cancel);
         if let Some(toolbox) = &self.inner.toolbox {
-            // Servers that have never listed their tools are waited for: not in the code's time.
-            facts.inventory = tokio::select! {
-                biased;
-                () = request.cancel.cancelled() => None,
-                inventory = telling(
-                    toolbox,
-                    &request.user,
-                    request.events.as_ref(),
-                    toolbox.inventory(&request.user, Listing::For(&request.code)),
-                ) => Some(inventory),
-            };
+            facts.modules = toolbox.modules_at_hand(&request.user, &request.code).await;
+            if facts.modules.is_none() {
+                // Servers that have never listed their tools are waited for: not in the code's time.
+                facts.inventory = tokio::select! {
+                    biased;
+                    () = request.cancel.cancelled() => None,
+                    inventory = telling(
+                        toolbox,
+                        &request.user,
+                        request.events.as_ref(),
+                        toolbox.inventory(&request.user, Listing::For(&request.code)),
+                    ) => Some(inventory),
+                };
+            }
         }
         let ran = match &request.session {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
@@ -459,7 +465,8 @@ impl Engine {
             },
         };
         facts.clock.start(Duration::from_millis(request.limits.wall_ms));
-        let servers = facts.inventory.as_ref().and_then(|inventory| inventory.modules());
+        let known = || facts.inventory.as_ref().and_then(|inventory| inventory.modules());
+        let servers = facts.modules.clone().or_else(known);
         let skills = match &request.trial {
             Some(folder) => Some(folder.clone()),
             None => self.skills().seen(&request.user).await,

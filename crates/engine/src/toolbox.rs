@@ -3,6 +3,7 @@
 //! Nothing is started to know the tools of a server that has listed them once. A call is made on what the server lists
 //! now: its definition decides what is checked and whether a person is asked.
 
+mod at_hand;
 mod discovery;
 mod embeddings;
 mod inventory;
@@ -17,7 +18,7 @@ use crate::servers::Servers;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
 use coracle_store::{ListedTools, Owner, Store, StoreError};
-use coracle_types::{Decision, ServerName, ServerSpec, Tool, ToolHints, UserId};
+use coracle_types::{Decision, Schema, ServerName, ServerSpec, Tool, ToolHints, UserId};
 use coracle_upstream::{Change, Changed, ToolList, UpstreamError};
 pub use discovery::{FoundTool, ToolSearch, described};
 pub use embeddings::EmbedderConfig;
@@ -159,16 +160,22 @@ impl Toolbox {
     }
 
     /// Whether a call is refused whatever the server says: nothing is started to find that out. A rule that denies is
-    /// final. Arguments are looked at as far as the definition is remembered.
+    /// final. Arguments are looked at as far as the definition is remembered; the definition that they fit is returned.
     pub(crate) fn refused_early(
         &self,
         user: &UserId,
         server: &ServerName,
         name: &str,
         arguments: Option<&Map<String, Value>>,
-    ) -> Result<(), HostCallError> {
-        let Some(owner) = self.owner(user, server) else { return Ok(()) };
-        let remembered = self.known().get(&(owner, server.clone())).and_then(|known| known.remembered(name));
+    ) -> Result<Option<Arc<Tool>>, HostCallError> {
+        let Some(owner) = self.owner(user, server) else { return Ok(None) };
+        let remembered = {
+            let mut known = self.known();
+            known.get_mut(&(owner, server.clone())).and_then(|known| {
+                let tool = known.remembered(name)?;
+                Some((known.validator(&tool), tool))
+            })
+        };
         let names = self.names(user, server, name);
         let denied = |tool: &Tool| {
             let verdict = self.approvals.policy().decide(tool, &names);
@@ -176,18 +183,19 @@ impl Toolbox {
             (verdict.decision == Decision::Deny)
                 .then(|| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))
         };
-        let Some(tool) = remembered else {
-            return denied(&named(server, name)).map_or(Ok(()), Err);
+        let Some((validator, tool)) = remembered else {
+            return denied(&named(server, name)).map_or(Ok(None), Err);
         };
         if let Some(refusal) = denied(&tool) {
             return Err(refusal);
         }
-        match arguments.map(|arguments| Validator::new(&tool).check(arguments)) {
+        match arguments.map(|arguments| validator.check(arguments)) {
             Some(Err(error)) => {
                 let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
                 Err(refused(error.code(), &format!("{error}{hint}")))
             }
-            _ => Ok(()),
+            Some(Ok(())) => Ok(Some(tool)),
+            None => Ok(None),
         }
     }
 
@@ -219,6 +227,11 @@ impl Toolbox {
         }
         let servers: Vec<&str> = self.upstream.servers().into_iter().map(|spec| spec.name.as_str()).collect();
         refused("unknown_server", &format!("there is no server {}; there are: {}", shown(name), servers.join(", ")))
+    }
+
+    /// Servers that the settings name and that cannot be used, each with the reason.
+    pub(crate) fn unusable(&self) -> &[(ServerName, String)] {
+        &self.config.unusable
     }
 
     /// Whether the settings name such a server, but it cannot be used.
@@ -320,12 +333,12 @@ impl Toolbox {
 
     /// Whether that is anything new.
     async fn take_in(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) -> bool {
-        let tools: Vec<Tool> = {
+        let tools = {
             let mut known = self.known();
             if !known.entry((owner.clone(), server.clone())).or_default().see(list) {
                 return false;
             }
-            list.tools.iter().map(|tool| Tool::clone(tool)).collect()
+            list.tools.clone()
         };
         self.changed();
         if let Some(spec) = self.spec(server) {
@@ -371,7 +384,7 @@ fn named(server: &ServerName, name: &str) -> Tool {
         name: name.to_owned(),
         title: None,
         description: String::new(),
-        input_schema: Map::new(),
+        input_schema: Schema::default(),
         output_schema: None,
         category: None,
         hints: ToolHints::default(),

@@ -6,9 +6,9 @@
 mod contract;
 
 use coracle_engine::{Handler, InProcess};
-use coracle_types::{Content, Scope, Secret, ServerName, ServerSpec, Tool, ToolHints, ToolResult, Transport};
+use coracle_types::{Content, Schema, Scope, Secret, ServerName, ServerSpec, Tool, ToolHints, ToolResult, Transport};
 use coracle_upstream::{Options, Upstream};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn in_process() -> InProcess {
         name: name.to_owned(),
         title: None,
         description: String::new(),
-        input_schema: Map::new(),
+        input_schema: Schema::default(),
         output_schema: None,
         category: None,
         hints: ToolHints::default(),

@@ -11,9 +11,9 @@ pub fn definition_digest(tool: &Tool) -> String {
     text(&mut digest, &tool.name);
     text(&mut digest, tool.title.as_deref().unwrap_or_default());
     text(&mut digest, &tool.description);
-    object(&mut digest, &tool.input_schema);
+    object(&mut digest, &tool.input_schema.object());
     match &tool.output_schema {
-        Some(schema) => object(&mut digest, schema),
+        Some(schema) => object(&mut digest, &schema.object()),
         None => digest.update(b"-"),
     }
     for hint in [hints.read_only, hints.destructive, hints.idempotent, hints.open_world] {

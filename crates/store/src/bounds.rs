@@ -3,6 +3,7 @@
 use crate::{Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewTask, StoreError, TaskEnd, ToolDecision};
 use coracle_types::{Secret, Tool};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest name of a tool or a secret, and longest fingerprint or digest.
@@ -101,7 +102,7 @@ pub(crate) fn tool_name(text: &str) -> Result<(), StoreError> {
 /// The tools as JSON, if they may be kept.
 pub(crate) fn tools(listed: &ListedTools) -> Result<String, StoreError> {
     name("fingerprint", &listed.fingerprint)?;
-    let text = json::<Vec<Tool>>("tools", &listed.tools)?;
+    let text = json::<Vec<Arc<Tool>>>("tools", &listed.tools)?;
     within("list of tools", text.len(), MAX_TOOLS_BYTES)?;
     Ok(text)
 }

@@ -1,6 +1,7 @@
 use crate::TaskState;
 use coracle_types::{Decision, ExecutionId, Language, ServerName, SessionId, Tool, UserId};
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// The tools of a server as it last listed them.
@@ -9,7 +10,7 @@ pub struct ListedTools {
     /// Of how the server was reached: another one means that the list may be another.
     pub fingerprint: String,
     /// The tools, in the order in which they came.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<Arc<Tool>>,
     /// When they were listed.
     pub listed_at: SystemTime,
 }

@@ -1,6 +1,6 @@
-use crate::ServerName;
+use crate::{Schema, ServerName};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The largest arguments of a call of a tool, and the largest answer to one, as JSON: they go to and from a sandbox in one
 /// frame of 8 MiB, with some words around them.
@@ -20,10 +20,10 @@ pub struct Tool {
     #[serde(default)]
     pub description: String,
     /// JSON Schema of its arguments: an object.
-    pub input_schema: Map<String, Value>,
+    pub input_schema: Schema,
     /// JSON Schema of its structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Map<String, Value>>,
+    pub output_schema: Option<Schema>,
     /// Where its server says that it belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,

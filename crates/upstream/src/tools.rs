@@ -3,7 +3,7 @@
 mod schema;
 
 use crate::scrub::shortened;
-use coracle_types::{ServerName, Tool, ToolHints};
+use coracle_types::{Schema, ServerName, Tool, ToolHints};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub struct ToolList {
     /// What was wrong with some.
     pub warnings: Vec<ToolWarning>,
     index: HashMap<String, usize>,
-    /// What else each definition holds, as it came.
-    more: Vec<Map<String, Value>>,
+    /// What else each definition holds, as JSON: few ask for it.
+    more: Vec<Box<str>>,
 }
 
 /// Something about a tool's definition is not right.
@@ -55,17 +55,17 @@ impl ToolList {
     /// The definitions in the protocol's shape, with everything that the server said: what could not be kept of a tool
     /// is left out here, too. Of tools of this program, what there is.
     pub fn definitions(&self) -> impl Iterator<Item = Value> + '_ {
-        let none = Map::new();
         self.tools.iter().enumerate().map(move |(position, tool)| {
-            let mut definition = self.more.get(position).unwrap_or(&none).clone();
+            let more = self.more.get(position).and_then(|text| serde_json::from_str(text).ok());
+            let mut definition: Map<String, Value> = more.unwrap_or_default();
             let mut set = |key: &str, value: Value| definition.insert(key.to_owned(), value);
             set("name", Value::from(tool.name.as_str()));
             if !tool.description.is_empty() {
                 set("description", Value::from(tool.description.as_str()));
             }
-            set("inputSchema", Value::Object(tool.input_schema.clone()));
+            set("inputSchema", Value::Object(tool.input_schema.object()));
             if let Some(schema) = &tool.output_schema {
-                set("outputSchema", Value::Object(schema.clone()));
+                set("outputSchema", Value::Object(schema.object()));
             }
             Value::Object(definition)
         })
@@ -125,7 +125,7 @@ impl<'a> Intake<'a> {
         let input_schema = match definition.remove("inputSchema") {
             None | Some(Value::Null) => {
                 self.warn(&name, "it has no input schema", true);
-                Map::from_iter([("type".to_owned(), Value::from("object"))])
+                Schema::from_iter([("type".to_owned(), Value::from("object"))])
             }
             Some(schema) => match usable(schema) {
                 Ok(schema) => schema,
@@ -157,12 +157,13 @@ impl<'a> Intake<'a> {
             open_world: hint("openWorldHint"),
         };
         let category = category(&definition);
-        if serde_json::to_string(&definition).map_or(usize::MAX, |text| text.len()) > MAX_MORE {
+        let mut more = serde_json::to_string(&definition).unwrap_or_default();
+        if more.len() > MAX_MORE {
             self.warn(&name, &format!("what else it says is longer than {MAX_MORE} bytes and is ignored"), true);
-            definition = Map::new();
+            more.clear();
         }
         let server = self.server.clone();
-        self.list.more.push(definition);
+        self.list.more.push(more.into());
         self.list.index.insert(name.clone(), self.list.tools.len());
         let tool = Tool { server, name, title, description, input_schema, output_schema, category, hints };
         self.list.tools.push(Arc::new(tool));
@@ -196,24 +197,21 @@ fn category(definition: &Map<String, Value>) -> Option<String> {
 }
 
 /// The schema, if it is the schema of an object and can be followed to its end.
-fn usable(schema: Value) -> Result<Map<String, Value>, String> {
+fn usable(schema: Value) -> Result<Schema, String> {
     let Value::Object(schema) = schema else {
         return Err("is no object".to_owned());
     };
     if schema.get("type").is_some_and(|kind| !may_be_object(kind)) {
         return Err("does not describe an object".to_owned());
     }
-    if serde_json::to_string(&schema).map_or(usize::MAX, |text| text.len()) > MAX_SCHEMA {
+    let kept = Schema::from(&schema);
+    if kept.as_str().len() > MAX_SCHEMA {
         return Err(format!("is larger than {MAX_SCHEMA} bytes"));
     }
-    let schema = Value::Object(schema);
-    if schema::is_endless(&schema) {
+    if schema::is_endless(&Value::Object(schema)) {
         return Err("refers to itself without end".to_owned());
     }
-    match schema {
-        Value::Object(schema) => Ok(schema),
-        _ => Err("is no object".to_owned()),
-    }
+    Ok(kept)
 }
 
 fn may_be_object(kind: &Value) -> bool {

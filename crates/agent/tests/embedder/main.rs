@@ -54,7 +54,7 @@ fn workshop(tools: &[(&str, &str)]) -> InProcess {
             name: (*name).to_owned(),
             title: None,
             description: (*description).to_owned(),
-            input_schema: serde_json::Map::new(),
+            input_schema: coracle_types::Schema::default(),
             output_schema: None,
             category: None,
             hints: ToolHints::default(),

@@ -1,7 +1,7 @@
 use super::Registry;
 use crate::{Catalog, Level, Query, ServerTools};
-use coracle_types::{ServerName, Tool, ToolHints};
-use serde_json::{Map, json};
+use coracle_types::{Schema, ServerName, Tool, ToolHints};
+use serde_json::json;
 use std::fs;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn connected() -> ServerTools {
         name: "git_log".to_owned(),
         title: None,
         description: "Shows the commit logs".to_owned(),
-        input_schema: Map::new(),
+        input_schema: Schema::default(),
         output_schema: None,
         category: None,
         hints: ToolHints::default(),

@@ -25,10 +25,10 @@ pub(super) struct Fields {
 impl Fields {
     pub(super) fn of(server: &ServerTools, tool: &Tool) -> Self {
         let mut texts = Texts::default();
-        texts.schema(&tool.input_schema, 0);
+        texts.schema(&tool.input_schema.object(), 0);
         let mut results = Texts::default();
         if let Some(schema) = &tool.output_schema {
-            results.schema(schema, 0);
+            results.schema(&schema.object(), 0);
         } else if let Some(shape) = server.shapes.get(&tool.name) {
             results.names = Shape::keys(shape);
         }

@@ -211,7 +211,7 @@ mod tests {
             name: name.to_owned(),
             title: None,
             description: "Something".to_owned(),
-            input_schema: serde_json::Map::new(),
+            input_schema: coracle_types::Schema::default(),
             output_schema: None,
             category: None,
             hints: ToolHints::default(),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn server(name: &str, tools: &[&str]) -> ServerTools {
-        ServerTools::new(ServerName::new(name).unwrap(), tools.iter().map(|name| tool(name)).collect())
+        ServerTools::new(ServerName::new(name).unwrap(), tools.iter().map(|name| tool(name)))
     }
 
     /// Each tool has an axis of its own, and all have much in common, as with models that find everything alike.

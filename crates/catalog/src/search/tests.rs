@@ -2,6 +2,7 @@ use super::Query;
 use crate::{Catalog, ServerTools};
 use coracle_types::{ServerName, Tool, ToolHints};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn tool(server: &str, name: &str, description: &str) -> Tool {
@@ -11,7 +12,7 @@ fn tool(server: &str, name: &str, description: &str) -> Tool {
         name: name.to_owned(),
         title: None,
         description: description.to_owned(),
-        input_schema: schema.as_object().unwrap().clone(),
+        input_schema: schema.as_object().unwrap().clone().into(),
         output_schema: None,
         category: None,
         hints: ToolHints::default(),
@@ -19,7 +20,7 @@ fn tool(server: &str, name: &str, description: &str) -> Tool {
 }
 
 fn server(name: &str, tools: &[(&str, &str)]) -> ServerTools {
-    let tools = tools.iter().map(|(tool_name, text)| tool(name, tool_name, text)).collect();
+    let tools = tools.iter().map(|(tool_name, text)| tool(name, tool_name, text));
     ServerTools::new(ServerName::new(name).unwrap(), tools)
 }
 
@@ -102,7 +103,7 @@ fn a_server_that_has_not_changed_is_not_read_again() {
     before.prepare_search();
     let servers: Vec<ServerTools> = before.servers().iter().map(|server| ServerTools::clone(server)).collect();
     let mut changed = servers.clone();
-    changed[0].tools.push(tool("git", "git_blame", "Who wrote a line"));
+    changed[0].tools.push(tool("git", "git_blame", "Who wrote a line").into());
     let after = Catalog::after(changed, &before);
     let shared = |one: usize| std::sync::Arc::ptr_eq(&before.index().shards[one], &after.index().shards[one]);
     assert!(!shared(0) && shared(1) && shared(2));
@@ -180,7 +181,7 @@ fn categories_are_told_said_or_guessed() {
     let mut told = server("git", &[("git_log", "Shows the commit logs")]);
     told.category = Some("Versions".to_owned());
     let mut said = server("mail", &[("send_message", "Sends an e-mail to somebody"), ("forecast", "The weather")]);
-    said.tools[1].category = Some("Weather".to_owned());
+    Arc::make_mut(&mut said.tools[1]).category = Some("Weather".to_owned());
     let guessed = server("postgres", &[("query", "Runs a query"), ("list_tables", "Lists tables")]);
     let odd = server("zzqx", &[("zzqx", "")]);
     let catalog = Catalog::new(vec![told, said, guessed, odd]);

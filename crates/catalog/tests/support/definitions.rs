@@ -1,13 +1,13 @@
 //! Definitions as servers give them, for tests.
 
 use coracle_catalog::ServerTools;
-use coracle_types::{ServerName, Tool, ToolHints};
+use coracle_types::{Schema, ServerName, Tool, ToolHints};
 use serde_json::Value;
 
 /// A tool as it stands in the answer to `tools/list`.
 pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
     let text = |key: &str| definition.get(key).and_then(Value::as_str).map(str::to_owned);
-    let object = |key: &str| definition.get(key).and_then(Value::as_object).cloned();
+    let object = |key: &str| definition.get(key).and_then(Value::as_object).map(Schema::from);
     Tool {
         server: server.clone(),
         name: text("name").unwrap(),
@@ -23,6 +23,6 @@ pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
 /// A server from a list of such tools.
 pub(crate) fn server(name: &str, description: Option<&str>, tools: &[Value]) -> ServerTools {
     let name = ServerName::new(name).unwrap();
-    let tools = tools.iter().map(|definition| tool(&name, definition)).collect();
+    let tools: Vec<Tool> = tools.iter().map(|definition| tool(&name, definition)).collect();
     ServerTools { description: description.map(str::to_owned), ..ServerTools::new(name, tools) }
 }

@@ -30,8 +30,8 @@ fn server(
         name: tool.to_owned(),
         title: Some(words.to_owned()),
         description: words.to_owned(),
-        input_schema: input.clone(),
-        output_schema,
+        input_schema: input.into(),
+        output_schema: output_schema.map(Into::into),
         category: None,
         hints: ToolHints::default(),
     };

@@ -83,8 +83,10 @@ impl Client {
         if let Some(wanted) = context["toolCalls"].as_array() {
             calls.extend(wanted.iter().map(|call| (text(&call["name"]), object(&call["arguments"]))));
         } else {
-            let first = list.tools.first().map(|tool| tool.input_schema.clone()).unwrap_or_default();
-            calls.extend(list.tools.iter().map(|tool| (tool.name.clone(), arguments(&tool.input_schema, &first))));
+            let first = list.tools.first().map(|tool| tool.input_schema.object()).unwrap_or_default();
+            calls.extend(
+                list.tools.iter().map(|tool| (tool.name.clone(), arguments(&tool.input_schema.object(), &first))),
+            );
         }
         if std::env::var(SCENARIO).is_ok_and(|scenario| scenario == RETURNS) {
             tokio::time::sleep(OPEN_BY_THEN).await;

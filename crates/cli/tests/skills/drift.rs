@@ -26,7 +26,7 @@ fn engine(home: &Path, tools: &[(&str, &str)]) -> Engine {
             input_schema: json!({ "type": "object", "properties": { "n": { "type": "integer" } } })
                 .as_object()
                 .unwrap()
-                .clone(),
+                .into(),
             output_schema: None,
             category: None,
             hints: ToolHints { read_only: Some(true), ..ToolHints::default() },

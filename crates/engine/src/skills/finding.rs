@@ -2,9 +2,8 @@
 
 use super::{Engine, SkillError, blocking};
 use coracle_catalog::{Catalog, Query, ServerTools};
-use coracle_types::{ServerName, Tool, ToolHints, UserId};
+use coracle_types::{Schema, ServerName, Tool, ToolHints, UserId};
 use serde::Serialize;
-use serde_json::Map;
 use std::collections::HashMap;
 
 /// What kind of skill something is.
@@ -75,12 +74,12 @@ fn search(all: Vec<(FoundSkill, String)>, query: &str, limit: usize) -> Vec<Foun
             name: skill.name.clone(),
             title: None,
             description: skill.description.clone(),
-            input_schema: Map::new(),
+            input_schema: Schema::default(),
             output_schema: None,
             category: None,
             hints: ToolHints::default(),
         });
-        let mut tools = ServerTools::new(server.clone(), tools.collect());
+        let mut tools = ServerTools::new(server.clone(), tools);
         tools.notes = of_kind().map(|(skill, more)| (skill.name.clone(), more.clone())).collect();
         Some(tools)
     };

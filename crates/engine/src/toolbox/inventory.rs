@@ -1,3 +1,4 @@
+use super::at_hand::AtHand;
 use super::known::Known;
 use super::mentions::{Mention, Mentions};
 use super::{Toolbox, fingerprint};
@@ -43,6 +44,8 @@ pub struct Inventory {
     modules: OnceLock<Modules>,
     /// Somebody writes the modules that nobody has waited for.
     is_being_written: AtomicBool,
+    /// They are there, and that is written down for the next run.
+    is_settled: AtomicBool,
     /// Servers that have not listed any, and why.
     pub missing: Vec<(ServerName, String)>,
     /// What the folder that describes tools says of them.
@@ -57,8 +60,13 @@ impl Inventory {
         folder.is_dir().then_some(folder)
     }
 
+    /// Whether nothing is left to be written.
+    fn is_settled(&self) -> bool {
+        self.is_settled.load(Ordering::Relaxed) && self.modules.get().is_some_and(Modules::is_complete)
+    }
+
     /// Writes the modules that this code may use. In a large catalogue those of other servers follow in the background.
-    fn write_modules(self: &Arc<Self>, cache: &Path, code: &str) {
+    fn write_modules(self: &Arc<Self>, cache: &Path, code: &str, at_hand: &AtHand) {
         if self.catalog.servers().is_empty() {
             return;
         }
@@ -70,7 +78,7 @@ impl Inventory {
             modules
         });
         if modules.is_complete() {
-            return;
+            return self.settle(modules, at_hand);
         }
         let mentions = Mentions::new(code);
         let named: Vec<&str> = self
@@ -85,21 +93,30 @@ impl Inventory {
         let written = if looks_around || self.catalog.len() <= AT_ONCE {
             modules.complete(&self.catalog)
         } else {
-            self.write_rest(modules);
+            self.write_rest(modules, at_hand);
             modules.write(&self.catalog, |name| named.contains(&name))
         };
         if let Err(error) = written {
             tracing::error!(%error, "the modules of tools cannot be written");
         }
+        if modules.is_complete() {
+            self.settle(modules, at_hand);
+        }
     }
 
-    fn write_rest(self: &Arc<Self>, modules: &Modules) {
+    fn settle(&self, modules: &Modules, at_hand: &AtHand) {
+        at_hand.put(modules.folder());
+        self.is_settled.store(true, Ordering::Relaxed);
+    }
+
+    fn write_rest(self: &Arc<Self>, modules: &Modules, at_hand: &AtHand) {
         if self.is_being_written.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (inventory, modules) = (Arc::clone(self), modules.clone());
-        std::thread::spawn(move || {
-            if let Err(error) = modules.complete(&inventory.catalog) {
+        let (inventory, modules, at_hand) = (Arc::clone(self), modules.clone(), at_hand.clone());
+        std::thread::spawn(move || match modules.complete(&inventory.catalog) {
+            Ok(()) => inventory.settle(&modules, &at_hand),
+            Err(error) => {
                 tracing::error!(%error, "the modules of tools cannot be written");
                 inventory.is_being_written.store(false, Ordering::Relaxed);
             }
@@ -117,9 +134,12 @@ impl Toolbox {
     /// What a user can call now. With [`Listing::For`], the modules that the code may use are there as well.
     pub async fn inventory(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Arc<Inventory> {
         let inventory = self.stock(user, listing).await;
-        if let Listing::For(code) = listing {
+        if let Listing::For(code) = listing
+            && !inventory.is_settled()
+        {
             let (inventory, cache, code) = (Arc::clone(&inventory), self.config.cache.clone(), code.to_owned());
-            let written = tokio::task::spawn_blocking(move || inventory.write_modules(&cache, &code)).await;
+            let at_hand = self.at_hand(user);
+            let written = tokio::task::spawn_blocking(move || inventory.write_modules(&cache, &code, &at_hand)).await;
             if let Err(error) = written {
                 tracing::error!(%error, "the modules of tools cannot be written");
             }
@@ -150,18 +170,29 @@ impl Toolbox {
     /// Reads what earlier runs knew.
     pub(super) async fn restore(&self, user: &UserId) {
         for spec in self.upstream.servers() {
-            let owner = Owner::of(spec.scope, user);
-            let key = (owner.clone(), spec.name.clone());
-            if self.known().contains_key(&key) {
-                continue;
+            self.restore_server(user, spec).await;
+        }
+    }
+
+    /// Reads what earlier runs knew of one server.
+    pub(crate) async fn recall(&self, user: &UserId, server: &ServerName) {
+        if let Some(spec) = self.spec(server) {
+            self.restore_server(user, spec).await;
+        }
+    }
+
+    async fn restore_server(&self, user: &UserId, spec: &ServerSpec) {
+        let owner = Owner::of(spec.scope, user);
+        let key = (owner.clone(), spec.name.clone());
+        if self.known().contains_key(&key) {
+            return;
+        }
+        match self.remembered(&owner, spec).await {
+            Ok(known) => {
+                self.known().entry(key).or_insert(known);
+                self.changed();
             }
-            match self.remembered(&owner, spec).await {
-                Ok(known) => {
-                    self.known().entry(key).or_insert(known);
-                    self.changed();
-                }
-                Err(error) => tracing::warn!(server = %spec.name, %error, "what was known of it cannot be read"),
-            }
+            Err(error) => tracing::warn!(server = %spec.name, %error, "what was known of it cannot be read"),
         }
     }
 
@@ -293,6 +324,7 @@ impl Toolbox {
             catalog: Arc::new(catalog),
             modules: OnceLock::new(),
             is_being_written: AtomicBool::new(false),
+            is_settled: AtomicBool::new(false),
             missing,
             registry,
         }

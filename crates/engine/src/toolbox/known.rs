@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// As last listed, now or in an earlier run; `None` if it never was.
-    tools: Option<Vec<Tool>>,
+    tools: Option<Vec<Arc<Tool>>>,
     /// The list of the connection, to tell at a glance that nothing is new.
     live: Option<Arc<ToolList>>,
     shapes: BTreeMap<String, Learned>,
@@ -27,12 +27,12 @@ struct Learned {
 
 impl Known {
     /// From an earlier run.
-    pub(super) fn restored(tools: Option<Vec<Tool>>, shapes: impl IntoIterator<Item = (String, Shape)>) -> Self {
+    pub(super) fn restored(tools: Option<Vec<Arc<Tool>>>, shapes: impl IntoIterator<Item = (String, Shape)>) -> Self {
         let shapes = shapes.into_iter().map(|(tool, shape)| (tool, Learned { shape, fresh: false }));
         Self { tools, shapes: shapes.collect(), ..Self::default() }
     }
 
-    pub(super) fn tools(&self) -> Option<&[Tool]> {
+    pub(super) fn tools(&self) -> Option<&[Arc<Tool>]> {
         self.tools.as_deref()
     }
 
@@ -46,12 +46,13 @@ impl Known {
             return false;
         }
         self.live = Some(Arc::clone(list));
-        let same = self.tools.as_ref().is_some_and(|tools| tools.iter().eq(list.tools.iter().map(AsRef::as_ref)));
+        let same = self.tools.as_ref().is_some_and(|tools| tools.iter().eq(&list.tools));
         if !same {
-            self.tools = Some(list.tools.iter().map(|tool| Tool::clone(tool)).collect());
             self.validators.clear();
             self.names = None;
         }
+        // Shared with the connection, also if they are the same: one copy is enough.
+        self.tools = Some(list.tools.clone());
         !same
     }
 
@@ -61,8 +62,11 @@ impl Known {
     }
 
     /// One tool as it was last listed.
-    pub(super) fn remembered(&self, name: &str) -> Option<Tool> {
-        self.tools.as_ref()?.iter().find(|tool| tool.name == name).cloned()
+    pub(super) fn remembered(&self, name: &str) -> Option<Arc<Tool>> {
+        if let Some(live) = &self.live {
+            return live.get(name).map(Arc::clone);
+        }
+        self.tools.as_ref()?.iter().find(|tool| tool.name == name).map(Arc::clone)
     }
 
     /// What policy rules may call the tools; `None` if these are not known.

@@ -70,7 +70,7 @@ fn destructive(server: &str, name: &str) -> Tool {
         name: name.to_owned(),
         title: None,
         description: "Throws\neverything \u{1b}[31maway.".to_owned(),
-        input_schema: serde_json::Map::new(),
+        input_schema: coracle_types::Schema::default(),
         output_schema: None,
         category: None,
         hints: ToolHints { destructive: Some(true), ..ToolHints::default() },

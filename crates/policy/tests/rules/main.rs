@@ -16,7 +16,7 @@ fn tool(server: &str, name: &str) -> Tool {
         name: name.to_owned(),
         title: None,
         description: String::new(),
-        input_schema: serde_json::Map::new(),
+        input_schema: coracle_types::Schema::default(),
         output_schema: None,
         category: None,
         hints: ToolHints::default(),

@@ -3,6 +3,7 @@
 use coracle_store::{ExecutionRecord, ListedTools, Owner, ToolDecision};
 use coracle_types::{Decision, ExecutionId, Language, ServerName, Tool, ToolHints, UserId};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub(crate) fn user(name: &str) -> UserId {
@@ -32,10 +33,7 @@ pub(crate) fn tool(name: &str) -> Tool {
         name: name.to_owned(),
         title: Some("A tool\0".to_owned()),
         description: "does ünusual things\u{0}\n".to_owned(),
-        input_schema: json!({"type": "object", "properties": {"a\u{0}": {"default": 0.1}}})
-            .as_object()
-            .unwrap()
-            .clone(),
+        input_schema: json!({"type": "object", "properties": {"a\u{0}": {"default": 0.1}}}).as_object().unwrap().into(),
         output_schema: None,
         category: None,
         hints: ToolHints { destructive: Some(true), ..ToolHints::default() },
@@ -45,7 +43,7 @@ pub(crate) fn tool(name: &str) -> Tool {
 pub(crate) fn listed(fingerprint: &str, tools: &[&str]) -> ListedTools {
     ListedTools {
         fingerprint: fingerprint.to_owned(),
-        tools: tools.iter().map(|name| tool(name)).collect(),
+        tools: tools.iter().map(|name| Arc::new(tool(name))).collect(),
         listed_at: at(1_790_000_000_123),
     }
 }

@@ -37,12 +37,12 @@ pub(crate) async fn a_list_that_is_too_long_changes_nothing(store: Arc<dyn Store
     let mut long = listed("long", &["a"]);
     store.put_tools(&Owner::Shared, &git, &long).await.unwrap();
     let before = long.clone();
-    long.tools[0].description = "x".repeat(MAX_TOOLS_BYTES);
+    Arc::make_mut(&mut long.tools[0]).description = "x".repeat(MAX_TOOLS_BYTES);
     let refused = store.put_tools(&Owner::Shared, &git, &long).await.unwrap_err();
     assert!(matches!(refused, StoreError::TooLarge { max: MAX_TOOLS_BYTES, .. }), "{refused}");
     assert_eq!(store.tools(&Owner::Shared, &git).await.unwrap(), Some(before));
 
-    long.tools[0].description.truncate(MAX_TOOLS_BYTES / 2);
+    Arc::make_mut(&mut long.tools[0]).description.truncate(MAX_TOOLS_BYTES / 2);
     store.put_tools(&Owner::Shared, &git, &long).await.unwrap();
     assert_eq!(store.tools(&Owner::Shared, &git).await.unwrap(), Some(long), "half as long is taken");
 }

@@ -7,6 +7,7 @@ use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 const HOME: &str = "STORE_TEST_HOME";
@@ -64,12 +65,16 @@ async fn write_generation(store: &SqliteStore, generation: u64) {
         name: format!("tool{number}"),
         title: None,
         description: format!("{generation} ").repeat(500),
-        input_schema: serde_json::Map::new(),
+        input_schema: coracle_types::Schema::default(),
         output_schema: None,
         category: None,
         hints: ToolHints::default(),
     });
-    let listed = ListedTools { fingerprint: generation.to_string(), tools: tools.collect(), listed_at: UNIX_EPOCH };
+    let listed = ListedTools {
+        fingerprint: generation.to_string(),
+        tools: tools.map(Arc::new).collect(),
+        listed_at: UNIX_EPOCH,
+    };
     store.put_tools(&Owner::Shared, &git(), &listed).await.unwrap();
     store.put_secret(&owner("ann"), "token", &Secret::new(generation.to_string())).await.unwrap();
 }

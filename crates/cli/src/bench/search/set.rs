@@ -58,7 +58,7 @@ impl Set {
                 name: tool.name,
                 title: None,
                 description: tool.description,
-                input_schema: tool.input_schema.unwrap_or_default(),
+                input_schema: tool.input_schema.unwrap_or_default().into(),
                 output_schema: None,
                 category: None,
                 hints: ToolHints::default(),

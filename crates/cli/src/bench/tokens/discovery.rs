@@ -63,7 +63,7 @@ pub(super) fn of_set(folder: &Path) -> anyhow::Result<Discovery> {
             name: listed.name,
             title: None,
             description: listed.description,
-            input_schema: listed.input_schema,
+            input_schema: listed.input_schema.into(),
             output_schema: None,
             category: None,
             hints: ToolHints::default(),

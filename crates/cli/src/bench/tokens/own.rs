@@ -6,6 +6,7 @@ use coracle_catalog::Catalog;
 use coracle_server::{INSTRUCTIONS, Profile, count_tokens, offered_tools};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The servers of the settings.
 #[derive(Clone, Debug, Serialize)]
@@ -67,7 +68,7 @@ fn code_tokens() -> usize {
 }
 
 pub(super) fn of_servers(catalog: &Catalog) -> Vec<OfServer> {
-    let count = |tools: &[coracle_types::Tool]| {
+    let count = |tools: &[Arc<coracle_types::Tool>]| {
         tools.iter().map(|tool| definition(&tool.name, &tool.description, &tool.input_schema)).sum()
     };
     let servers = catalog.servers().iter().map(|server| OfServer {

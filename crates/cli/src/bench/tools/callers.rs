@@ -148,7 +148,9 @@ impl Callers {
                 let sdk = &stdio()?.1;
                 sdk.call(sdk.server(), &orders).await?
             }
-            By::Client(_) | By::Baseline(_) => stdio()?.1.call(self.faces.server(plan)?, &orders).await?,
+            By::Client(_) | By::Session(_) | By::First(_) | By::Baseline(_) => {
+                stdio()?.1.call(self.faces.server(plan)?, &orders).await?
+            }
             By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
             By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,
         };

@@ -1,11 +1,12 @@
 //! Servers for clients: Coracle itself, and the protocol library alone, each over standard input and output and over HTTP.
 
-use super::plan::{By, From, Plan};
+use super::plan::{By, From, MANY_SERVERS, Plan};
 use crate::bench::BASELINE;
 use anyhow::Context;
 use coracle_engine::Engine;
 use coracle_server::baseline::Baseline;
 use coracle_server::{Face, FaceOptions, HttpOptions};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -33,21 +34,35 @@ impl Faces {
         tokio::spawn(coracle_server::serve_http(face, ours, HttpOptions::default(), stop.clone()));
         tokio::spawn(stop.clone().run_until_cancelled_owned(Baseline.over_http(baseline)));
         let home = folder.join("face");
-        std::fs::create_dir_all(&home).context("make a data folder")?;
+        for many in [0, MANY_SERVERS] {
+            let home = home_of(&home, many);
+            std::fs::create_dir_all(&home).context("make a data folder")?;
+            // Nobody starts them: the code does not name them.
+            let servers: serde_json::Map<_, _> =
+                (0..many).map(|number| (format!("server{number}"), json!({ "command": "false" }))).collect();
+            std::fs::write(home.join("coracle.yaml"), json!({ "servers": servers }).to_string())
+                .context("write settings")?;
+        }
         Ok(Self { ours: addresses.0, baseline: addresses.1, home, _until: stop.drop_guard() })
     }
 
     /// The address or the command line of a server.
     pub(super) fn server(&self, plan: &Plan) -> anyhow::Result<Vec<String>> {
         let words: &[&str] = match (plan.from, plan.by) {
-            (From::Http, By::Client(_)) => return Ok(vec![self.ours.clone()]),
+            (From::Http, By::Client(_) | By::Session(_)) => return Ok(vec![self.ours.clone()]),
             (From::Http, _) => return Ok(vec![self.baseline.clone()]),
-            (_, By::Client(_)) => &["mcp"],
+            (_, By::Client(_) | By::First(_)) => &["mcp"],
             _ => &["bench", BASELINE],
         };
         let program = std::env::current_exe().context("find this program")?;
-        let home = format!("CORACLE_HOME={}", self.home.display());
+        let many = if let By::First(many) = plan.by { many } else { 0 };
+        let home = format!("CORACLE_HOME={}", home_of(&self.home, many).display());
         let line = ["env".to_owned(), home, program.display().to_string()];
         Ok(line.into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect())
     }
+}
+
+/// The data folder of a server whose settings name so many others.
+fn home_of(home: &Path, many: usize) -> PathBuf {
+    home.join(many.to_string())
 }

@@ -13,7 +13,7 @@ pub(super) fn echo(name: ServerName) -> InProcess {
         name: "echo".to_owned(),
         title: None,
         description: "Give back the text.".to_owned(),
-        input_schema: schema.as_object().cloned().unwrap_or_default(),
+        input_schema: schema.as_object().cloned().unwrap_or_default().into(),
         // None, so that the broker has to learn it: the dearer case.
         output_schema: None,
         category: None,

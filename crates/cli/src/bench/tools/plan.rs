@@ -16,6 +16,16 @@ const MOST_NAPS: usize = 256;
 /// So are executions by a client.
 const MOST_RUNS: usize = 400;
 
+/// Starts of a server take longer still: there is one for so many calls.
+const STARTS_PART: usize = 5;
+const MOST_STARTS: usize = 20;
+
+/// The settings of a server may name many others.
+pub(super) const MANY_SERVERS: usize = 50;
+
+/// The session of the rows that have one.
+const SESSION: &str = "bench";
+
 /// Between two executions by a client nobody calls for so long: a model takes longer to write the next one.
 const REST_SECONDS: f64 = 0.010;
 
@@ -36,6 +46,10 @@ pub(super) enum By {
     Direct,
     /// The same client, which asks Coracle itself to run `pass`.
     Client(Pace),
+    /// The same in a session that lives on.
+    Session(Pace),
+    /// The same as the first call to a server that the client has just started, whose settings name so many others.
+    First(usize),
     /// The same client, which calls a tool that does nothing of a server that is the protocol library alone.
     Baseline(Pace),
 }
@@ -91,9 +105,13 @@ pub(super) const MCP_STDIO_HASTY: &str = "mcp_stdio_hasty";
 pub(super) const MCP_HTTP_HASTY: &str = "mcp_http_hasty";
 pub(super) const PLAIN_STDIO_HASTY: &str = "plain_stdio_hasty";
 pub(super) const PLAIN_HTTP_HASTY: &str = "plain_http_hasty";
+pub(super) const SESSION_HTTP: &str = "session_http";
+pub(super) const SESSION_HTTP_HASTY: &str = "session_http_hasty";
+pub(super) const MCP_FIRST: &str = "mcp_first";
+pub(super) const MCP_FIRST_50: &str = "mcp_first_50";
 
 /// In the order of the table.
-pub(super) const ROWS: [Plan; 21] = [
+pub(super) const ROWS: [Plan; 25] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
     plan("in_process_32", By::Python, From::Process, AT_ONCE, "the same, with asyncio"),
@@ -121,6 +139,10 @@ pub(super) const ROWS: [Plan; 21] = [
     plan(PLAIN_STDIO_HASTY, By::Baseline(Hasty), From::Stdio, 1, "as plain_stdio, without a rest"),
     plan(MCP_HTTP_HASTY, By::Client(Hasty), From::Http, 1, "as mcp_http, without a rest"),
     plan(PLAIN_HTTP_HASTY, By::Baseline(Hasty), From::Http, 1, "as plain_http, without a rest"),
+    plan(SESSION_HTTP, By::Session(Rested), From::Http, 1, "as mcp_http, in a session that lives on"),
+    plan(SESSION_HTTP_HASTY, By::Session(Hasty), From::Http, 1, "as mcp_http_hasty, in a session that lives on"),
+    plan(MCP_FIRST, By::First(0), From::Stdio, 1, "as mcp_stdio, the first call after the client has started it"),
+    plan(MCP_FIRST_50, By::First(MANY_SERVERS), From::Stdio, 1, "the same, with 50 servers in its settings"),
 ];
 
 /// What the program that makes the calls is told.
@@ -132,6 +154,9 @@ pub(super) struct Orders {
     text: &'static str,
     /// Whether the text comes back.
     echoes: bool,
+    session: Option<&'static str>,
+    /// Each call goes to a server that was started for it.
+    first: bool,
     at_once: usize,
     /// Seconds before each call.
     rest: f64,
@@ -142,18 +167,22 @@ pub(super) struct Orders {
 impl Plan {
     pub(super) fn orders(&self, calls: usize) -> Orders {
         let (tool, calls) = match (self.by, self.from) {
-            (By::Client(_), _) => ("execute_code", calls.min(MOST_RUNS)),
+            (By::Client(_) | By::Session(_), _) => ("execute_code", calls.min(MOST_RUNS)),
+            (By::First(_), _) => ("execute_code", (calls / STARTS_PART).clamp(1, MOST_STARTS)),
             (By::Baseline(_), _) => (TOOL, calls.min(MOST_RUNS)),
             (_, From::Host) => ("straight", calls),
             (_, From::Process | From::Stdio | From::Http) => ("echo", calls),
             (_, From::Nap) => ("nap", calls.min(MOST_NAPS)),
         };
-        let is_run = matches!(self.by, By::Client(_));
+        let is_run = matches!(self.by, By::Client(_) | By::Session(_) | By::First(_));
         let is_bare = matches!(self.by, By::Baseline(_));
-        let rest = if matches!(self.by, By::Client(Rested) | By::Baseline(Rested)) { REST_SECONDS } else { 0.0 };
+        let is_rested = matches!(self.by, By::Client(Rested) | By::Session(Rested) | By::Baseline(Rested));
+        let rest = if is_rested { REST_SECONDS } else { 0.0 };
+        let (first, session) = (matches!(self.by, By::First(_)), matches!(self.by, By::Session(_)).then_some(SESSION));
+        let warm_up = if first { 1 } else { WARM_UP.min(calls) };
         let (argument, text) = if is_run { ("code", "pass") } else { ("text", TEXT) };
         let echoes = !is_run && !is_bare;
-        Orders { tool, argument, text, echoes, at_once: self.at_once, rest, warm_up: WARM_UP.min(calls), calls }
+        Orders { tool, argument, text, echoes, session, first, at_once: self.at_once, rest, warm_up, calls }
     }
 }
 

@@ -1,8 +1,9 @@
 //! What `bench tools` prints: the JSON of `--json`, and a table.
 
 use super::plan::{
-    AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_HTTP, MCP_HTTP_HASTY, MCP_STDIO, MCP_STDIO_HASTY, NAP, NAP_32,
-    PLAIN_HTTP, PLAIN_HTTP_HASTY, PLAIN_STDIO, PLAIN_STDIO_HASTY, Plan, Times,
+    AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_FIRST, MCP_FIRST_50, MCP_HTTP, MCP_HTTP_HASTY, MCP_STDIO,
+    MCP_STDIO_HASTY, NAP, NAP_32, PLAIN_HTTP, PLAIN_HTTP_HASTY, PLAIN_STDIO, PLAIN_STDIO_HASTY, Plan, SESSION_HTTP,
+    SESSION_HTTP_HASTY, Times,
 };
 use crate::bench::report::{align, plain, rounded};
 use crate::timing::{median, quantile};
@@ -73,6 +74,12 @@ pub(super) struct Figures {
     /// The same where each call follows at once on the one before.
     pub(super) hasty_over_stdio_ms: Option<f64>,
     pub(super) hasty_over_http_ms: Option<f64>,
+    /// How many times the time of a call without a session one in a live session takes, by the medians.
+    pub(super) session_of_fresh: Option<f64>,
+    pub(super) hasty_session_of_fresh: Option<f64>,
+    /// The first call to a server that was just started and has listed its tools: the median.
+    pub(super) first_ms: Option<f64>,
+    pub(super) first_with_servers_ms: Option<f64>,
 }
 
 impl Report {
@@ -95,6 +102,10 @@ impl Report {
             over_http_ms: more(p50(MCP_HTTP), p50(PLAIN_HTTP)),
             hasty_over_stdio_ms: more(p50(MCP_STDIO_HASTY), p50(PLAIN_STDIO_HASTY)),
             hasty_over_http_ms: more(p50(MCP_HTTP_HASTY), p50(PLAIN_HTTP_HASTY)),
+            session_of_fresh: ratio(p50(SESSION_HTTP), p50(MCP_HTTP)),
+            hasty_session_of_fresh: ratio(p50(SESSION_HTTP_HASTY), p50(MCP_HTTP_HASTY)),
+            first_ms: more(p50(MCP_FIRST), Some(0.0)),
+            first_with_servers_ms: more(p50(MCP_FIRST_50), Some(0.0)),
         };
     }
 
@@ -134,6 +145,19 @@ impl Report {
         if let (Some(stdio), Some(http)) = (self.figures.hasty_over_stdio_ms, self.figures.hasty_over_http_ms) {
             let _ =
                 writeln!(text, "without a rest between the calls: {stdio:.2} ms over stdio, {http:.2} ms over HTTP");
+        }
+        if let (Some(rested), Some(hasty)) = (self.figures.session_of_fresh, self.figures.hasty_session_of_fresh) {
+            let _ = writeln!(
+                text,
+                "sessions: a call in a live session takes {rested:.2} × the time of one without, {hasty:.2} × without a rest"
+            );
+        }
+        if let (Some(alone), Some(many)) = (self.figures.first_ms, self.figures.first_with_servers_ms) {
+            let _ = writeln!(
+                text,
+                "first call: {alone:.1} ms after the tools of a server that was just started are listed, {many:.1} ms with \
+                 50 servers in its settings"
+            );
         }
         for (name, reason) in &self.skipped {
             let _ = writeln!(text, "skipped {name}: {reason}");

@@ -1,0 +1,158 @@
+//! The modules that an earlier run has written, for code that speaks of no tools: it need not wait until the definitions
+//! of all servers are read.
+
+use super::mentions::Mentions;
+use super::{Toolbox, digest, fingerprint};
+use coracle_catalog::ROOT;
+use coracle_types::UserId;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use std::time::SystemTime;
+
+/// How the name of every such note begins.
+const PREFIX: &str = "at-hand-";
+
+/// Where it is written down which modules a user has.
+#[derive(Clone, Debug)]
+pub(super) struct AtHand {
+    note: PathBuf,
+    servers: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    /// A digest of the settings of all servers: with others the modules may be others.
+    servers: String,
+    /// The name of the folder beside this note.
+    folder: String,
+}
+
+impl AtHand {
+    /// All modules are in this folder. If that cannot be written down, the next run finds it out anew.
+    pub(super) fn put(&self, folder: &Path) {
+        let Some(folder) = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned) else { return };
+        if self.read().is_some_and(|note| note.servers == self.servers && note.folder == folder) {
+            return;
+        }
+        let note = Note { servers: self.servers.clone(), folder };
+        let parent = self.note.parent().unwrap_or(Path::new("."));
+        let written = serde_json::to_vec(&note).map_err(std::io::Error::from).and_then(|text| {
+            let file = tempfile::NamedTempFile::new_in(parent)?;
+            fs::write(file.path(), text)?;
+            file.persist(&self.note).map_err(|error| error.error)
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "which modules are at hand is not written down");
+        }
+    }
+
+    fn read(&self) -> Option<Note> {
+        serde_json::from_slice(&fs::read(&self.note).ok()?).ok()
+    }
+
+    /// The folder with all modules, if there is one for the servers as they are configured now.
+    fn folder(&self) -> Option<PathBuf> {
+        let note = self.read().filter(|note| note.servers == self.servers)?;
+        // One part: a note cannot lead elsewhere.
+        let folder = self.note.with_file_name(Path::new(&note.folder).file_name()?);
+        // Says that it is in use.
+        fs::File::open(&folder).and_then(|folder| folder.set_modified(SystemTime::now())).ok()?;
+        let modules = folder.join(ROOT);
+        modules.is_dir().then_some(modules)
+    }
+}
+
+impl Toolbox {
+    /// The modules for code that speaks of no tools, if they can be had without reading what all servers offer.
+    pub(crate) async fn modules_at_hand(&self, user: &UserId, code: &str) -> Option<PathBuf> {
+        if self.inventories.lock().unwrap_or_else(PoisonError::into_inner).contains_key(user)
+            || Mentions::new(code).any()
+        {
+            return None;
+        }
+        let at_hand = self.at_hand(user);
+        tokio::task::spawn_blocking(move || at_hand.folder()).await.ok().flatten()
+    }
+
+    pub(super) fn at_hand(&self, user: &UserId) -> AtHand {
+        let servers: Vec<_> = self
+            .upstream
+            .servers()
+            .into_iter()
+            .map(|spec| (spec.name.as_str(), fingerprint(spec), &spec.description, &spec.category))
+            .collect();
+        let note = self.config.cache.join(format!("{PREFIX}{}", digest(&user.as_str())));
+        AtHand { note, servers: digest(&(env!("CARGO_PKG_VERSION"), servers)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AtHand, Note};
+    use crate::in_process::{Handler, InProcess};
+    use crate::toolbox::{Listing, Toolbox, ToolboxConfig, named};
+    use coracle_policy::Rules;
+    use coracle_store::MemoryStore;
+    use coracle_types::{ServerName, ToolResult, UserId};
+    use std::fs;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn toolbox(cache: &Path, server: &str) -> Arc<Toolbox> {
+        let server = ServerName::new(server).unwrap();
+        let nothing: Handler = Box::new(|_| ToolResult::default());
+        let tools = InProcess::new(server.clone(), [(named(&server, "look"), nothing)]);
+        let config = ToolboxConfig {
+            cache: cache.to_owned(),
+            registry: None,
+            embedder: None,
+            caps: crate::CallCaps::default(),
+            unusable: Vec::new(),
+        };
+        Toolbox::new(config, tools, Arc::new(MemoryStore::new()), Rules::new(Vec::new()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn code_that_speaks_of_no_tools_gets_the_modules_of_an_earlier_run() {
+        let cache = tempfile::tempdir().unwrap();
+        let user = UserId::local();
+        let first = toolbox(cache.path(), "demo");
+        assert_eq!(first.modules_at_hand(&user, "pass").await, None, "nothing was written yet");
+        let inventory = first.inventory(&user, Listing::For("from servers.demo import look")).await;
+        let written = inventory.modules().unwrap();
+        assert_eq!(first.modules_at_hand(&user, "pass").await, None, "it has all of it by now");
+        // Another run, whose store knows of no tools.
+        let second = toolbox(cache.path(), "demo");
+        assert_eq!(second.modules_at_hand(&user, "import servers").await, None);
+        let found = second.modules_at_hand(&user, "pass").await.unwrap();
+        assert_eq!(found, written);
+        assert!(found.join("demo/look.py").is_file());
+        let another = UserId::new("ann").unwrap();
+        assert_eq!(second.modules_at_hand(&another, "pass").await, None, "they are another user's");
+        let other = toolbox(cache.path(), "other");
+        assert_eq!(other.modules_at_hand(&user, "pass").await, None, "the settings are others");
+        fs::remove_dir_all(found.parent().unwrap()).unwrap();
+        assert_eq!(second.modules_at_hand(&user, "pass").await, None, "they are gone");
+    }
+
+    #[test]
+    fn a_note_leads_nowhere_else() {
+        let cache = tempfile::tempdir().unwrap();
+        let elsewhere = cache.path().join("elsewhere");
+        let at_hand = AtHand { note: cache.path().join("notes/at-hand-x"), servers: "s".to_owned() };
+        for root in [&elsewhere, &cache.path().join("notes/mine")] {
+            fs::create_dir_all(root.join(super::ROOT)).unwrap();
+        }
+        let mut note = |folder: &str| {
+            let note = Note { servers: "s".to_owned(), folder: folder.to_owned() };
+            fs::write(&at_hand.note, serde_json::to_vec(&note).unwrap()).unwrap();
+            at_hand.folder()
+        };
+        assert_eq!(note("../elsewhere"), None);
+        assert_eq!(note(elsewhere.to_str().unwrap()), None);
+        assert_eq!(note(".."), None);
+        assert!(note("mine").is_some());
+    }
+}
