@@ -2,14 +2,14 @@
 //! nothing is left behind.
 
 use crate::harness::{As, everybody};
-use crate::lab::eventually;
+use crate::lab::PATIENCE;
 use crate::outcome::{left_in_run, processes_in};
 use crate::site::{Client, Site};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PEOPLE: [&str; 8] = ["ada", "bob", "cy", "dora", "eve", "finn", "gus", "hana"];
 
@@ -179,10 +179,15 @@ fn killed(who: As, rounds: u32, seed: u64) {
     assert!(all.len() >= rounds as usize, "hardly anything was promised");
     site.stop();
     sound(&site);
-    eventually("nothing is left", || {
-        let home = site.coracle.home();
-        left_in_run(&home).is_empty() && processes_in(home.parent().unwrap()).is_empty()
-    });
+    let home = site.coracle.home();
+    let left = || [left_in_run(&home), processes_in(home.parent().unwrap())].concat();
+    let mut last = left();
+    let begun = Instant::now();
+    while !last.is_empty() {
+        assert!(begun.elapsed() < PATIENCE, "something is left: {last:?}");
+        std::thread::sleep(Duration::from_millis(10));
+        last = left();
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) struct Instance {
 }
 
 const LOCK: &str = "lock";
+/// Beside the folders of all instances.
+const GATE: &str = ".lock";
 /// An empty folder, to be seen in place of what must not be.
 pub(crate) const EMPTY: &str = "empty";
 
@@ -25,7 +27,7 @@ impl Instance {
         let run = home.join("run");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&run)?;
         // One at a time: between making a folder and locking it, it would look dead.
-        let gate = File::create(run.join(".lock"))?;
+        let gate = File::create(run.join(GATE))?;
         flock(&gate, FlockOperation::LockExclusive)?;
         sweep(&run);
         let id = random_id()?;
@@ -38,6 +40,17 @@ impl Instance {
         // Whatever the umask: as root, sandboxes are somebody else.
         fs::set_permissions(dir.join(EMPTY), Permissions::from_mode(0o555))?;
         Ok(Self { id, dir, lock })
+    }
+
+    /// Removes what instances left that have died since this one has begun: they were perhaps still dying then.
+    pub(crate) fn sweep_others(&self) {
+        let Some(run) = self.dir.parent() else { return };
+        // Whoever has the gate sweeps, too.
+        if let Ok(gate) = File::open(run.join(GATE))
+            && flock(&gate, FlockOperation::NonBlockingLockExclusive).is_ok()
+        {
+            sweep(run);
+        }
     }
 
     /// Removes everything of this instance. Its processes must be gone or going.
@@ -79,4 +92,28 @@ fn sweep(run: &Path) {
 pub(crate) fn random_id() -> io::Result<String> {
     let value = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     Ok(format!("{value:016x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Instance, LOCK};
+    use std::fs;
+
+    #[test]
+    fn what_the_dead_left_goes_at_the_beginning_and_at_the_end() {
+        let home = tempfile::tempdir().unwrap();
+        let first = Instance::claim(home.path()).unwrap();
+        let living = Instance::claim(home.path()).unwrap();
+        assert!(first.dir.is_dir(), "it lives");
+        let (dir, other) = (first.dir.clone(), home.path().join("run/other"));
+        drop(first);
+        fs::create_dir_all(other.join("artifacts/deep")).unwrap();
+        fs::write(other.join(LOCK), "").unwrap();
+        living.sweep_others();
+        assert!(!dir.exists() && !other.exists() && living.dir.is_dir());
+        drop(living);
+        let last = Instance::claim(home.path()).unwrap();
+        let left: Vec<_> = fs::read_dir(home.path().join("run")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(left.iter().filter(|path| path.is_dir()).collect::<Vec<_>>(), [&last.dir]);
+    }
 }

@@ -292,6 +292,7 @@ impl Link {
             if self.instance.dir.exists() {
                 Instance::remove(&self.instance.dir);
             }
+            self.instance.sweep_others();
         });
         // If the runtime is going down there is nobody left to do it; the next start will.
         let _ = cleaning.await;
