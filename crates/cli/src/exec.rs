@@ -2,7 +2,6 @@
 
 mod report;
 
-use crate::failures::Memory;
 use crate::named_workspace;
 use crate::packages::packages;
 use crate::plain::error_text;
@@ -12,7 +11,7 @@ use crate::spinner::Spinner;
 use crate::status::Status;
 use crate::terminal::Terminal;
 use crate::wiring::{
-    Sandboxes, check, engine, folders, has_tools, lasting_store, native_for_one, store, told, toolbox_if_any,
+    Purpose, Sandboxes, check, engine, folders, has_tools, lasting_store, native_for_one, store, told, toolbox_if_any,
     workspaces,
 };
 use anyhow::Context;
@@ -78,6 +77,10 @@ pub(crate) struct ExecArguments {
     /// Print the whole result as one line of JSON instead of streaming.
     #[arg(long)]
     json: bool,
+
+    /// Start MCP servers for this command alone. Without it those of a running `coracle up` are used if they are the same.
+    #[arg(long)]
+    own_servers: bool,
 
     /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
     #[arg(long)]
@@ -187,7 +190,8 @@ async fn execute(
         Home::new(crate::environment::home()?).look().map_err(told)?;
         Arc::new(MemoryStore::new())
     };
-    let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Some(Memory::Used))?;
+    let purpose = if arguments.own_servers { Purpose::CommandAlone } else { Purpose::Command };
+    let toolbox = toolbox_if_any(&loaded, &store, Map::new(), purpose)?;
     let engine = engine(settings, native_for_one(&sandboxes, launcher)?, store, toolbox.clone())?;
     if !is_kept {
         let open = || -> Pin<Box<dyn Future<Output = _> + Send>> { Box::pin(lasting_store()) };

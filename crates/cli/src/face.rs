@@ -4,7 +4,7 @@ use crate::named_workspace;
 use crate::packages::packages;
 use crate::settings::flag;
 use crate::status::Mistake;
-use crate::wiring::{Sandboxes, check, engine, folders, native_with_first, store, toolbox_if_any};
+use crate::wiring::{Purpose, Sandboxes, check, engine, folders, native_with_first, store, toolbox_if_any};
 use clap::Args;
 use coracle_config::{Flag, Loaded};
 use coracle_engine::{Engine, Toolbox};
@@ -105,7 +105,7 @@ impl Serving {
         let may_ask = if profile == Profile::Direct { clients_may_be_asked() } else { Map::new() };
         let backend = native_with_first(&sandboxes, launcher)?;
         let store = store().await?;
-        let toolbox = toolbox_if_any(loaded, &store, may_ask, None)?;
+        let toolbox = toolbox_if_any(loaded, &store, may_ask, Purpose::Own)?;
         let engine = engine(settings, backend, Arc::clone(&store), toolbox.clone())?;
         let options = FaceOptions {
             profile,

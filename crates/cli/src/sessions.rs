@@ -6,7 +6,9 @@ use crate::plain::{columns, counted, json, plain, plain_lines};
 use crate::settings::load;
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
-use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces};
+use crate::wiring::{
+    Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces,
+};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_engine::{History, Replay, ReplayFiles};
@@ -294,7 +296,7 @@ fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -
             folders: folders(settings)?,
             packages: packages(settings)?,
         };
-        let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Some(crate::failures::Memory::Used))?;
+        let toolbox = toolbox_if_any(&loaded, &store, Map::new(), Purpose::Command)?;
         let engine = engine(settings, native(&sandboxes)?, store, toolbox.clone())?;
         let replayed = engine.replay(user, &session, files, &settings.limits(), &cancel).await;
         engine.shutdown().await;

@@ -10,7 +10,7 @@ mod test;
 use crate::packages::packages;
 use crate::settings::{announce, load};
 use crate::status::{Mistake, Status};
-use crate::wiring::{Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any};
+use crate::wiring::{Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any};
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
 use coracle_engine::{Engine, SkillError};
@@ -97,7 +97,7 @@ async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Ar
         packages: packages(settings)?,
     };
     let store = store().await?;
-    let toolbox = toolbox_if_any(loaded, &store, Map::new(), Some(crate::failures::Memory::Used))?;
+    let toolbox = toolbox_if_any(loaded, &store, Map::new(), Purpose::Command)?;
     Ok((engine(settings, native(&sandboxes)?, store, toolbox.clone())?, toolbox))
 }
 

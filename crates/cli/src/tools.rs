@@ -7,12 +7,11 @@ mod search;
 mod select;
 mod show;
 
-use crate::failures::Memory;
 use crate::plain::plain;
 use crate::settings::{announce, load};
 use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake, Status};
-use crate::wiring::{store, toolbox};
+use crate::wiring::{Purpose, store, toolbox};
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_config::Loaded;
@@ -143,7 +142,7 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
 
 /// The same, at once.
 async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
-    let toolbox = toolbox(loaded, store().await?, Map::new(), Some(Memory::Used))?;
+    let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Command)?;
     let user = UserId::local();
     let mut unknown = Vec::new();
     for spec in &loaded.servers {

@@ -19,10 +19,12 @@ use coracle_engine::{Listing, Request};
 use coracle_server::People;
 use coracle_store::Home;
 use coracle_types::{Language, UserId};
+use coracle_upstream::Lender;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// The reason why a server is not there takes no more characters.
@@ -99,6 +101,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let options = auth.options(loaded, people);
     // Clients are served at once: what is told about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));
+    let lent = lend(&serving, &stop)?;
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
         () = greet(&serving, loaded, address, &welcome) => {}
@@ -106,10 +109,28 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     }
     let served = served.await.context("serve HTTP")?;
     kept.abort();
+    if let Some(lent) = lent {
+        lent.await.context("lend connections to servers")?;
+    }
     serving.end().await;
     served.context("serve HTTP")?;
     eprintln!("coracle: stopped");
     Ok(Status::Success)
+}
+
+/// Lets commands of this user use the servers that run here. The claim on the data folder says that nobody else does so.
+fn lend(serving: &Serving, stop: &CancellationToken) -> anyhow::Result<Option<JoinHandle<()>>> {
+    let Some(upstream) = serving.toolbox.as_ref().and_then(|toolbox| toolbox.upstream().passes_on()) else {
+        return Ok(None);
+    };
+    let socket = Home::new(environment::home()?).servers_socket();
+    match Lender::open(&socket) {
+        Ok(lender) => Ok(Some(tokio::spawn(lender.serve(upstream.clone(), stop.clone())))),
+        Err(error) => {
+            eprintln!("warning: commands start servers of their own: cannot listen on {}: {error}", socket.display());
+            Ok(None)
+        }
+    }
 }
 
 /// Opens the port.

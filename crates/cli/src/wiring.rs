@@ -40,6 +40,36 @@ const TOOLS: &str = "/tools";
 /// the same.
 const WRITTEN: [&str; 2] = ["/modules/skills", "/modules/servers"];
 
+/// What servers are needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To serve clients for long, to sign in, or to see what is known: what is started is this process's own.
+    Own,
+    /// One command: those of a running `coracle up` are used if they are the same, and a server that failed a short while
+    /// ago is not tried.
+    Command,
+    /// One command that wants servers of its own.
+    CommandAlone,
+    /// To find out whether they can be started: each is, whatever happened before.
+    Test,
+}
+
+impl Purpose {
+    fn memory(self) -> Option<Memory> {
+        match self {
+            Self::Own => None,
+            Self::Command | Self::CommandAlone => Some(Memory::Used),
+            Self::Test => Some(Memory::Renewed),
+        }
+    }
+
+    /// Where connections are borrowed, if they are.
+    fn lender(self) -> Option<PathBuf> {
+        let home = environment::home().ok().filter(|_| self == Self::Command)?;
+        Some(Home::new(home).servers_socket())
+    }
+}
+
 /// How sandboxes are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes {
@@ -184,8 +214,14 @@ pub(crate) fn told(error: StoreError) -> anyhow::Error {
 }
 
 /// The connections to these servers, which may ask so much; starts none.
-pub(crate) fn upstream(loaded: &Loaded, store: &Arc<dyn Store>, may_ask: Map<String, Value>) -> Upstream {
+pub(crate) fn upstream(
+    loaded: &Loaded,
+    store: &Arc<dyn Store>,
+    may_ask: Map<String, Value>,
+    purpose: Purpose,
+) -> Upstream {
     let options = Options {
+        lender: purpose.lender(),
         chain: itself::chain(loaded).unwrap_or_default(),
         tokens: Arc::new(StoredTokens(Arc::clone(store))),
         warden: std::env::current_exe().ok(),
@@ -200,7 +236,7 @@ pub(crate) fn toolbox(
     loaded: &Loaded,
     store: Arc<dyn Store>,
     may_ask: Map<String, Value>,
-    memory: Option<Memory>,
+    purpose: Purpose,
 ) -> anyhow::Result<Arc<Toolbox>> {
     let settings = &loaded.settings;
     let rules = rules(loaded)?;
@@ -218,7 +254,7 @@ pub(crate) fn toolbox(
         answer_bytes: calls.max_result_bytes,
         at_once: usize::try_from(calls.concurrency).unwrap_or(usize::MAX),
     };
-    let upstream = upstream(loaded, &store, may_ask);
+    let upstream = upstream(loaded, &store, may_ask, purpose);
     let config = ToolboxConfig {
         cache,
         registry: registry(settings),
@@ -226,9 +262,9 @@ pub(crate) fn toolbox(
         caps,
         unusable: unusable(loaded),
     };
-    Ok(match memory {
+    Ok(match purpose.memory() {
         None => Toolbox::new(config, upstream, store, rules),
-        Some(use_of) => Toolbox::new(config, Remembering::new(upstream, use_of)?, store, rules),
+        Some(memory) => Toolbox::new(config, Remembering::new(upstream, memory)?, store, rules),
     })
 }
 
@@ -287,12 +323,12 @@ pub(crate) fn toolbox_if_any(
     loaded: &Loaded,
     store: &Arc<dyn Store>,
     may_ask: Map<String, Value>,
-    memory: Option<Memory>,
+    purpose: Purpose,
 ) -> anyhow::Result<Option<Arc<Toolbox>>> {
     if !has_tools(loaded) {
         return Ok(None);
     }
-    toolbox(loaded, Arc::clone(store), may_ask, memory).map(Some)
+    toolbox(loaded, Arc::clone(store), may_ask, purpose).map(Some)
 }
 
 /// Servers that are configured and cannot be used, each with the reason and the fix.

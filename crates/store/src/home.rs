@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 ///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
 ///     lock               0600  held while the schema is made or changed, and while somebody looks who lives
 ///     serving            0600  locked by the `coracle up` that serves this folder, and says which one that is
+///     servers.sock       0600  where that one lends its connections to servers; there while it runs
 ///     live/              0700  one file for each process that runs tasks of sessions, locked by it
 ///   blobs/               0700
 ///     <sha-256>                bytes, under the digest of their content
@@ -56,6 +57,11 @@ impl Home {
     /// The folder of the blobs.
     pub fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
+    }
+
+    /// The socket where a running `coracle up` lends its connections to servers.
+    pub fn servers_socket(&self) -> PathBuf {
+        self.store().join("servers.sock")
     }
 
     /// The folder of the database.

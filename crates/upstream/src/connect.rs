@@ -4,6 +4,7 @@ use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
 use crate::desk::{Desk, Fault};
 use crate::error::UpstreamError;
 use crate::http::{self, HttpError, WebClient};
+use crate::lending::{self, Borrowed, NotLent};
 use crate::login::{self, Challenge};
 use crate::options::{CHAIN_CAPABILITY, CHAIN_VARIABLE};
 use crate::reverse::{Question, QuestionKind};
@@ -15,7 +16,7 @@ use crate::status::{Offers, Owner, ServerInfo};
 use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail, suspicion};
 use ::http::HeaderMap;
 use ::http::header::AUTHORIZATION;
-use coracle_types::{Secret, ServerName, ServerSpec, Transport as Where};
+use coracle_types::{Secret, ServerName, ServerSpec, Transport as Where, UserId};
 use rmcp::RoleClient;
 use rmcp::model::{
     ClientConfig, ClientResult, CustomResult, ErrorCode, ErrorData, Implementation, ProtocolVersion,
@@ -29,6 +30,7 @@ use rmcp::transport::streamable_http_client::{StreamableHttpClient, StreamableHt
 use rmcp::transport::{AuthClient, StreamableHttpClientTransport, Transport};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
@@ -79,6 +81,9 @@ pub(crate) async fn connect(
     lifecycle: Lifecycle,
 ) -> Result<Started, UpstreamError> {
     let attempt = Attempt { spec, owner, scrubber, shared, challenge, words: Mutex::default() };
+    if let Some(started) = attempt.borrowed().await {
+        return Ok(started);
+    }
     match tokio::time::timeout(spec.start_timeout, attempt.run(lifecycle)).await {
         Ok(result) => result,
         Err(_) => Err(attempt.took_too_long()),
@@ -98,6 +103,59 @@ struct Failure {
 const NOT_POSTED_HERE: [u16; 5] = [400, 404, 405, 406, 415];
 
 impl Attempt<'_> {
+    /// The connection of a running `coracle up`, if there is one that would be the same.
+    async fn borrowed(&self) -> Option<Started> {
+        let path = self.shared.options.lender.as_ref()?;
+        let is_lent = match self.owner {
+            Owner::Everyone => true,
+            Owner::User(user) => *user == UserId::local(),
+        };
+        if !is_lent || self.shared.silent.load(Ordering::Relaxed) || self.has_sign_in().await {
+            return None;
+        }
+        let borrowed = tokio::time::timeout(self.spec.start_timeout, self.borrow(path)).await;
+        let (server, path) = (&self.spec.name, path.display());
+        match borrowed.unwrap_or_else(|_| Err(NotLent::Refused("it was not ready in time".to_owned()))) {
+            Ok(started) => {
+                tracing::debug!(%server, "the connection of the running `coracle up` is used");
+                return Some(started);
+            }
+            Err(NotLent::NobodyThere) => {}
+            Err(NotLent::Untrusted(reason)) => {
+                tracing::warn!(%server, reason, "a socket of `coracle up` is not used");
+            }
+            Err(NotLent::Silent) => {
+                self.shared.silent.store(true, Ordering::Relaxed);
+                tracing::warn!(%path, "`coracle up` runs and does not answer: servers are started without it");
+            }
+            Err(reason) => tracing::info!(%server, %reason, "the running `coracle up` lends no connection"),
+        }
+        None
+    }
+
+    /// Connections that use a stored sign-in are not lent.
+    async fn has_sign_in(&self) -> bool {
+        match &self.spec.transport {
+            Where::Stdio { .. } => false,
+            Where::Http { .. } | Where::Sse { .. } => {
+                !matches!(self.shared.options.tokens.load(self.owner, &self.spec.name).await, Ok(None))
+            }
+        }
+    }
+
+    async fn borrow(&self, path: &Path) -> Result<Started, NotLent> {
+        let loan = lending::borrow(path, self.spec, &self.shared.options.chain).await?;
+        let desk = Arc::new(Desk::default());
+        let transport = Borrowed::new(loan, Arc::clone(&desk), Arc::clone(self.scrubber));
+        let screen = Screen::new(transport, Arc::clone(&desk), Silence::IsLeftAlone);
+        let refused = |error: UpstreamError| NotLent::Refused(error.to_string());
+        let started = self.serve(screen, desk, None, Lifecycle::Initialize).await;
+        let started = started.map_err(|failure| refused(failure.error))?;
+        started.connection.load_tools().await.map_err(refused)?;
+        // How the server itself wants to be spoken to is not known.
+        Ok(Started { lifecycle: Lifecycle::Unknown, ..started })
+    }
+
     async fn run(&self, lifecycle: Lifecycle) -> Result<Started, UpstreamError> {
         let lifecycle = match &self.spec.transport {
             Where::Sse { .. } => Lifecycle::Initialize,
@@ -153,6 +211,7 @@ impl Attempt<'_> {
                 let web = WebClient::new(client, Arc::clone(&desk), Arc::clone(self.challenge));
                 // Whoever configures a header of their own signs in by that.
                 let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
+                desk.signed_in.store(manager.is_some(), Ordering::Relaxed);
                 match manager {
                     Some(manager) => self.serve_http(AuthClient::new(web, manager), config, desk, lifecycle).await,
                     None => self.serve_http(web, config, desk, lifecycle).await,
@@ -173,6 +232,7 @@ impl Attempt<'_> {
         let headers = self.header_map(headers)?;
         let has_own = headers.contains_key(AUTHORIZATION);
         let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
+        desk.signed_in.store(manager.is_some(), Ordering::Relaxed);
         let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&desk)).await;
         let sse = sse.map_err(|error| self.web_failure(&error))?;
         let screen = Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone);

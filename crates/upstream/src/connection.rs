@@ -21,7 +21,7 @@ use crate::status::{Change, Changed, Owner, ServerInfo};
 use crate::tools::{Intake, ToolList};
 use coracle_types::{ServerName, ServerSpec, ToolResult};
 use pending::Pending;
-use rmcp::model::{ClientRequest, CustomRequest, GetExtensions as _, ServerResult};
+use rmcp::model::{ClientRequest, CustomRequest, GetExtensions as _, ServerPeerInfo, ServerResult};
 use rmcp::service::{PeerRequestOptions, RequestHandle, ServiceError};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use rmcp::{Peer, RoleClient};
@@ -97,6 +97,30 @@ impl Connection {
 
     pub(crate) fn pid(&self) -> Option<u32> {
         self.origin.pid
+    }
+
+    /// What it said of itself when it was connected.
+    pub(crate) fn introduction(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.peer.peer_info()
+    }
+
+    /// Whether it uses a stored sign-in.
+    pub(crate) fn is_signed_in(&self) -> bool {
+        self.origin.desk.signed_in.load(Ordering::Relaxed)
+    }
+
+    /// Whether something has changed here.
+    pub(crate) fn is_of(&self, change: &Change) -> bool {
+        change.server == *self.server() && change.owner == self.origin.owner
+    }
+
+    /// Returns when it has ended, or gets no new calls.
+    pub(crate) async fn ending(&self) {
+        tokio::select! {
+            () = self.origin.desk.ended.cancelled() => {}
+            () = self.close.cancelled() => {}
+            () = self.retired.cancelled() => {}
+        }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -177,7 +201,7 @@ impl Connection {
     }
 
     /// One request and its answer. If the caller stops waiting, for whatever reason, the server is told.
-    async fn ask(
+    pub(crate) async fn ask(
         &self,
         method: &str,
         params: Map<String, Value>,

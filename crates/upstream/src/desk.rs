@@ -48,6 +48,8 @@ pub(crate) struct Desk {
     pub(crate) prompts_changed: AtomicBool,
     resources: Mutex<Resources>,
     flights: Mutex<Flights>,
+    /// Requests are made with a stored sign-in, which its owner may withdraw.
+    pub(crate) signed_in: AtomicBool,
     /// The status of HTTP by which the server refused a message, if it has.
     pub(crate) refused: AtomicU16,
     /// Lines that are no messages; for the note in a time-out.

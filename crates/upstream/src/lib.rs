@@ -5,6 +5,7 @@
 //! `slot.rs` decides when a connection starts and what its failure means, `connect.rs` starts one, `connection.rs`
 //! uses it. Below them are the transports (`stdio.rs`, `http.rs`, `sse.rs`) and `screen.rs`, through which everything
 //! that a server sends must pass; `desk.rs` is what the two sides share. What servers ask in their turn is `reverse.rs`.
+//! `lending.rs` is how commands use the connections of a running `coracle up`.
 //!
 //! **Invariants:** types of the MCP library stop here. Everything that a server sends is hostile: its size has a cap
 //! before it is read, and no text of it reaches an error or a log without being shortened and cleaned. No secret of a
@@ -18,6 +19,8 @@ mod desk;
 mod error;
 mod gateway;
 mod http;
+mod lending;
+mod lines;
 mod login;
 mod options;
 mod reverse;
@@ -33,6 +36,7 @@ mod upstream;
 
 pub use call::{CallContext, Progress, Resume};
 pub use error::UpstreamError;
+pub use lending::Lender;
 pub use options::{CHAIN_CAPABILITY, CHAIN_VARIABLE, DEFAULT_IDLE_TIMEOUT, Options};
 pub use reverse::{Question, QuestionKind, Refusal, Reverse};
 pub use status::{Change, Changed, Offers, Owner, ServerInfo, ServerState, ServerStatus};

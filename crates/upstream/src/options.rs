@@ -28,6 +28,9 @@ pub struct Options {
     /// Which Coracles this one serves, the outermost first and this one last, each by something that tells it from
     /// others. Servers are told: one that finds itself among them is itself, and refuses.
     pub chain: Vec<String>,
+    /// The socket of a [`Lender`](crate::Lender): if somebody listens there who has the operator's connection to a server, or
+    /// a shared one, that is used. Else, and without this, a connection of one's own is made.
+    pub lender: Option<PathBuf>,
 }
 
 /// The experimental capability of a client by which a Coracle tells whom it serves.
@@ -45,6 +48,7 @@ impl Default for Options {
             warden: None,
             capabilities: Map::new(),
             chain: Vec::new(),
+            lender: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::scrub::Scrubber;
 use crate::status::{Change, Owner, ServerState, ServerStatus};
 use crate::stdio::Warden;
 use coracle_types::{ServerSpec, Transport};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{broadcast, watch};
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) warden: Arc<Warden>,
     pub(crate) changes: broadcast::Sender<Change>,
+    /// Whoever listens where connections are lent does not answer: it is asked no more.
+    pub(crate) silent: AtomicBool,
     pub(crate) shutdown: CancellationToken,
     pub(crate) tasks: TaskTracker,
 }

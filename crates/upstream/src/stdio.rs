@@ -6,13 +6,14 @@ mod tail;
 mod warden;
 
 pub use inherited::PassedEnvironment;
-pub(crate) use inherited::suspicion;
+pub(crate) use inherited::{Inherited, suspicion};
 pub(crate) use process::Process;
 pub(crate) use tail::Tail;
 pub(crate) use warden::Warden;
 pub use warden::{WARDEN_ARGUMENT, warden_main};
 
 use crate::desk::{Desk, Fault, LOG_MESSAGE};
+use crate::lines::{Line, Lines};
 use crate::reverse::QuestionKind;
 use crate::scrub::{Scrubber, shortened};
 use coracle_types::ServerName;
@@ -31,7 +32,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
@@ -50,8 +51,6 @@ const PEEK_BELOW: usize = 16 * 1024;
 /// A child that reads no more has ended by then, and its end has been seen.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-const READ_BUFFER: usize = 64 * 1024;
-
 /// The only notifications that mean something here; see `screen.rs`.
 const WANTED_NOTIFICATIONS: &[&str] = &[
     "notifications/tools/list_changed",
@@ -65,21 +64,13 @@ const WANTED_NOTIFICATIONS: &[&str] = &[
 
 /// A child process as a transport.
 pub(crate) struct Stdio {
-    read: BufReader<ChildStdout>,
-    /// Lives here and not in a future, since a read may be interrupted at any await.
-    line: Vec<u8>,
+    lines: Lines<ChildStdout>,
     waiting: VecDeque<RxJsonRpcMessage<RoleClient>>,
     write: Arc<Mutex<Option<ChildStdin>>>,
     server: ServerName,
     process: Process,
     desk: Arc<Desk>,
     scrubber: Arc<Scrubber>,
-}
-
-enum Line {
-    Whole,
-    TooLong,
-    End,
 }
 
 impl Stdio {
@@ -91,8 +82,7 @@ impl Stdio {
     ) -> io::Result<Self> {
         let (stdin, stdout) = process.pipes().ok_or_else(|| io::Error::other("the pipes of the child are gone"))?;
         Ok(Self {
-            read: BufReader::with_capacity(READ_BUFFER, stdout),
-            line: Vec::new(),
+            lines: Lines::new(stdout, MAX_MESSAGE),
             waiting: VecDeque::new(),
             write: Arc::new(Mutex::new(Some(stdin))),
             server,
@@ -102,29 +92,9 @@ impl Stdio {
         })
     }
 
-    async fn read_line(&mut self) -> io::Result<Line> {
-        loop {
-            let available = self.read.fill_buf().await?;
-            if available.is_empty() {
-                return Ok(Line::End);
-            }
-            let end = available.iter().position(|&byte| byte == b'\n');
-            let take = end.unwrap_or(available.len());
-            if self.line.len() + take > MAX_MESSAGE {
-                return Ok(Line::TooLong);
-            }
-            self.line.extend_from_slice(&available[..take]);
-            let consumed = take + usize::from(end.is_some());
-            self.read.consume(consumed);
-            if end.is_some() {
-                return Ok(Line::Whole);
-            }
-        }
-    }
-
     /// Makes messages of one line; `false` ends the connection.
     fn take_line(&mut self) -> bool {
-        let line = self.line.trim_ascii();
+        let line = self.lines.current().trim_ascii();
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
         let understood = if line.is_empty() || is_unwanted(line, &self.desk) {
             true
@@ -154,9 +124,7 @@ impl Stdio {
                 return false;
             }
         }
-        self.line.clear();
-        // One long message must not keep its memory for ever.
-        self.line.shrink_to(READ_BUFFER);
+        self.lines.clear();
         true
     }
 }
@@ -247,7 +215,7 @@ impl Transport<RoleClient> for Stdio {
             if let Some(message) = self.waiting.pop_front() {
                 return Some(message);
             }
-            match self.read_line().await {
+            match self.lines.next().await {
                 Ok(Line::Whole) => {
                     if !self.take_line() {
                         return None;

@@ -10,6 +10,7 @@ use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,7 @@ impl Upstream {
             warden: Arc::new(Warden::new(options.warden.clone())),
             options,
             changes: broadcast::channel(KEPT_CHANGES).0,
+            silent: AtomicBool::new(false),
             shutdown: CancellationToken::new(),
             tasks: TaskTracker::new(),
         };
@@ -148,14 +150,19 @@ impl Upstream {
         }
     }
 
-    fn spec(&self, server: &ServerName) -> Result<&Arc<ServerSpec>, UpstreamError> {
+    /// Which Coracles this one serves.
+    pub(crate) fn chain(&self) -> &[String] {
+        &self.0.shared.options.chain
+    }
+
+    pub(crate) fn spec(&self, server: &ServerName) -> Result<&Arc<ServerSpec>, UpstreamError> {
         let position = self.0.by_name.get(server);
         position
             .and_then(|&position| self.0.specs.get(position))
             .ok_or_else(|| UpstreamError::UnknownServer { server: server.clone() })
     }
 
-    fn slot(&self, user: &UserId, server: &ServerName) -> Result<Arc<Slot>, UpstreamError> {
+    pub(crate) fn slot(&self, user: &UserId, server: &ServerName) -> Result<Arc<Slot>, UpstreamError> {
         let spec = self.spec(server)?;
         let owner = Owner::of(user, spec.scope);
         let mut slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);

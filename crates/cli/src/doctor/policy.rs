@@ -3,7 +3,7 @@
 use super::report::{Check, Outcome};
 use crate::plain::plain;
 use crate::settings::load_for_servers;
-use crate::wiring::{rules, rules_without_server, store, toolbox};
+use crate::wiring::{Purpose, rules, rules_without_server, store, toolbox};
 use coracle_engine::without_effect;
 use coracle_types::UserId;
 use serde_json::Map;
@@ -39,7 +39,7 @@ async fn without_effect_in(config: Option<&Path>) -> anyhow::Result<Option<(usiz
     }
     let mut found = rules_without_server(&loaded, &rules);
     if !loaded.servers.is_empty() {
-        let toolbox = toolbox(&loaded, store().await?, Map::new(), None)?;
+        let toolbox = toolbox(&loaded, store().await?, Map::new(), Purpose::Own)?;
         found.extend(toolbox.rules_without_effect(&UserId::local()).await.iter().map(without_effect));
     }
     Ok(Some((loaded.settings.policy.tools.len(), found)))

@@ -2,7 +2,7 @@ use crate::failures::recent;
 use crate::plain::{columns, counted, json, plain};
 use crate::settings::{load_for_servers, told};
 use crate::status::Status;
-use crate::wiring::{runtime, store, toolbox};
+use crate::wiring::{Purpose, runtime, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, McpServer};
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
 
 /// How many tools each server has last listed, and when.
 async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, SystemTime)>> {
-    let toolbox = toolbox(loaded, store().await?, Map::new(), None)?;
+    let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Own)?;
     let mut listed = BTreeMap::new();
     for spec in &loaded.servers {
         let last = toolbox.last_listed(&UserId::local(), &spec.name).await.context("read what is known of servers")?;

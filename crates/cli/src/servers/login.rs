@@ -2,7 +2,7 @@ use super::configured;
 use crate::plain::plain;
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
-use crate::wiring::{cancellable, runtime, store, upstream};
+use crate::wiring::{Purpose, cancellable, runtime, store, upstream};
 use clap::Args;
 use coracle_types::UserId;
 use serde_json::Map;
@@ -33,7 +33,7 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
     announce(&loaded);
     let user = UserId::local();
     cancellable(async {
-        let upstream = upstream(&loaded, &store().await?, Map::new());
+        let upstream = upstream(&loaded, &store().await?, Map::new(), Purpose::Own);
         match upstream.login(&user, &name, show_address).await {
             Ok(()) => {
                 eprintln!("signed in to {name}: try it with `coracle servers test {name}`");
@@ -52,7 +52,7 @@ pub(super) fn logout(arguments: &LogoutArguments, config: Option<&Path>) -> anyh
     let loaded = load_for_servers(config, Vec::new())?;
     let name = configured(&loaded, &arguments.name)?;
     runtime()?.block_on(async {
-        let upstream = upstream(&loaded, &store().await?, Map::new());
+        let upstream = upstream(&loaded, &store().await?, Map::new(), Purpose::Own);
         upstream.logout(&UserId::local(), &name).await?;
         eprintln!("no sign-in to {name} is kept any more");
         Ok(Status::Success)

@@ -1,9 +1,8 @@
 use super::configured;
-use crate::failures::Memory;
 use crate::plain::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
-use crate::wiring::{cancellable, store, toolbox};
+use crate::wiring::{Purpose, cancellable, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -109,7 +108,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
 
 /// All at once.
 async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
-    let toolbox = toolbox(loaded, store().await?, Map::new(), Some(Memory::Renewed))?;
+    let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Test)?;
     let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
     let mut tests = JoinSet::new();
     for name in waiting.clone() {

@@ -178,13 +178,13 @@ impl PassedEnvironment {
 }
 
 /// What every server gets, whatever its entry says.
-pub(super) struct Inherited {
-    pub(super) variables: Vec<(&'static str, OsString)>,
+pub(crate) struct Inherited {
+    pub(crate) variables: Vec<(&'static str, OsString)>,
     withheld: Vec<&'static str>,
 }
 
 impl Inherited {
-    pub(super) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let mut inherited = Self { variables: Vec::new(), withheld: Vec::new() };
         for name in [PLACES, CERTIFICATES, NETWORK, INTERPRETERS].into_iter().flatten() {
             inherited.variables.extend(variable(name).map(|value| (*name, value)));

@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 /// Answers everything, and remembers what it was asked.
 #[derive(Default)]
-struct Person {
-    asked: Mutex<Vec<Question>>,
+pub(crate) struct Person {
+    pub(crate) asked: Mutex<Vec<Question>>,
     thinks: Duration,
 }
 
@@ -40,11 +40,11 @@ fn ada() -> UserId {
     user("ada")
 }
 
-fn all_capabilities() -> Map<String, Value> {
+pub(crate) fn all_capabilities() -> Map<String, Value> {
     arguments(json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}))
 }
 
-fn asking(person: &Arc<Person>) -> CallContext {
+pub(crate) fn asking(person: &Arc<Person>) -> CallContext {
     let reverse: Arc<dyn Reverse> = Arc::<Person>::clone(person);
     CallContext { reverse: Some(reverse), capabilities: all_capabilities(), ..CallContext::default() }
 }

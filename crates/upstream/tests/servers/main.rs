@@ -6,6 +6,7 @@ mod faults;
 mod gateway;
 mod http;
 mod lab;
+mod lending;
 mod life;
 mod oauth;
 mod real;

@@ -1,0 +1,128 @@
+//! A running `coracle up` lends its connections to commands of the same user, so that they need not start the same
+//! servers again.
+//!
+//! It listens on a UNIX socket in the data folder (`lender.rs`). A command asks for one server by name, with digests of
+//! everything that makes the server what it is (`settings.rs`): the values themselves are never sent. If they are the
+//! same on both sides, the rest of the stream is MCP of the revisions with `initialize`, one message per line. The lender
+//! passes requests on as they come (`lent.rs`); for the command the stream is one more transport (`borrowed.rs`).
+//!
+//! **Invariants:** only processes of the same user are spoken to, on both sides. Only the operator's own connections and
+//! shared ones are lent, and none that uses a stored sign-in: a command notices when that is withdrawn. Policy, approvals, records and the answers to a server's questions are the command's affair: none
+//! of them is known here. Whatever goes wrong before a connection is lent, the command starts its own server.
+
+mod borrowed;
+mod lender;
+mod lent;
+mod settings;
+
+pub(crate) use borrowed::{Borrowed, NotLent, borrow};
+pub use lender::Lender;
+
+use coracle_types::ServerName;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use serde::{Deserialize, Serialize};
+use settings::Settings;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// The version of what is said before MCP begins.
+const VERSION: u32 = 1;
+/// Longest line before MCP begins.
+const MAX_HANDSHAKE: usize = 4 * 1024;
+/// Longest path in the address of a socket, without the byte that ends it.
+const MAX_ADDRESS: usize = 107;
+/// Rights that nobody but the owner may have.
+const OTHERS: u32 = 0o077;
+
+/// What a command wants.
+#[derive(Debug, Serialize, Deserialize)]
+struct Wish {
+    version: u32,
+    server: ServerName,
+    settings: Settings,
+}
+
+/// What it is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+enum Answer {
+    /// It gets the connection, as soon as there is one.
+    Wait,
+    /// MCP begins with the next line.
+    Lent,
+    /// It has to start its own server.
+    Refused {
+        /// Why, for a log.
+        reason: String,
+    },
+}
+
+/// The last line: why nothing more will come.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ended {
+    ended: String,
+}
+
+/// A socket in a folder that nobody else can enter.
+struct Place {
+    folder: OwnedFd,
+    name: Box<OsStr>,
+    path: PathBuf,
+}
+
+impl Place {
+    /// Opens the folder, and refuses one that is not the user's alone.
+    fn open(path: &Path) -> io::Result<Self> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(folder, flags, Mode::empty())?;
+        if !is_private(&rustix::fs::fstat(&opened)?) {
+            return Err(not_private(folder));
+        }
+        Ok(Self { folder: opened, name: name.into(), path: path.to_owned() })
+    }
+
+    /// What lies there, if anything does.
+    fn look(&self) -> io::Result<Option<Stat>> {
+        match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => Ok(Some(found)),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A path to it that fits into the address of a socket, however long its own is.
+    fn address(&self) -> PathBuf {
+        if self.path.as_os_str().len() <= MAX_ADDRESS {
+            return self.path.clone();
+        }
+        Path::new("/proc/self/fd").join(self.folder.as_raw_fd().to_string()).join(&*self.name)
+    }
+}
+
+fn is_socket(found: &Stat) -> bool {
+    FileType::from_raw_mode(found.st_mode) == FileType::Socket
+}
+
+fn is_private(found: &Stat) -> bool {
+    found.st_uid == own_uid() && found.st_mode & OTHERS == 0
+}
+
+fn not_private(path: &Path) -> io::Error {
+    let reason = format!("{} must belong to the user who runs this, and nobody else may have rights", path.display());
+    io::Error::new(io::ErrorKind::PermissionDenied, reason)
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
+    line.push(b'\n');
+    Ok(line)
+}

@@ -1,0 +1,401 @@
+//! One connection that is lent: requests of the command go to the server and answers come back, both as they are.
+
+use super::{Ended, line};
+use crate::call::{CallContext, Progress};
+use crate::connection::Lease;
+use crate::error::UpstreamError;
+use crate::http::TOO_LARGE;
+use crate::lines::{Line, Lines};
+use crate::reverse::{Question, Refusal, Reverse};
+use crate::status::{Change, Changed};
+use crate::stdio::MAX_MESSAGE;
+use async_trait::async_trait;
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// Requests whose answers are handed on as they are. What would change the connection for its owner, as subscriptions and
+/// the level of the log do, is not among them.
+const PASSED_ON: &[&str] = &[
+    "completion/complete",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+    "tools/call",
+    "tools/list",
+];
+/// Those of them during which a server may ask something.
+const MAY_ASK: &[&str] = &["prompts/get", "resources/read", "tools/call"];
+/// What a server offers that works through here.
+const OFFERED: &[&str] = &["completions", "prompts", "resources", "tools"];
+
+/// Most requests of one command at once.
+const MAX_AT_ONCE: usize = 1024;
+/// The command has time-outs of its own and cancels what takes it too long.
+const LONGEST_CALL: Duration = Duration::from_hours(24);
+/// Messages that wait to be read by the command; when there are so many, its calls wait.
+const MESSAGES_AHEAD: usize = 64;
+/// Reports of progress that wait to be passed on; more are left out.
+const REPORTS_AHEAD: usize = 16;
+/// So long a command that does not read gets to read why the connection ends.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+const UP_ENDS: &str = "it was the connection of the running `coracle up`, which is shutting down";
+
+/// What the tasks of one lent connection share.
+struct Lent {
+    lease: Lease,
+    out: mpsc::Sender<Value>,
+    /// Requests of the command, by the JSON of their ids.
+    under_way: Mutex<HashMap<String, CancellationToken>>,
+    /// Questions to the command that it has not answered yet.
+    questions: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Refusal>>>>,
+    next_question: AtomicU64,
+    /// What the command says can be asked of it.
+    capabilities: OnceLock<Map<String, Value>>,
+}
+
+/// Why a lent connection ends.
+enum End {
+    /// The command has gone, or does not keep to the protocol.
+    CommandGone,
+    /// The connection to the server has ended, for this reason.
+    ServerGone(String),
+}
+
+/// Passes requests on until the command goes, the connection ends, or `stop`.
+pub(super) async fn serve(
+    lease: Lease,
+    mut lines: Lines<OwnedReadHalf>,
+    write: OwnedWriteHalf,
+    changes: broadcast::Receiver<Change>,
+    stop: &CancellationToken,
+) {
+    lines.allow(MAX_MESSAGE);
+    let (out, waiting) = mpsc::channel(MESSAGES_AHEAD);
+    let mut writing = tokio::spawn(write_from(waiting, write));
+    let lent = Arc::new(Lent {
+        lease,
+        out,
+        under_way: Mutex::default(),
+        questions: Mutex::default(),
+        next_question: AtomicU64::new(1),
+        capabilities: OnceLock::new(),
+    });
+    let mut requests = JoinSet::new();
+    let end = tokio::select! {
+        biased;
+        () = stop.cancelled() => End::ServerGone(UP_ENDS.to_owned()),
+        end = Arc::clone(&lent).listen(&mut lines, &mut requests, changes) => end,
+    };
+    // The server is told that nobody waits for what is still under way.
+    requests.shutdown().await;
+    if let End::ServerGone(ended) = end {
+        // One who does not read learns it from the end of the stream.
+        let _ = lent.out.try_send(json!(Ended { ended }));
+    }
+    drop(lent);
+    if tokio::time::timeout(LAST_WORD, &mut writing).await.is_err() {
+        writing.abort();
+    }
+}
+
+async fn write_from(mut waiting: mpsc::Receiver<Value>, mut write: OwnedWriteHalf) {
+    while let Some(message) = waiting.recv().await {
+        let Ok(line) = line(&message) else { return };
+        if write.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+impl Lent {
+    async fn listen(
+        self: Arc<Self>,
+        lines: &mut Lines<OwnedReadHalf>,
+        requests: &mut JoinSet<Option<String>>,
+        mut changes: broadcast::Receiver<Change>,
+    ) -> End {
+        let mut reason = None;
+        let mut is_ending = false;
+        loop {
+            if is_ending && requests.is_empty() {
+                return End::ServerGone(reason.unwrap_or_else(|| self.reason()));
+            }
+            tokio::select! {
+                // What is under way may still be answered.
+                () = self.lease.ending(), if !is_ending => is_ending = true,
+                Some(done) = requests.join_next() => {
+                    if let Ok(Some(why)) = done {
+                        reason.get_or_insert(why);
+                        is_ending = true;
+                    }
+                }
+                change = changes.recv() => {
+                    let is_ours = match &change {
+                        Ok(change) => change.what == Changed::Tools && self.lease.is_of(change),
+                        Err(broadcast::error::RecvError::Lagged(_)) => true,
+                        Err(broadcast::error::RecvError::Closed) => return End::ServerGone(self.reason()),
+                    };
+                    if is_ours {
+                        self.say(notification("notifications/tools/list_changed", json!({}))).await;
+                    }
+                }
+                () = self.out.closed() => return End::CommandGone,
+                line = lines.next() => {
+                    let Ok(Line::Whole) = line else { return End::CommandGone };
+                    let message = serde_json::from_slice(lines.current());
+                    lines.clear();
+                    let Ok(Value::Object(message)) = message else { return End::CommandGone };
+                    self.take(message, requests, is_ending).await;
+                }
+            }
+        }
+    }
+
+    /// One message of the command.
+    async fn take(
+        self: &Arc<Self>,
+        mut message: Map<String, Value>,
+        requests: &mut JoinSet<Option<String>>,
+        is_ending: bool,
+    ) {
+        let params = match message.remove("params") {
+            Some(Value::Object(params)) => params,
+            _ => Map::new(),
+        };
+        let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
+        match (method, message.remove("id")) {
+            (Some(method), Some(id)) => self.request(&method, id, params, requests, is_ending).await,
+            (Some(method), None) if method == "notifications/cancelled" => {
+                let id = params.get("requestId").map(Value::to_string).unwrap_or_default();
+                if let Some(cancel) = locked(&self.under_way).get(&id) {
+                    cancel.cancel();
+                }
+            }
+            (None, Some(id)) => {
+                let asked = id.as_u64().and_then(|id| locked(&self.questions).remove(&id));
+                let answer = match (message.remove("result"), message.remove("error")) {
+                    (Some(result), None) => Ok(result),
+                    (_, error) => Err(refusal(error.as_ref())),
+                };
+                // Nobody may wait for it any more.
+                asked.map(|asked| asked.send(answer));
+            }
+            (Some(_) | None, None) => {}
+        }
+    }
+
+    async fn request(
+        self: &Arc<Self>,
+        method: &str,
+        id: Value,
+        params: Map<String, Value>,
+        requests: &mut JoinSet<Option<String>>,
+        is_ending: bool,
+    ) {
+        let answer = match method {
+            "initialize" => {
+                if let Some(Value::Object(capabilities)) = params.get("capabilities") {
+                    // Said once; whoever says it again changes nothing.
+                    let _ = self.capabilities.set(capabilities.clone());
+                }
+                result(&id, self.introduction())
+            }
+            "ping" => result(&id, json!({})),
+            // It learns of the end as soon as the others have their answers.
+            _ if is_ending => return,
+            _ if PASSED_ON.contains(&method) && requests.len() < MAX_AT_ONCE => {
+                let cancel = CancellationToken::new();
+                locked(&self.under_way).insert(id.to_string(), cancel.clone());
+                requests.spawn(Arc::clone(self).pass_on(method.to_owned(), id, params, cancel));
+                return;
+            }
+            _ if PASSED_ON.contains(&method) => {
+                failed(&id, ErrorCode::INTERNAL_ERROR, &format!("more than {MAX_AT_ONCE} requests at once"))
+            }
+            _ => failed(&id, ErrorCode::METHOD_NOT_FOUND, "not supported over a connection of `coracle up`"),
+        };
+        self.say(answer).await;
+    }
+
+    /// One request and its answer; the reason if the connection can be used no more.
+    async fn pass_on(
+        self: Arc<Self>,
+        method: String,
+        id: Value,
+        mut params: Map<String, Value>,
+        cancel: CancellationToken,
+    ) -> Option<String> {
+        let meta = match params.remove("_meta") {
+            Some(Value::Object(meta)) => meta,
+            _ => Map::new(),
+        };
+        let token = meta.get("progressToken").cloned();
+        let (progress, mut reports) = mpsc::channel(REPORTS_AHEAD);
+        let reverse: Arc<dyn Reverse> = Arc::new(Asking(Arc::clone(&self)));
+        let context = CallContext {
+            cancel,
+            timeout: Some(LONGEST_CALL),
+            progress: token.is_some().then_some(progress),
+            // Even a command that cannot be asked: else the question would go to another caller of this connection.
+            reverse: MAY_ASK.contains(&method.as_str()).then_some(reverse),
+            capabilities: self.capabilities.get().cloned().unwrap_or_default(),
+            meta,
+            ..CallContext::default()
+        };
+        let outcome = {
+            let asked = self.lease.ask(&method, params, &context, &method);
+            tokio::pin!(asked);
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(report) = reports.recv() => self.report(token.as_ref(), report).await,
+                    outcome = &mut asked => break outcome,
+                }
+            }
+        };
+        // Those that came together with the answer.
+        while let Ok(report) = reports.try_recv() {
+            self.report(token.as_ref(), report).await;
+        }
+        locked(&self.under_way).remove(&id.to_string());
+        let answer = match outcome {
+            Ok(answer) => result(&id, answer),
+            Err(UpstreamError::Refused { number, message, data, .. }) => {
+                let mut error = json!({"code": number, "message": message});
+                if let Some(data) = data {
+                    error["data"] = *data;
+                }
+                json!({"jsonrpc": "2.0", "id": id, "error": error})
+            }
+            Err(UpstreamError::TooLarge { reason, .. }) => failed(&id, TOO_LARGE, &reason),
+            // Nobody waits for it.
+            Err(UpstreamError::Cancelled { .. }) => return None,
+            Err(UpstreamError::Closed { reason, .. }) => return Some(reason),
+            Err(
+                error @ (UpstreamError::ShutDown
+                | UpstreamError::Unauthorized { .. }
+                | UpstreamError::Unavailable { .. }),
+            ) => return Some(error.to_string()),
+            Err(error) => failed(&id, ErrorCode::INTERNAL_ERROR, &error.to_string()),
+        };
+        self.say(answer).await;
+        None
+    }
+
+    async fn report(&self, token: Option<&Value>, report: Progress) {
+        let Progress { progress, total, message } = report;
+        let mut params = json!({"progressToken": token, "progress": progress});
+        if let Some(total) = total {
+            params["total"] = total.into();
+        }
+        if let Some(message) = message {
+            params["message"] = message.into();
+        }
+        self.say(notification("notifications/progress", params)).await;
+    }
+
+    /// What the server says of itself, as far as it holds here.
+    fn introduction(&self) -> Value {
+        let about = self.lease.introduction().and_then(|about| serde_json::to_value(&*about).ok()).unwrap_or_default();
+        let member = |name: &str| about.get(name).cloned().filter(|value| !value.is_null());
+        let mut offered = member("capabilities").unwrap_or_else(|| json!({}));
+        if let Value::Object(offered) = &mut offered {
+            offered.retain(|name, _| OFFERED.contains(&name.as_str()));
+            if let Some(Value::Object(resources)) = offered.get_mut("resources") {
+                resources.remove("subscribe");
+            }
+        }
+        let mut introduction = json!({
+            "protocolVersion": ProtocolVersion::LATEST_WITH_INITIALIZE,
+            "capabilities": offered,
+            "serverInfo": member("serverInfo").unwrap_or_else(|| json!({"name": self.lease.server(), "version": ""})),
+        });
+        if let Some(instructions) = member("instructions") {
+            introduction["instructions"] = instructions;
+        }
+        introduction
+    }
+
+    fn reason(&self) -> String {
+        match self.lease.ended() {
+            UpstreamError::Closed { reason, .. } => reason,
+            other => other.to_string(),
+        }
+    }
+
+    async fn say(&self, message: Value) {
+        // A command that has gone is noticed by whoever listens to it.
+        let _ = self.out.send(message).await;
+    }
+}
+
+/// Puts what a server asks to the command whose call is under way.
+struct Asking(Arc<Lent>);
+
+#[async_trait]
+impl Reverse for Asking {
+    async fn ask(&self, question: Question) -> Result<Value, Refusal> {
+        let lent = &self.0;
+        let id = lent.next_question.fetch_add(1, Ordering::Relaxed);
+        let (answered, answer) = oneshot::channel();
+        locked(&lent.questions).insert(id, answered);
+        let _asked = Asked { lent, id };
+        let mut request = json!({"jsonrpc": "2.0", "id": id, "method": question.kind.method()});
+        if !question.params.is_null() {
+            request["params"] = question.params;
+        }
+        lent.say(request).await;
+        answer.await.unwrap_or_else(|_| Err(Refusal::invalid("the command that was asked has gone")))
+    }
+}
+
+/// A question to the command. It is withdrawn if nobody waits for the answer any more.
+struct Asked<'a> {
+    lent: &'a Lent,
+    id: u64,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if locked(&self.lent.questions).remove(&self.id).is_some() {
+            let params = json!({"requestId": self.id, "reason": "the call is over"});
+            // A command that does not read has not seen the question either.
+            let _ = self.lent.out.try_send(notification("notifications/cancelled", params));
+        }
+    }
+}
+
+fn result(id: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn failed(id: &Value, code: ErrorCode, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}})
+}
+
+fn notification(method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+fn refusal(error: Option<&Value>) -> Refusal {
+    let member = |name: &str| error.and_then(|error| error.get(name));
+    let number = member("code").and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok());
+    let message = member("message").and_then(Value::as_str).unwrap_or("it was not answered").to_owned();
+    Refusal { number: number.unwrap_or(ErrorCode::INTERNAL_ERROR.0), message }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,166 @@
+//! Whether a server would be the same if the command started it.
+
+use crate::stdio::Inherited;
+use coracle_types::{ServerSpec, Transport};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Variables that the HTTP client goes by.
+const READ_BY_HTTP: &[&str] = &[
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "all_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+];
+
+/// Describes the terminal of whoever starts a server. Its own streams are pipes, so that it makes no difference to it, and
+/// terminals differ more often than anything else.
+const TERMINAL: &str = "TERM";
+
+/// Which files a process sees, and which network.
+const NAMESPACES: &[&str] = &["/proc/self/ns/mnt", "/proc/self/ns/net", "/proc/self/ns/user"];
+
+/// SHA-256 digests of what makes a server what it is, in three parts, so that a log can say which one differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Settings {
+    /// Its entry in the settings with all variables filled in: command, arguments, environment, address, headers, client.
+    entry: String,
+    /// What it gets of this process's environment, and which Coracles it serves.
+    environment: String,
+    /// The folder that it is started in, and the namespaces.
+    place: String,
+}
+
+impl Settings {
+    /// Those of a server of this process.
+    pub(super) fn of(spec: &ServerSpec, chain: &[String]) -> Self {
+        Self::with(spec, chain, |name| std::env::var_os(name), std::env::current_dir().ok())
+    }
+
+    fn with(
+        spec: &ServerSpec,
+        chain: &[String],
+        variable: impl Fn(&str) -> Option<OsString>,
+        folder: Option<PathBuf>,
+    ) -> Self {
+        let (variables, folder) = match &spec.transport {
+            Transport::Stdio { .. } => (Inherited::read(&variable).variables, folder),
+            Transport::Http { .. } | Transport::Sse { .. } => {
+                let variables = READ_BY_HTTP.iter().filter_map(|name| Some((*name, variable(name)?)));
+                (variables.collect(), None)
+            }
+        };
+        let counts = variables.iter().filter(|(name, _)| *name != TERMINAL);
+        let variables: Vec<(&str, &[u8])> = counts.map(|(name, value)| (*name, value.as_encoded_bytes())).collect();
+        let folder = folder.as_deref().map(|folder| folder.as_os_str().as_encoded_bytes());
+        let namespaces: Vec<Option<PathBuf>> = NAMESPACES.iter().map(|path| std::fs::read_link(path).ok()).collect();
+        Self {
+            entry: digest("entry", &(&spec.transport, spec.scope, &spec.client)),
+            environment: digest("environment", &(variables, chain)),
+            place: digest("place", &(folder, namespaces)),
+        }
+    }
+
+    /// What is not the same, in words.
+    pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
+        if self.entry != other.entry {
+            Some("its entry in the settings differs")
+        } else if self.environment != other.environment {
+            Some("the environment that it gets differs")
+        } else if self.place != other.place {
+            Some("the folder or the namespaces that it is started in differ")
+        } else {
+            None
+        }
+    }
+}
+
+/// JSON is a canonical form here: structures and sorted maps, whose texts are quoted.
+fn digest(part: &str, value: &impl Serialize) -> String {
+    hex::encode(Sha256::digest(serde_json::to_vec(&(part, value)).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use coracle_types::{OauthClient, Scope, Secret, ServerName};
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    fn spec(transport: Transport) -> ServerSpec {
+        ServerSpec {
+            name: ServerName::new("git").unwrap(),
+            transport,
+            scope: Scope::User,
+            description: None,
+            category: None,
+            client: None,
+            start_timeout: Duration::from_mins(1),
+            call_timeout: Duration::from_mins(1),
+        }
+    }
+
+    fn stdio(argument: &str, value: &str) -> ServerSpec {
+        spec(Transport::Stdio {
+            command: "uvx".to_owned(),
+            args: vec![Secret::new(argument)],
+            env: BTreeMap::from([("TOKEN".to_owned(), Secret::new(value))]),
+            cwd: None,
+        })
+    }
+
+    fn of(spec: &ServerSpec, variables: &[(&str, &str)], folder: &str) -> Settings {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value));
+        Settings::with(spec, &["one".to_owned()], variable, Some(folder.into()))
+    }
+
+    #[test]
+    fn every_part_counts() {
+        let (server, variables) = (stdio("a", "canary"), [("PATH", "/bin")]);
+        let settings = of(&server, &variables, "/here");
+        assert_eq!(settings.difference(&of(&server, &variables, "/here")), None);
+        // What the server does not get does not count, nor does somebody's terminal.
+        let more = [("PATH", "/bin"), ("SECRET", "1"), ("TERM", "xterm")];
+        assert_eq!(settings.difference(&of(&server, &more, "/here")), None);
+        for other in [stdio("b", "canary"), stdio("a", "other")] {
+            assert_eq!(
+                settings.difference(&of(&other, &variables, "/here")),
+                Some("its entry in the settings differs")
+            );
+        }
+        let mut client = server.clone();
+        client.client = Some(OauthClient { id: "me".to_owned(), secret: None });
+        assert!(settings.difference(&of(&client, &variables, "/here")).is_some());
+        let mut shared = server.clone();
+        shared.scope = Scope::Shared;
+        assert!(settings.difference(&of(&shared, &variables, "/here")).is_some());
+        assert_eq!(
+            settings.difference(&of(&server, &[("PATH", "/usr/bin")], "/here")),
+            Some("the environment that it gets differs")
+        );
+        assert_eq!(
+            settings.difference(&of(&server, &variables, "/there")),
+            Some("the folder or the namespaces that it is started in differ")
+        );
+        let text = serde_json::to_string(&settings).unwrap();
+        assert!(!text.contains("canary") && !text.contains("/bin"), "{text}");
+    }
+
+    #[test]
+    fn an_address_goes_by_proxies_and_not_by_folders() {
+        let server = spec(Transport::Http { url: Secret::new("https://a.example"), headers: BTreeMap::new() });
+        let settings = of(&server, &[("PATH", "/bin")], "/here");
+        assert_eq!(settings.difference(&of(&server, &[("PATH", "/usr/bin")], "/there")), None);
+        let proxied = of(&server, &[("HTTPS_PROXY", "http://me:secret@proxy")], "/here");
+        assert_eq!(settings.difference(&proxied), Some("the environment that it gets differs"));
+    }
+}

@@ -1,0 +1,384 @@
+//! Connections that one process lends to another, here both in this one. What the program makes of it is tested with it.
+
+use crate::gateway::{Person, all_capabilities, asking};
+use crate::lab::{arguments, eventually, is_alive, rogue, said, server, user};
+use coracle_types::{Scope, Secret, ServerSpec, ToolResult, Transport, UserId};
+use coracle_upstream::{CallContext, Change, Changed, Lender, Options, Owner, Upstream, UpstreamError};
+use serde_json::{Map, Value, json};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// More connections than this are not lent at once.
+const MAX_LENT: usize = 64;
+
+/// One who lends the connection to a server, and the folder of its socket and the server's log.
+struct Lending {
+    folder: TempDir,
+    spec: ServerSpec,
+    upstream: Upstream,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Lending {
+    async fn of(mode: &str) -> Self {
+        Self::with(mode, Options::default(), |_| {}).await
+    }
+
+    async fn with(mode: &str, options: Options, change: impl FnOnce(&mut ServerSpec)) -> Self {
+        let folder = private();
+        let mut spec = rogue("one", &[mode]);
+        put(&mut spec, "ROGUE_LOG", folder.path().join("log").to_str().unwrap());
+        change(&mut spec);
+        let upstream = Upstream::new(vec![spec.clone()], options);
+        let stop = CancellationToken::new();
+        let lender = Lender::open(&folder.path().join("servers.sock")).unwrap();
+        let serving = tokio::spawn(lender.serve(upstream.clone(), stop.clone()));
+        Self { folder, spec, upstream, stop, serving }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("servers.sock")
+    }
+
+    /// One who would rather borrow.
+    fn borrower(&self) -> Upstream {
+        self.borrower_of(self.spec.clone(), Map::new())
+    }
+
+    fn borrower_of(&self, spec: ServerSpec, capabilities: Map<String, Value>) -> Upstream {
+        Upstream::new(vec![spec], Options { lender: Some(self.socket()), capabilities, ..Options::default() })
+    }
+
+    fn log(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// How often the server was started.
+    fn starts(&self) -> usize {
+        self.log().iter().filter(|line| line.starts_with("start ")).count()
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+        self.upstream.shutdown().await;
+        assert!(!self.folder.path().join("servers.sock").exists());
+    }
+}
+
+/// A folder that nobody else may enter.
+fn private() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+fn put(spec: &mut ServerSpec, name: &str, value: &str) {
+    let Transport::Stdio { env, .. } = &mut spec.transport else { panic!("it is an address") };
+    env.insert(name.to_owned(), Secret::new(value));
+}
+
+async fn act(upstream: &Upstream, context: CallContext) -> Result<ToolResult, UpstreamError> {
+    upstream.call(&UserId::local(), &server("one"), "act", Map::new(), context).await
+}
+
+async fn echo(upstream: &Upstream, who: &UserId) -> String {
+    let with = arguments(json!({"a": 1}));
+    said(&upstream.call(who, &server("one"), "echo", with, CallContext::default()).await.unwrap())
+}
+
+#[tokio::test]
+async fn a_server_that_is_lent_is_not_started_again() {
+    let lending = Lending::of("raw").await;
+    let (first, second) = (lending.borrower(), lending.borrower());
+    assert_eq!(echo(&first, &UserId::local()).await, r#"{"a": 1}"#);
+    // The one who lends has started it, and goes on using it.
+    assert_eq!(lending.starts(), 1);
+    assert_eq!(echo(&second, &UserId::local()).await, r#"{"a": 1}"#);
+    assert_eq!(echo(&lending.upstream, &UserId::local()).await, r#"{"a": 1}"#);
+    assert_eq!(lending.starts(), 1);
+    // Definitions and results are the same to the last member that nobody knows.
+    let (name, local) = (server("one"), UserId::local());
+    let own = lending.upstream.tools(&local, &name).await.unwrap();
+    assert_eq!(*first.tools(&local, &name).await.unwrap(), *own);
+    assert!(own.get("rich").is_some());
+    let raw = first.call_raw(&local, &name, "act", Map::new(), CallContext::default()).await.unwrap();
+    assert_eq!(raw["unknown"], json!([1]));
+    assert_eq!(raw["_meta"], json!({"a": 1}));
+    // A borrower that ends takes nothing with it.
+    let pid: u32 = lending.log()[0].strip_prefix("start ").unwrap().parse().unwrap();
+    first.shutdown().await;
+    second.shutdown().await;
+    assert!(is_alive(pid));
+    // The control: who does not borrow starts it.
+    let alone = Upstream::new(vec![lending.spec.clone()], Options::default());
+    assert_eq!(echo(&alone, &local).await, r#"{"a": 1}"#);
+    assert_eq!(lending.starts(), 2);
+    alone.shutdown().await;
+    lending.end().await;
+    assert!(!is_alive(pid));
+}
+
+#[tokio::test]
+async fn only_the_same_server_of_the_same_person_is_lent() {
+    let lending = Lending::of("plain").await;
+    assert_eq!(echo(&lending.borrower(), &UserId::local()).await, r#"{"a": 1}"#);
+    assert_eq!(lending.starts(), 1);
+    // Another person's connection is theirs.
+    let other = lending.borrower();
+    echo(&other, &user("ada")).await;
+    assert_eq!(lending.starts(), 2);
+    let mut changed = lending.spec.clone();
+    put(&mut changed, "MORE", "1");
+    let different = lending.borrower_of(changed, Map::new());
+    echo(&different, &UserId::local()).await;
+    assert_eq!(lending.starts(), 3);
+    let mut renamed = lending.spec.clone();
+    renamed.name = server("two");
+    let unknown = lending.borrower_of(renamed, Map::new());
+    unknown.tools(&UserId::local(), &server("two")).await.unwrap();
+    assert_eq!(lending.starts(), 4);
+    // How long one waits for it is the borrower's own affair.
+    let mut patient = lending.spec.clone();
+    patient.call_timeout *= 2;
+    echo(&lending.borrower_of(patient, Map::new()), &UserId::local()).await;
+    assert_eq!(lending.starts(), 4);
+    for upstream in [other, different, unknown] {
+        upstream.shutdown().await;
+    }
+    lending.end().await;
+
+    let shared = Lending::with("plain", Options::default(), |spec| spec.scope = Scope::Shared).await;
+    echo(&shared.upstream, &user("ada")).await;
+    echo(&shared.borrower(), &UserId::local()).await;
+    assert_eq!(shared.starts(), 1);
+    shared.end().await;
+}
+
+#[tokio::test]
+async fn progress_and_changes_are_passed_on() {
+    let lending = Lending::of("progress").await;
+    let (progress, mut reports) = mpsc::channel(16);
+    let borrower = lending.borrower();
+    let context = CallContext { progress: Some(progress), ..CallContext::default() };
+    assert_eq!(said(&act(&borrower, context).await.unwrap()), "done");
+    for done in 0..3 {
+        let report = reports.recv().await.unwrap();
+        assert_eq!((report.progress, report.total), (f64::from(done), Some(3.0)));
+        assert_eq!(report.message.unwrap(), format!("step {done}"));
+    }
+    assert_eq!(lending.starts(), 1);
+    lending.end().await;
+
+    let lending = Lending::of("change").await;
+    let borrower = lending.borrower();
+    let mut changes = borrower.changes();
+    act(&borrower, CallContext::default()).await.unwrap();
+    let owner = Owner::User(UserId::local());
+    assert_eq!(changes.recv().await.unwrap(), Change { owner, server: server("one"), what: Changed::Tools });
+    assert!(borrower.tools(&UserId::local(), &server("one")).await.unwrap().get("new").is_some());
+    assert_eq!(lending.starts(), 1);
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn what_a_server_asks_comes_to_the_one_who_called() {
+    let options = || Options { capabilities: all_capabilities(), ..Options::default() };
+    let lending = Lending::with("asks", options(), |_| {}).await;
+    let person = Arc::new(Person::default());
+    let borrower = lending.borrower_of(lending.spec.clone(), all_capabilities());
+    let answers = said(&act(&borrower, asking(&person)).await.unwrap());
+    let expected = json!({"s0": "ok", "s1": "ok", "s2": "there are no folders", "s3": "ok"});
+    assert_eq!(serde_json::from_str::<Value>(&answers).unwrap(), expected);
+    assert_eq!(person.asked.lock().unwrap().len(), 3);
+    assert_eq!(lending.starts(), 1);
+    lending.end().await;
+
+    // A borrower that cannot be asked refuses, even if the lender has somebody at hand.
+    let lending = Lending::with("asks", options(), |_| {}).await;
+    let answers = said(&act(&lending.borrower(), CallContext::default()).await.unwrap());
+    let answers: Value = serde_json::from_str(&answers).unwrap();
+    assert_eq!(answers["s1"], "elicitation/create is not supported for this call");
+    assert_eq!(answers["s3"], "ok");
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn another_caller_of_the_lender_is_not_asked() {
+    let options = Options { capabilities: all_capabilities(), ..Options::default() };
+    // Its first call waits for a second; see below.
+    let lending = Lending::with("asks-late", options, |_| {}).await;
+    let person = Arc::new(Person::default());
+    let (own, context) = (lending.upstream.clone(), asking(&person));
+    let waiting = tokio::spawn(async move { act(&own, context).await });
+    eventually("the lender's own call is under way", || lending.log().iter().any(|line| line == "tools/call")).await;
+    let answers = said(&act(&lending.borrower(), CallContext::default()).await.unwrap());
+    let answers: Value = serde_json::from_str(&answers).unwrap();
+    let refused = "several calls are under way, and it cannot be told whose caller is asked";
+    assert_eq!(answers["s1"], refused, "{answers}");
+    assert!(person.asked.lock().unwrap().is_empty());
+    waiting.abort();
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn questions_that_are_results_are_answered_by_the_borrower() {
+    let lending = Lending::of("input").await;
+    let person = Arc::new(Person::default());
+    let borrower = lending.borrower_of(lending.spec.clone(), all_capabilities());
+    let seen = said(&act(&borrower, asking(&person)).await.unwrap());
+    assert!(seen.contains("Ada") && seen.contains("where it was"), "{seen}");
+    assert_eq!(person.asked.lock().unwrap().len(), 1);
+    let unanswered = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
+    assert_eq!(unanswered.code(), "input_required");
+    assert_eq!(lending.starts(), 1);
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
+    for ends in ["by its caller", "with its process"] {
+        let lending = Lending::of("hang").await;
+        let borrower = lending.borrower();
+        let context = CallContext::default();
+        let cancel = context.cancel.clone();
+        let also = borrower.clone();
+        let call = tokio::spawn(async move { act(&also, context).await });
+        eventually("the call is under way", || lending.log().iter().any(|line| line == "tools/call")).await;
+        assert!(!lending.log().iter().any(|line| line == "notifications/cancelled"));
+        if ends == "by its caller" {
+            cancel.cancel();
+            assert_eq!(call.await.unwrap().unwrap_err().code(), "cancelled");
+        } else {
+            call.abort();
+            borrower.shutdown().await;
+        }
+        eventually("the server is told", || lending.log().iter().any(|line| line == "notifications/cancelled")).await;
+        assert_eq!(lending.starts(), 1);
+        lending.end().await;
+    }
+}
+
+#[tokio::test]
+async fn errors_are_those_of_the_server() {
+    let lending = Lending::of("refuse").await;
+    let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
+    assert!(matches!(&error, UpstreamError::Refused { number: -32_000, .. }), "{error:?}");
+    lending.end().await;
+    let lending = Lending::of("huge").await;
+    let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
+    assert!(error.to_string().contains("more than 32 MiB"), "{error:?}");
+    lending.end().await;
+    // It dies in the middle of a call: that is told as if it were one's own, and the next use starts it anew.
+    let lending = Lending::of("die").await;
+    let borrower = lending.borrower();
+    let error = act(&borrower, CallContext::default()).await.unwrap_err();
+    assert_eq!(error.code(), "closed");
+    assert!(error.to_string().contains("the disk is full"), "{error}");
+    assert_eq!(echo(&borrower, &UserId::local()).await, r#"{"a": 1}"#);
+    assert_eq!(lending.starts(), 2);
+    lending.end().await;
+    // It cannot be started: whoever wants to borrow tries as well, and has the reason.
+    let lending = Lending::of("die-start").await;
+    let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
+    assert!(error.to_string().contains("cannot start"), "{error}");
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn a_lender_that_ends_is_named_and_done_without() {
+    let lending = Lending::of("hang").await;
+    let borrower = lending.borrower();
+    let also = borrower.clone();
+    let call = tokio::spawn(async move { act(&also, CallContext::default()).await });
+    eventually("the call is under way", || lending.log().iter().any(|line| line == "tools/call")).await;
+    let folder = lending.folder.path().to_owned();
+    lending.stop.cancel();
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(error.code(), "closed");
+    assert!(error.to_string().contains("server one") && error.to_string().contains("`coracle up`"), "{error}");
+    assert_eq!(echo(&borrower, &UserId::local()).await, r#"{"a": 1}"#);
+    assert_eq!(lending.starts(), 2);
+    borrower.shutdown().await;
+    eventually("the socket is gone", || !folder.join("servers.sock").exists()).await;
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn no_more_are_lent_than_there_may_be() {
+    let lending = Lending::of("plain").await;
+    let mut borrowers = Vec::new();
+    for _ in 0..MAX_LENT {
+        let borrower = lending.borrower();
+        echo(&borrower, &UserId::local()).await;
+        borrowers.push(borrower);
+    }
+    assert_eq!(lending.starts(), 1);
+    let late = lending.borrower();
+    echo(&late, &UserId::local()).await;
+    assert_eq!(lending.starts(), 2);
+    for borrower in borrowers.iter().chain([&late]) {
+        borrower.shutdown().await;
+    }
+    lending.end().await;
+}
+
+#[tokio::test]
+async fn the_socket_is_private_replaces_a_stale_one_and_no_file() {
+    let folder = private();
+    let path = folder.path().join("servers.sock");
+    let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+    // As one that was killed leaves it.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let lender = Lender::open(&path).unwrap();
+    assert_eq!(mode(&path), 0o600);
+    // Somebody else's, who has put it there since, is left alone.
+    fs::remove_file(&path).unwrap();
+    let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    drop(lender);
+    assert!(path.exists());
+    drop(other);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "mine").unwrap();
+    assert!(Lender::open(&path).unwrap_err().to_string().contains("not a socket"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    fs::remove_file(&path).unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o750)).unwrap();
+    assert!(Lender::open(&path).unwrap_err().to_string().contains("nobody else may have rights"));
+    assert!(!path.exists());
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    drop(Lender::open(&path).unwrap());
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_path_may_be_longer_than_the_address_of_a_socket() {
+    let folder = TempDir::new().unwrap();
+    let deep = folder.path().join("x".repeat(200));
+    fs::create_dir(&deep).unwrap();
+    fs::set_permissions(&deep, Permissions::from_mode(0o700)).unwrap();
+    let path = deep.join("servers.sock");
+    let mut spec = rogue("one", &["plain"]);
+    put(&mut spec, "ROGUE_LOG", folder.path().join("log").to_str().unwrap());
+    let upstream = Upstream::new(vec![spec.clone()], Options::default());
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(Lender::open(&path).unwrap().serve(upstream.clone(), stop.clone()));
+    assert!(fs::symlink_metadata(&path).unwrap().file_type().is_socket());
+    let borrower = Upstream::new(vec![spec], Options { lender: Some(path.clone()), ..Options::default() });
+    echo(&borrower, &UserId::local()).await;
+    echo(&upstream, &UserId::local()).await;
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_eq!(log.matches("start ").count(), 1, "{log}");
+    stop.cancel();
+    serving.await.unwrap();
+    upstream.shutdown().await;
+    assert!(!path.exists());
+}
