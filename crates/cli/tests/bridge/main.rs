@@ -17,6 +17,7 @@ mod environment;
 mod failures;
 mod faults;
 mod lab;
+mod lent;
 mod many;
 mod memory;
 mod orphans;

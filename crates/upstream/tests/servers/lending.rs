@@ -2,6 +2,11 @@
 
 use crate::gateway::{Person, all_capabilities, asking};
 use crate::lab::{arguments, eventually, is_alive, rogue, said, server, user};
+use crate::web::{echo_service, http, serve};
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use coracle_types::{Scope, Secret, ServerSpec, ToolResult, Transport, UserId};
 use coracle_upstream::{CallContext, Change, Changed, Lender, Options, Owner, Upstream, UpstreamError};
 use serde_json::{Map, Value, json};
@@ -9,6 +14,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -75,7 +81,7 @@ impl Lending {
 }
 
 /// A folder that nobody else may enter.
-fn private() -> TempDir {
+pub(crate) fn private() -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
     folder
@@ -310,6 +316,44 @@ async fn a_lender_that_ends_is_named_and_done_without() {
     borrower.shutdown().await;
     eventually("the socket is gone", || !folder.join("servers.sock").exists()).await;
     lending.end().await;
+}
+
+#[tokio::test]
+async fn a_connection_to_an_address_is_lent_too() {
+    let greetings = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&greetings);
+    // Whoever makes a connection greets the server.
+    let count = move |request: Request, next: Next| {
+        let counted = Arc::clone(&counted);
+        async move {
+            let (parts, body) = request.into_parts();
+            let bytes = to_bytes(body, usize::MAX).await.unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            if text.contains(r#""initialize""#) || text.contains(r#""server/discover""#) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            next.run(Request::from_parts(parts, Body::from(bytes))).await
+        }
+    };
+    let router = Router::new().nest_service("/mcp", echo_service(true)).layer(from_fn(count));
+    let spec = http("one", &format!("{}/mcp", serve(router).await));
+    let folder = private();
+    let path = folder.path().join("servers.sock");
+    let (upstream, stop) = (Upstream::new(vec![spec.clone()], Options::default()), CancellationToken::new());
+    let lending = tokio::spawn(Lender::open(&path).unwrap().serve(upstream.clone(), stop.clone()));
+    let local = UserId::local();
+    assert_eq!(echo(&upstream, &local).await, r#"{"a":1}"#);
+    let seen = greetings.load(Ordering::SeqCst);
+    assert!(seen > 0);
+    let borrower = Upstream::new(vec![spec.clone()], Options { lender: Some(path), ..Options::default() });
+    assert_eq!(echo(&borrower, &local).await, r#"{"a":1}"#);
+    assert_eq!(greetings.load(Ordering::SeqCst), seen);
+    // The control: who does not borrow makes a connection.
+    assert_eq!(echo(&Upstream::new(vec![spec], Options::default()), &local).await, r#"{"a":1}"#);
+    assert!(greetings.load(Ordering::SeqCst) > seen);
+    stop.cancel();
+    lending.await.unwrap();
+    upstream.shutdown().await;
 }
 
 #[tokio::test]

@@ -9,12 +9,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use coracle_types::ServerSpec;
-use coracle_upstream::{MemoryTokens, Options, Owner, TokenStore, Upstream};
+use coracle_types::{ServerSpec, UserId};
+use coracle_upstream::{Lender, MemoryTokens, Options, Owner, TokenStore, Upstream};
 use oauth2::{PkceCodeChallenge, PkceCodeVerifier};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use tokio_util::sync::CancellationToken;
 
 /// What the authorization server remembers.
 #[derive(Default)]
@@ -292,6 +293,29 @@ async fn a_refused_sign_in_says_so() {
     let upstream = connect(&format!("{base}/mcp"), &Arc::default());
     let error = log_in(&upstream).await.unwrap_err();
     assert_eq!(error.to_string(), "the sign-in to server one failed: the sign-in was refused: access_denied: no");
+    upstream.shutdown().await;
+}
+
+/// Whoever has withdrawn a sign-in, or has none, does not get the connection of one who had it; see `lending.rs` for the
+/// connections that they do get.
+#[tokio::test]
+async fn a_connection_with_a_sign_in_is_not_lent() {
+    let (_shared, base) = start().await;
+    let url = format!("{base}/mcp");
+    let upstream = connect(&url, &Arc::default());
+    let (local, one) = (UserId::local(), server("one"));
+    let open = |address: &str| drop(tokio::spawn(browse(address.to_owned())));
+    upstream.login(&local, &one, open).await.unwrap();
+    upstream.tools(&local, &one).await.unwrap();
+    let folder = crate::lending::private();
+    let path = folder.path().join("servers.sock");
+    let stop = CancellationToken::new();
+    let lending = tokio::spawn(Lender::open(&path).unwrap().serve(upstream.clone(), stop.clone()));
+    let borrower = Upstream::new(vec![http("one", &url)], Options { lender: Some(path), ..Options::default() });
+    assert_eq!(borrower.tools(&local, &one).await.unwrap_err().code(), "unauthorized");
+    upstream.tools(&local, &one).await.unwrap();
+    stop.cancel();
+    lending.await.unwrap();
     upstream.shutdown().await;
 }
 
