@@ -117,8 +117,11 @@ async fn lend(stream: UnixStream, upstream: &Upstream, stop: CancellationToken) 
     }
     let (read, mut write) = stream.into_split();
     let mut lines = Lines::new(read, MAX_HANDSHAKE);
-    let wish = tokio::time::timeout(HANDSHAKE_WITHIN, wish(&mut lines)).await;
-    let wish = wish.map_err(|_| io::ErrorKind::TimedOut)??;
+    let wish = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(()),
+        wish = tokio::time::timeout(HANDSHAKE_WITHIN, wish(&mut lines)) => wish.map_err(|_| io::ErrorKind::TimedOut)??,
+    };
     // The operator's: nobody else's connection is ever looked for.
     let user = UserId::local();
     let settings = upstream.spec(&wish.server).map(|spec| Settings::of(spec, upstream.chain()));

@@ -377,8 +377,14 @@ impl Drop for Asked<'_> {
     }
 }
 
+/// Moves what may be large.
+fn message(members: [(&str, Value); 2]) -> Value {
+    let members = [("jsonrpc", "2.0".into())].into_iter().chain(members);
+    members.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 fn result(id: &Value, result: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "result": result})
+    message([("id", id.clone()), ("result", result)])
 }
 
 fn failed(id: &Value, code: ErrorCode, message: &str) -> Value {
@@ -386,7 +392,7 @@ fn failed(id: &Value, code: ErrorCode, message: &str) -> Value {
 }
 
 fn notification(method: &str, params: Value) -> Value {
-    json!({"jsonrpc": "2.0", "method": method, "params": params})
+    message([("method", method.into()), ("params", params)])
 }
 
 fn refusal(error: Option<&Value>) -> Refusal {
