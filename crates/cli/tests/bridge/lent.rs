@@ -444,6 +444,27 @@ fn another_user_is_refused() {
     up.end();
 }
 
+/// Connections are for commands: code that runs in a sandbox has the broker between itself and every server.
+#[test]
+fn code_in_a_sandbox_does_not_reach_the_socket() {
+    for who in everybody() {
+        let bridge = plain(*who);
+        let up = Up::start(&bridge.coracle, &[]);
+        let path = socket(&bridge).to_str().unwrap().to_owned();
+        let code = format!(
+            "import socket\ntry:\n  socket.socket(socket.AF_UNIX).connect({path:?})\n  said = 'connected'\n\
+             except OSError as error:\n  said = type(error).__name__\n"
+        );
+        assert_eq!(python(&bridge, &format!("{code}said"), &[]), "PermissionError", "as {who:?}");
+        // The control: the same user outside.
+        let mut words = if *who == As::Ordinary { as_ordinary() } else { Vec::new() };
+        words.extend(["/usr/bin/python3", "-I", "-c", &format!("{code}print(said)")].map(str::to_owned));
+        let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "connected\n", "as {who:?}: {output:?}");
+        up.end();
+    }
+}
+
 #[test]
 fn a_data_folder_may_have_a_long_path() {
     let bridge = plain(everybody()[0]);

@@ -33,11 +33,11 @@ struct Lending {
 }
 
 impl Lending {
-    async fn of(mode: &str) -> Self {
-        Self::with(mode, Options::default(), |_| {}).await
+    fn of(mode: &str) -> Self {
+        Self::with(mode, Options::default(), |_| {})
     }
 
-    async fn with(mode: &str, options: Options, change: impl FnOnce(&mut ServerSpec)) -> Self {
+    fn with(mode: &str, options: Options, change: impl FnOnce(&mut ServerSpec)) -> Self {
         let folder = private();
         let mut spec = rogue("one", &[mode]);
         put(&mut spec, "ROGUE_LOG", folder.path().join("log").to_str().unwrap());
@@ -103,7 +103,7 @@ async fn echo(upstream: &Upstream, who: &UserId) -> String {
 
 #[tokio::test]
 async fn a_server_that_is_lent_is_not_started_again() {
-    let lending = Lending::of("raw").await;
+    let lending = Lending::of("raw");
     let (first, second) = (lending.borrower(), lending.borrower());
     assert_eq!(echo(&first, &UserId::local()).await, r#"{"a": 1}"#);
     // The one who lends has started it, and goes on using it.
@@ -135,7 +135,7 @@ async fn a_server_that_is_lent_is_not_started_again() {
 
 #[tokio::test]
 async fn only_the_same_server_of_the_same_person_is_lent() {
-    let lending = Lending::of("plain").await;
+    let lending = Lending::of("plain");
     assert_eq!(echo(&lending.borrower(), &UserId::local()).await, r#"{"a": 1}"#);
     assert_eq!(lending.starts(), 1);
     // Another person's connection is theirs.
@@ -162,7 +162,7 @@ async fn only_the_same_server_of_the_same_person_is_lent() {
     }
     lending.end().await;
 
-    let shared = Lending::with("plain", Options::default(), |spec| spec.scope = Scope::Shared).await;
+    let shared = Lending::with("plain", Options::default(), |spec| spec.scope = Scope::Shared);
     echo(&shared.upstream, &user("ada")).await;
     echo(&shared.borrower(), &UserId::local()).await;
     assert_eq!(shared.starts(), 1);
@@ -171,7 +171,7 @@ async fn only_the_same_server_of_the_same_person_is_lent() {
 
 #[tokio::test]
 async fn progress_and_changes_are_passed_on() {
-    let lending = Lending::of("progress").await;
+    let lending = Lending::of("progress");
     let (progress, mut reports) = mpsc::channel(16);
     let borrower = lending.borrower();
     let context = CallContext { progress: Some(progress), ..CallContext::default() };
@@ -184,7 +184,7 @@ async fn progress_and_changes_are_passed_on() {
     assert_eq!(lending.starts(), 1);
     lending.end().await;
 
-    let lending = Lending::of("change").await;
+    let lending = Lending::of("change");
     let borrower = lending.borrower();
     let mut changes = borrower.changes();
     act(&borrower, CallContext::default()).await.unwrap();
@@ -198,7 +198,7 @@ async fn progress_and_changes_are_passed_on() {
 #[tokio::test]
 async fn what_a_server_asks_comes_to_the_one_who_called() {
     let options = || Options { capabilities: all_capabilities(), ..Options::default() };
-    let lending = Lending::with("asks", options(), |_| {}).await;
+    let lending = Lending::with("asks", options(), |_| {});
     let person = Arc::new(Person::default());
     let borrower = lending.borrower_of(lending.spec.clone(), all_capabilities());
     let answers = said(&act(&borrower, asking(&person)).await.unwrap());
@@ -209,7 +209,7 @@ async fn what_a_server_asks_comes_to_the_one_who_called() {
     lending.end().await;
 
     // A borrower that cannot be asked refuses, even if the lender has somebody at hand.
-    let lending = Lending::with("asks", options(), |_| {}).await;
+    let lending = Lending::with("asks", options(), |_| {});
     let answers = said(&act(&lending.borrower(), CallContext::default()).await.unwrap());
     let answers: Value = serde_json::from_str(&answers).unwrap();
     assert_eq!(answers["s1"], "elicitation/create is not supported for this call");
@@ -221,7 +221,7 @@ async fn what_a_server_asks_comes_to_the_one_who_called() {
 async fn another_caller_of_the_lender_is_not_asked() {
     let options = Options { capabilities: all_capabilities(), ..Options::default() };
     // Its first call waits for a second; see below.
-    let lending = Lending::with("asks-late", options, |_| {}).await;
+    let lending = Lending::with("asks-late", options, |_| {});
     let person = Arc::new(Person::default());
     let (own, context) = (lending.upstream.clone(), asking(&person));
     let waiting = tokio::spawn(async move { act(&own, context).await });
@@ -237,7 +237,7 @@ async fn another_caller_of_the_lender_is_not_asked() {
 
 #[tokio::test]
 async fn questions_that_are_results_are_answered_by_the_borrower() {
-    let lending = Lending::of("input").await;
+    let lending = Lending::of("input");
     let person = Arc::new(Person::default());
     let borrower = lending.borrower_of(lending.spec.clone(), all_capabilities());
     let seen = said(&act(&borrower, asking(&person)).await.unwrap());
@@ -252,7 +252,7 @@ async fn questions_that_are_results_are_answered_by_the_borrower() {
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
     for ends in ["by its caller", "with its process"] {
-        let lending = Lending::of("hang").await;
+        let lending = Lending::of("hang");
         let borrower = lending.borrower();
         let context = CallContext::default();
         let cancel = context.cancel.clone();
@@ -275,16 +275,16 @@ async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
 
 #[tokio::test]
 async fn errors_are_those_of_the_server() {
-    let lending = Lending::of("refuse").await;
+    let lending = Lending::of("refuse");
     let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
     assert!(matches!(&error, UpstreamError::Refused { number: -32_000, .. }), "{error:?}");
     lending.end().await;
-    let lending = Lending::of("huge").await;
+    let lending = Lending::of("huge");
     let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("more than 32 MiB"), "{error:?}");
     lending.end().await;
     // It dies in the middle of a call: that is told as if it were one's own, and the next use starts it anew.
-    let lending = Lending::of("die").await;
+    let lending = Lending::of("die");
     let borrower = lending.borrower();
     let error = act(&borrower, CallContext::default()).await.unwrap_err();
     assert_eq!(error.code(), "closed");
@@ -293,7 +293,7 @@ async fn errors_are_those_of_the_server() {
     assert_eq!(lending.starts(), 2);
     lending.end().await;
     // It cannot be started: whoever wants to borrow tries as well, and has the reason.
-    let lending = Lending::of("die-start").await;
+    let lending = Lending::of("die-start");
     let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("cannot start"), "{error}");
     lending.end().await;
@@ -301,7 +301,7 @@ async fn errors_are_those_of_the_server() {
 
 #[tokio::test]
 async fn a_lender_that_ends_is_named_and_done_without() {
-    let lending = Lending::of("hang").await;
+    let lending = Lending::of("hang");
     let borrower = lending.borrower();
     let also = borrower.clone();
     let call = tokio::spawn(async move { act(&also, CallContext::default()).await });
@@ -358,7 +358,7 @@ async fn a_connection_to_an_address_is_lent_too() {
 
 #[tokio::test]
 async fn no_more_are_lent_than_there_may_be() {
-    let lending = Lending::of("plain").await;
+    let lending = Lending::of("plain");
     let mut borrowers = Vec::new();
     for _ in 0..MAX_LENT {
         let borrower = lending.borrower();
