@@ -9,8 +9,11 @@ mod groups;
 mod parts;
 mod pieces;
 mod products;
+mod rarity;
 mod reread;
+mod select;
 mod shard;
+mod steps;
 mod words;
 
 use crate::catalog::{Catalog, Entry};
@@ -19,6 +22,7 @@ use fields::FIELDS;
 pub use foreign::{Direction, Foreign, MAX_DIMENSIONS, Unread};
 pub use groups::Group;
 pub(crate) use pieces::Vector;
+use rarity::Rarity;
 use shard::{Meaning, Shard, Term};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,9 +35,14 @@ const WEIGHTS: [f32; FIELDS] = [4.0, 2.0, 1.0, 1.0, 1.0];
 const SATURATION: f32 = 2.0;
 const LENGTH: f32 = 0.5;
 
+/// The words of a tool count by what so many of the most telling words of the query could add up to, and not by what the
+/// best tool has: if the most telling words stand nowhere, the others say little. A word hardly reaches all that it could.
+const TELLING: usize = 3;
+const REACHED: f32 = 0.8;
+
 /// How much the meaning of the whole query and of its best part count beside the words.
-const WHOLE: f32 = 1.5;
-const PART: f32 = 1.5;
+const WHOLE: f32 = 1.0;
+const PART: f32 = 1.0;
 
 /// So many of the best are looked at again.
 const REREAD: usize = 50;
@@ -214,6 +223,8 @@ struct Scores {
     /// Where each server's tools begin.
     begins: Vec<usize>,
     words: Vec<f32>,
+    /// What the most telling words could add up to.
+    most: f32,
     alike: Vec<f32>,
 }
 
@@ -225,7 +236,7 @@ impl Scores {
             begins.push(count);
             count += shard.len();
         }
-        let mut scores = Self { begins, words: vec![0.0; count], alike: vec![0.0; count] };
+        let mut scores = Self { begins, words: vec![0.0; count], most: 0.0, alike: vec![0.0; count] };
         scores.add_words(query.text, shards);
         match query.foreign.and_then(|foreign| foreign.alike(shards)) {
             Some(alike) => scores.alike = alike,
@@ -242,12 +253,13 @@ impl Scores {
             let total = total as f32;
             (total / count.max(1.0)).max(f32::MIN_POSITIVE)
         });
+        let rarities = Rarity::new(shards);
+        let mut all = Vec::new();
         for term in words::terms(query).iter().map(|term| Term::of(term)) {
-            let found: Vec<_> = shards.iter().map(|shard| shard.postings(term)).collect();
-            let having = number(found.iter().map(|(_, tools)| *tools).sum());
-            let rarity = (1.0 + (count - having + 0.5) / (having + 0.5)).ln();
-            for ((shard, begin), (postings, _)) in shards.iter().zip(&self.begins).zip(found) {
-                for of_tool in postings.chunk_by(|one, other| one.tool == other.tool) {
+            let rarity = rarities.of(term);
+            all.push(rarity);
+            for (shard, begin) in shards.iter().zip(&self.begins) {
+                for of_tool in shard.postings(term).0.chunk_by(|one, other| one.tool == other.tool) {
                     let weight: f32 = of_tool
                         .iter()
                         .map(|posting| {
@@ -263,13 +275,17 @@ impl Scores {
                 }
             }
         }
+        all.sort_unstable_by(|one, other| other.total_cmp(one));
+        self.most = all.iter().take(TELLING).sum::<f32>() * (SATURATION + 1.0) * REACHED;
     }
 
     fn add_meanings(&mut self, query: &str, shards: &[&Shard]) {
-        let mut texts = vec![Meaning::of(query)];
+        let rarities = Rarity::new(shards);
+        let weight = |word: &str| rarities.of_word(word).sqrt();
+        let mut texts = vec![Meaning::of(query, weight)];
         let parts = parts::parts(query);
         if parts.len() > 1 {
-            texts.extend(parts.iter().map(|part| Meaning::of(part)));
+            texts.extend(parts.iter().map(|part| Meaning::of(part, weight)));
         }
         for (shard, begin) in shards.iter().zip(&self.begins) {
             let alike = self.alike.get_mut(*begin..).unwrap_or_default();
@@ -291,11 +307,10 @@ impl Scores {
 
     /// Every tool that fits at all, by its place, with words and meaning in one number.
     fn total(&self) -> impl Iterator<Item = (usize, f32)> {
-        let best = self.words.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
         let scored = self.words.iter().zip(&self.alike).enumerate();
         scored
             .filter(|(_, (words, alike))| **words > 0.0 || **alike >= ALIKE)
-            .map(move |(place, (words, alike))| (place, words / best + (WHOLE + PART) * alike))
+            .map(|(place, (words, alike))| (place, words / self.most.max(f32::MIN_POSITIVE) + (WHOLE + PART) * alike))
     }
 }
 

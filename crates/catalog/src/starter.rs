@@ -145,35 +145,35 @@ fn is_content(wire: &str) -> bool {
 }
 
 impl Writing {
-    /// What stands for an argument: a text says which value belongs there.
+    /// What stands for an argument.
     fn argument(&self, field: &Field, module: &Module) -> String {
-        match field.kind {
-            Type::Text => (self.text)(&format!("<{}>", field.wire)),
-            _ => self.value(&field.kind, module, 0),
-        }
+        self.value(&field.wire, &field.kind, module, 0)
     }
 
-    /// The plainest value of a type.
-    fn value(&self, kind: &Type, module: &Module, depth: usize) -> String {
+    /// The plainest value of a type; a text says which value belongs there, by the name of its field.
+    fn value(&self, wire: &str, kind: &Type, module: &Module, depth: usize) -> String {
         match kind {
             Type::Any | Type::Null => self.null.to_owned(),
             Type::Boolean => self.truth[0].to_owned(),
             Type::Integer | Type::Number => "0".to_owned(),
-            Type::Text => "\"\"".to_owned(),
+            Type::Text => (self.text)(&format!("<{wire}>")),
             Type::Literals(values) => match values.first() {
                 Some(Literal::Boolean(value)) => self.truth[usize::from(*value)].to_owned(),
                 Some(Literal::Integer(number)) => number.to_string(),
                 Some(Literal::Text(text)) => (self.text)(text),
                 Some(Literal::Null) | None => self.null.to_owned(),
             },
-            Type::Array(_) => "[]".to_owned(),
+            Type::Array(inner) if depth >= MAX_DEPTH || matches!(**inner, Type::Any | Type::Null) => "[]".to_owned(),
+            Type::Array(inner) => format!("[{}]", self.value(wire, inner, module, depth + 1)),
             Type::Map(_) => "{}".to_owned(),
             Type::Tuple(parts) if parts.is_empty() => "[]".to_owned(),
             Type::Tuple(parts) => {
-                let parts: Vec<String> = parts.iter().map(|part| self.value(part, module, depth + 1)).collect();
+                let parts: Vec<String> = parts.iter().map(|part| self.value(wire, part, module, depth + 1)).collect();
                 format!("{}{}{}", self.tuple[0], parts.join(", "), self.tuple[1])
             }
-            Type::Union(parts) => parts.first().map_or(self.null.to_owned(), |part| self.value(part, module, depth)),
+            Type::Union(parts) => {
+                parts.first().map_or(self.null.to_owned(), |part| self.value(wire, part, module, depth))
+            }
             Type::Record(index) => {
                 let Some(record) = module.records.get(*index).filter(|_| depth < MAX_DEPTH) else {
                     return "{}".to_owned();
@@ -182,7 +182,10 @@ impl Writing {
                     .fields
                     .iter()
                     .filter(|field| field.required)
-                    .map(|field| format!("{}: {}", (self.key)(&field.wire), self.value(&field.kind, module, depth + 1)))
+                    .map(|field| {
+                        let value = self.value(&field.wire, &field.kind, module, depth + 1);
+                        format!("{}: {value}", (self.key)(&field.wire))
+                    })
                     .collect();
                 if fields.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", fields.join(", ")) }
             }
@@ -200,12 +203,13 @@ mod tests {
     fn catalog() -> Catalog {
         let schema = json!({
             "type": "object",
-            "required": ["from", "kind", "options", "pair"],
+            "required": ["from", "kind", "options", "pair", "edits"],
             "properties": {
                 "from": { "type": "string" },
                 "kind": { "enum": ["a\"b\n", "c"] },
                 "options": { "type": "object", "required": ["deep-er"], "properties": { "deep-er": { "type": "boolean" } } },
                 "pair": { "type": "array", "prefixItems": [{ "type": "integer" }, { "type": "string" }], "minItems": 2, "maxItems": 2 },
+                "edits": { "type": "array", "items": { "type": "object", "required": ["old"], "properties": { "old": { "type": "string" } } } },
                 "left_out": { "type": "string" },
             },
         });
@@ -235,6 +239,7 @@ mod tests {
         assert!(python.contains("from servers.one import look as one_look\n"), "{python}");
         assert!(python.contains("kind=\"a\\x22b\\x0a\"") || python.contains("kind=\"a\\\"b\\n\""), "{python}");
         assert!(!python.contains("left_out"), "{python}");
+        assert!(python.contains("edits=[{ \"old\": \"<old>\" }]"), "what belongs there is named: {python}");
         let one = catalog.starter("see", &all[..1], Python);
         assert!(one.contains("from servers.one import look\n") && !one.contains("two"), "{one}");
         let typescript = catalog.starter("see\n// what", &all, Typescript);
@@ -242,6 +247,6 @@ mod tests {
         let parsed = oxc_parser::Parser::new(&allocator, &typescript, oxc_span::SourceType::ts()).parse();
         assert!(parsed.diagnostics.is_empty(), "{typescript}");
         assert!(typescript.contains("import { look as two_look } from \"servers/two\";"), "{typescript}");
-        assert!(typescript.contains("\"deep-er\": false") && typescript.contains("[0, \"\"]"), "{typescript}");
+        assert!(typescript.contains("\"deep-er\": false") && typescript.contains("[0, \"<pair>\"]"), "{typescript}");
     }
 }

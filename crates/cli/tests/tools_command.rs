@@ -132,6 +132,44 @@ fn tools_are_found_by_what_they_do_and_used_in_a_first_program() {
     assert!(both.stdout.contains("convert_time") && both.stdout.contains("get_current_time"), "{both:?}");
 }
 
+/// Tasks over the reference servers of git and files: what is to be had is read before it is written, by the tools that do
+/// just that.
+#[test]
+fn a_first_program_reads_before_it_writes() {
+    let place = Place::new();
+    place.put(
+        "coracle.yaml",
+        &format!(
+            "mcpServers:\n  git: {{command: {}}}\n  filesystem: {{command: {}, args: [{}]}}\n",
+            installed("venv/bin/mcp-server-git").display(),
+            installed("npm/node_modules/.bin/mcp-server-filesystem").display(),
+            place.folder().display(),
+        ),
+    );
+    place.output(&["tools", "generate", "typings"]);
+    for (task, reads) in [
+        ("write the last commits of a repository to a file", "git_log"),
+        ("save the branches of a repository in a file", "git_branch"),
+        ("write all changes that are not staged yet to a file", "git_diff_unstaged"),
+    ] {
+        let chosen = place.run(&["tools", "select", task]);
+        assert_eq!(chosen.code, Some(0), "{chosen:?}");
+        let program = &chosen.stdout;
+        let imported: Vec<&str> =
+            program.lines().filter_map(|line| line.strip_prefix("from servers.")?.split(" import ").nth(1)).collect();
+        assert_eq!(imported, [reads, "write_file"], "{chosen:?}");
+        assert!(program.contains(&format!("answer_1 = {reads}(repo_path=\"<repo_path>\"")), "{program}");
+        assert!(program.contains("answer_2 = write_file(path=\"<path>\", content=str(answer_1))"), "{program}");
+        assert!(!program.contains("\"\"") && !program.contains("[]"), "nothing to fill in is without a name: {program}");
+        mypy(&place, program).unwrap();
+    }
+    // A deprecated tool is found by who asks for it, and not chosen otherwise.
+    let chosen = place.run(&["tools", "select", "read a text file", "--top", "1"]);
+    assert!(chosen.stdout.contains(" import read_text_file\n"), "{chosen:?}");
+    let found = place.output(&["tools", "search", "deprecated", "tool", "to", "read", "a", "file", "--limit", "1"]);
+    assert!(found.starts_with("filesystem.read_file "), "{found}");
+}
+
 #[test]
 fn a_server_that_cannot_be_started_is_told_with_its_reason() {
     let place = Place::new();

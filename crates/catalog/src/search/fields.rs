@@ -48,6 +48,12 @@ impl Fields {
     }
 }
 
+/// The names of a tool's own parameters.
+pub(super) fn parameters(tool: &Tool) -> impl Iterator<Item = &str> {
+    let all = tool.input_schema.get("properties").and_then(Value::as_object);
+    all.into_iter().flatten().map(|(name, _)| name.as_str())
+}
+
 #[derive(Default)]
 struct Texts {
     names: Vec<String>,

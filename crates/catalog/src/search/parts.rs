@@ -33,7 +33,7 @@ pub(super) fn parts(query: &str) -> Vec<String> {
 }
 
 /// What stands between signs and cutting words.
-fn cuts(query: &str) -> Vec<String> {
+pub(super) fn cuts(query: &str) -> Vec<String> {
     let (mut all, mut piece, mut word) = (Vec::new(), String::new(), String::new());
     let mut letters = query.chars().take(MAX_CHARS).peekable();
     while let Some(letter) = letters.next() {

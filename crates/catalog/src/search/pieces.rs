@@ -94,61 +94,68 @@ impl Pieces {
 
     /// The sum of the rows of all tokens, at length one.
     pub(super) fn vector(&self, text: &str) -> Vector {
+        self.weighted(text, |_| 1.0)
+    }
+
+    /// The same, where each word counts as much as the function says.
+    pub(super) fn weighted(&self, text: &str, weight: impl Fn(&str) -> f32) -> Vector {
         let mut sum = [0.0; DIMENSIONS];
-        for token in self.tokens(text) {
-            self.add(token, &mut sum);
-        }
+        self.each_token(text, |word, row| {
+            let scale = self.scales.get(row).copied().unwrap_or_default() * weight(word);
+            for (sum, number) in sum.iter_mut().zip(self.row(row)) {
+                *sum += scale * f32::from(number.cast_signed());
+            }
+        });
         unit(sum)
     }
 
     /// The rows of all tokens of a text, up to a number of them; how they are scaled does not change a direction.
     pub(super) fn rows(&self, text: &str, most: usize) -> Vec<&'static [u8]> {
-        let row = |token: u32| {
-            let row = usize::try_from(token).ok()?.checked_sub(self.first)?;
-            self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS)
-        };
-        self.tokens(text).into_iter().filter_map(row).take(most).collect()
+        let mut rows = Vec::new();
+        self.each_token(text, |_, row| rows.push(self.row(row)));
+        rows.truncate(most);
+        rows
     }
 
-    /// How much a token counts: frequent ones count little.
-    pub(super) fn weights(&self, text: &str, most: usize) -> Vec<f32> {
-        let weight = |token: u32| {
-            let row = usize::try_from(token).ok()?.checked_sub(self.first)?;
-            let numbers = self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS)?;
-            Some(self.scales.get(row)? * length(numbers))
-        };
-        self.tokens(text).into_iter().filter_map(weight).take(most).collect()
+    /// The same, each with how much it counts: as much as the function says of its word, and little if it is frequent.
+    pub(super) fn weighted_rows(
+        &self,
+        text: &str,
+        most: usize,
+        weight: impl Fn(&str) -> f32,
+    ) -> Vec<(&'static [u8], f32)> {
+        let mut rows = Vec::new();
+        self.each_token(text, |word, row| {
+            let numbers = self.row(row);
+            let scale = self.scales.get(row).copied().unwrap_or_default();
+            rows.push((numbers, scale * length(numbers) * weight(word)));
+        });
+        rows.truncate(most);
+        rows
     }
 
-    fn add(&self, token: u32, sum: &mut Vector) {
-        let Some(row) = usize::try_from(token).ok().and_then(|token| token.checked_sub(self.first)) else { return };
-        let (Some(scale), Some(numbers)) =
-            (self.scales.get(row), self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS))
-        else {
-            return;
-        };
-        for (sum, number) in sum.iter_mut().zip(numbers) {
-            *sum += scale * f32::from(number.cast_signed());
-        }
+    fn row(&self, row: usize) -> &'static [u8] {
+        self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS).unwrap_or_default()
     }
 
-    /// The pieces of all words but stop words, each once, in their order; those without a vector are left out.
-    fn tokens(&self, text: &str) -> Vec<u32> {
-        let (mut tokens, mut seen) = (Vec::new(), HashSet::new());
-        let mut keep = |token: u32| {
-            let has_vector = usize::try_from(token).is_ok_and(|token| token >= self.first);
-            if has_vector && seen.insert(token) {
-                tokens.push(token);
-            }
-        };
+    /// Hands out the rows of the pieces of all words but stop words, each once, in their order, with the word; pieces
+    /// without a vector are left out.
+    fn each_token(&self, text: &str, mut token_found: impl FnMut(&str, usize)) {
+        let mut seen = HashSet::new();
         each_word(text, |word| {
             each_run(word, |run, _| {
                 if !is_stop_word(run) && run.chars().all(|letter| letter < BEYOND) {
-                    self.cut(run, &mut keep);
+                    self.cut(run, &mut |token: u32| {
+                        let row = usize::try_from(token).ok().and_then(|token| token.checked_sub(self.first));
+                        if let Some(row) = row
+                            && seen.insert(row)
+                        {
+                            token_found(run, row);
+                        }
+                    });
                 }
             });
         });
-        tokens
     }
 
     /// The longest piece that begins the word, then the longest that goes on with it, and so on; nothing if that fails.

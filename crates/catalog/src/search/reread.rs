@@ -2,6 +2,7 @@
 
 use super::fields::{FIELDS, Fields};
 use super::pieces::{Pieces, alike};
+use super::rarity::Rarity;
 use super::{Query, REREAD, parts, words};
 use crate::catalog::{Catalog, Entry};
 use crate::text;
@@ -63,8 +64,10 @@ impl Catalog {
             return false;
         }
         let pieces = Pieces::get();
-        let (asked, weights) = (pieces.rows(query, MAX_ASKED), pieces.weights(query, MAX_ASKED));
-        let total: f32 = weights.iter().sum();
+        let shards = self.index().ready(self.indexed());
+        let rarities = Rarity::new(&shards);
+        let asked = pieces.weighted_rows(query, MAX_ASKED, |word| rarities.of_word(word));
+        let total: f32 = asked.iter().map(|(_, weight)| weight).sum();
         if total <= 0.0 {
             return false;
         }
@@ -78,12 +81,12 @@ impl Catalog {
             let mut likest = vec![0.0_f32; asked.len()];
             for (text, weight) in fields.all().into_iter().zip(FIELD) {
                 for row in pieces.rows(text, MAX_PIECES) {
-                    for (likest, asked) in likest.iter_mut().zip(&asked) {
+                    for (likest, (asked, _)) in likest.iter_mut().zip(&asked) {
                         *likest = likest.max(weight * alike(asked, row));
                     }
                 }
             }
-            let sum: f32 = likest.iter().zip(&weights).map(|(likest, weight)| likest * weight).sum();
+            let sum: f32 = likest.iter().zip(&asked).map(|(likest, (_, weight))| likest * weight).sum();
             *score += WORD_BY_WORD * sum / total;
         }
         // Those that were not compared stay behind.

@@ -186,8 +186,9 @@ pub(super) struct Meaning {
 }
 
 impl Meaning {
-    pub(super) fn of(text: &str) -> Self {
-        let (numbers, scale) = quantised(&Pieces::get().vector(text));
+    /// Each word counts as much as the function says.
+    pub(super) fn of(text: &str, weight: impl Fn(&str) -> f32) -> Self {
+        let (numbers, scale) = quantised(&Pieces::get().weighted(text, weight));
         Self { numbers: numbers.map(i16::from), scale }
     }
 }

@@ -233,3 +233,66 @@ fn what_only_seems_to_fit_comes_later() {
     before("read a file", "read_text_file", "read_file");
     before("which deprecated tool can read a file", "read_file", "read_text_file");
 }
+
+/// A task with several steps gets the tool of each, in their order, and none beside.
+#[test]
+fn a_task_gets_the_tools_of_its_steps() {
+    let mut git = server(
+        "git",
+        &[
+            ("git_status", "Shows the working tree status"),
+            ("git_diff", "Shows differences between branches or commits"),
+            ("git_commit", "Records changes to the repository"),
+            ("git_add", "Adds file contents to the staging area"),
+            ("git_log", "Shows the commit logs"),
+            ("git_show", "Shows the contents of a commit, or of a file or directory given as <revision>:<path>"),
+            ("git_create_branch", "Creates a new branch from an optional base branch"),
+            ("git_branch", "List Git branches"),
+        ],
+    );
+    let log = git.tools.iter_mut().find(|tool| tool.name == "git_log").unwrap();
+    log.input_schema = json!({ "properties": { "repo_path": {}, "max_count": {} } }).as_object().unwrap().clone();
+    let catalog = Catalog::new(vec![
+        git,
+        server(
+            "files",
+            &[
+                ("read_file", "Read the complete contents of a file as text. DEPRECATED: use read_text_file instead"),
+                ("read_text_file", "Read the complete contents of a file from the file system as text"),
+                ("write_file", "Create a new file or completely overwrite an existing file with new content"),
+                ("edit_file", "Make line-based edits to a text file"),
+                ("list_directory", "Get a detailed listing of all files and directories in a specified path"),
+                ("move_file", "Move or rename files and directories"),
+            ],
+        ),
+        server(
+            "mail",
+            &[
+                ("send_mail", "Sends an e-mail to somebody"),
+                ("list_mails", "Lists the e-mails of a mailbox"),
+                ("delete_mail", "Deletes an e-mail"),
+            ],
+        ),
+    ]);
+    let chosen = |task: &str| -> Vec<String> {
+        catalog.select(&Query::new(task), 5, 0.4).iter().map(|hit| hit.entry.name.clone()).collect()
+    };
+    for (task, expected) in [
+        ("write the last commits of a repository to a file", ["git_log", "write_file"]),
+        ("save the newest commits in a text file", ["git_log", "write_file"]),
+        ("send the most recent commits to my boss by mail", ["git_log", "send_mail"]),
+        ("export all branches of the repository to a file", ["git_branch", "write_file"]),
+        ("mail the names of the files in a folder to Anna", ["list_directory", "send_mail"]),
+        ("list the mails, then write them to a file", ["list_mails", "write_file"]),
+        ("read a text file and send it by mail", ["read_text_file", "send_mail"]),
+        ("create a new branch and commit the changes", ["git_create_branch", "git_commit"]),
+    ] {
+        assert_eq!(chosen(task), expected, "{task}");
+    }
+    // One step: the best, and what comes near it.
+    assert_eq!(chosen("commit the changes")[0], "git_commit");
+    assert_eq!(chosen("move a file to another folder")[0], "move_file");
+    assert_eq!(catalog.select(&Query::new("list the branches"), 1, 0.0).len(), 1);
+    assert!(catalog.select(&Query::new("qqqqzzzz"), 5, 0.6).is_empty());
+    assert!(catalog.select(&Query::new("write the qqqqzzzz to the xxxxqqqq"), 5, 0.6).len() < 3);
+}

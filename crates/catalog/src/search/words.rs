@@ -117,6 +117,13 @@ pub(super) fn each_term(text: &str, mut term_found: impl FnMut(&str)) {
     });
 }
 
+/// The stem of one word that has no unspaced script in it.
+pub(super) fn stem_of(word: &str) -> String {
+    let mut stemmed = String::new();
+    stem(word, &mut |stem: &str| stem.clone_into(&mut stemmed));
+    stemmed
+}
+
 /// The terms of a text, each once, in their order.
 pub(super) fn terms(text: &str) -> Vec<String> {
     let mut terms: Vec<String> = Vec::new();

@@ -41,15 +41,11 @@ pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow:
     })?;
     let search = &loaded.settings.search;
     let top = arguments.top.map_or(search.select_top, u64::from);
-    // What cannot be called is no use in a program.
-    let mut hits = inventory.catalog.search(&Query { foreign: foreign.as_ref(), ..Query::new(&task) }, usize::MAX);
-    hits.retain(|hit| hit.entry.connect.is_none());
-    hits.truncate(usize::try_from(top).unwrap_or(usize::MAX));
-    // The best always; others only if they come near it.
     #[expect(clippy::cast_precision_loss, reason = "at most 100")]
     let share = search.select_threshold as f32 / 100.0;
-    let enough = hits.first().map_or(0.0, |best| best.score * share);
-    let chosen: Vec<&Entry> = hits.iter().filter(|hit| hit.score >= enough).map(|hit| hit.entry).collect();
+    let query = Query { foreign: foreign.as_ref(), ..Query::new(&task) };
+    let hits = inventory.catalog.select(&query, usize::try_from(top).unwrap_or(usize::MAX), share);
+    let chosen: Vec<&Entry> = hits.iter().map(|hit| hit.entry).collect();
     if chosen.is_empty() {
         eprintln!("none of the {} tools fits; `coracle tools list` prints them all", inventory.catalog.len());
         return Ok(Status::Failed);

@@ -1,0 +1,116 @@
+//! The tools for a task: one for each of its steps.
+
+use super::steps::{Step, steps};
+use super::{Hit, Query, fields, words};
+use crate::catalog::Catalog;
+use coracle_types::Tool;
+
+/// Of the best for a step so many are looked at.
+const LOOKED_AT: usize = 20;
+
+/// What is left of the score of a tool that changes something where something is only to be read, and of one that gives one
+/// thing where there are several.
+const CHANGES: f32 = 0.6;
+const GIVES_ONE: f32 = 0.8;
+
+/// Words that names of tools which change something begin with; in order.
+const CHANGING: [&str; 34] = [
+    "add", "append", "assign", "cancel", "close", "commit", "copy", "create", "delete", "drop", "edit", "insert",
+    "install", "kill", "merge", "move", "patch", "push", "put", "remove", "rename", "replace", "reset", "restart",
+    "send", "set", "start", "stop", "transfer", "trigger", "uninstall", "update", "upload", "write",
+];
+
+/// Parameters made of one of these bound how many things are given, or tell from when they are.
+const BOUNDS: [&str; 14] = [
+    "after", "before", "count", "cursor", "limit", "max", "offset", "page", "per", "since", "start", "until", "first",
+    "top",
+];
+
+/// Names with one of these are of tools that give several things.
+const LISTING: [&str; 8] = ["find", "history", "list", "log", "logs", "query", "search", "tree"];
+
+impl Catalog {
+    /// The tools for a task, at most so many, in the order of its steps: for each step the one that fits best. A task with
+    /// one step gets all that fit at least this share as well as the best. What cannot be called is left out.
+    pub fn select(&self, task: &Query<'_>, most: usize, share: f32) -> Vec<Hit<'_>> {
+        let steps = steps(task.text);
+        if steps.len() < 2 {
+            let mut hits = self.search(task, usize::MAX);
+            hits.retain(|hit| hit.entry.connect.is_none());
+            hits.truncate(most);
+            let enough = hits.first().map_or(0.0, |best| best.score * share);
+            hits.retain(|hit| hit.score >= enough);
+            return hits;
+        }
+        let mut chosen: Vec<Hit<'_>> = Vec::new();
+        for step in &steps {
+            if let Some(hit) = self.best_for(step, task)
+                && !chosen.iter().any(|other| std::ptr::eq(other.entry, hit.entry))
+            {
+                chosen.push(hit);
+            }
+        }
+        // A step that no tool was made for is one of the code around the calls.
+        let best = chosen.iter().map(|hit| hit.score).fold(0.0, f32::max);
+        chosen.retain(|hit| hit.score >= best * share);
+        chosen.truncate(most);
+        chosen
+    }
+
+    fn best_for(&self, step: &Step, task: &Query<'_>) -> Option<Hit<'_>> {
+        // Another model has read the task, and not its steps.
+        let query = Query { text: &step.text, foreign: None, ..*task };
+        let mut hits = self.search(&query, usize::MAX);
+        hits.retain(|hit| hit.entry.connect.is_none());
+        hits.truncate(LOOKED_AT);
+        let is_about_many = step.is_about_many();
+        for hit in &mut hits {
+            let Some((_, tool)) = self.whereabouts(hit.entry).filter(|_| step.reads) else { continue };
+            let name = bare_name(&hit.entry.server, &hit.entry.name);
+            if changes(tool, &name) {
+                hit.score *= CHANGES;
+            }
+            if is_about_many && !gives_many(tool, &name) {
+                hit.score *= GIVES_ONE;
+            }
+        }
+        // The first of equals stays the first.
+        hits.into_iter().reduce(|best, hit| if hit.score > best.score { hit } else { best })
+    }
+}
+
+/// The words of a tool's name without those of its server.
+fn bare_name(server: &str, name: &str) -> Vec<String> {
+    let (mut of_server, mut of_name) = (Vec::new(), Vec::new());
+    words::each_word(server, |word| of_server.push(word.to_owned()));
+    words::each_word(name, |word| of_name.push(word.to_owned()));
+    of_name.retain(|word| !of_server.contains(word));
+    of_name
+}
+
+/// As its server says; or else by its name.
+fn changes(tool: &Tool, name: &[String]) -> bool {
+    let by_name = || name.first().is_some_and(|first| CHANGING.binary_search(&first.as_str()).is_ok());
+    tool.hints.read_only.map_or_else(by_name, |reads| !reads)
+}
+
+fn gives_many(tool: &Tool, name: &[String]) -> bool {
+    if name.iter().any(|word| LISTING.contains(&word.as_str())) {
+        return true;
+    }
+    let mut is_bounded = false;
+    for parameter in fields::parameters(tool) {
+        words::each_word(parameter, |word| is_bounded |= BOUNDS.contains(&word));
+    }
+    is_bounded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CHANGING;
+
+    #[test]
+    fn the_list_is_in_order() {
+        assert!(CHANGING.is_sorted());
+    }
+}

@@ -1,0 +1,180 @@
+//! The steps of a task: what is to be had first, and what is done with it.
+//!
+//! A task is cut where another verb begins ("read the notes, then delete them"), and where something that is somewhere
+//! already is to be put somewhere else: "write the last commits to a file" needs a tool that has the commits, and one that
+//! writes a file.
+
+use super::parts::cuts;
+use super::words::{each_word, is_stop_word};
+
+/// Tasks have no more steps.
+const MAX_STEPS: usize = 8;
+
+/// Words that a step begins with, beside those of `PUTTING`; in order.
+const VERBS: [&str; 73] = [
+    "add", "analyse", "analyze", "apply", "approve", "archive", "assign", "attach", "book", "build", "calculate",
+    "cancel", "check", "clone", "close", "collect", "combine", "commit", "compare", "compute", "convert", "copy",
+    "count", "create", "delete", "deploy", "describe", "download", "draw", "edit", "extract", "fetch", "fill", "filter",
+    "find", "generate", "import", "insert", "inspect", "list", "load", "look", "merge", "move", "notify", "open",
+    "plot", "push", "put", "query", "read", "remove", "rename", "replace", "restart", "retrieve", "review", "run",
+    "scan", "schedule", "scrape", "search", "set", "show", "sort", "start", "stop", "sum", "summarise", "summarize",
+    "take", "translate", "update",
+];
+
+/// Verbs that put something that is there already somewhere else; in order.
+const PUTTING: [&str; 18] = [
+    "append", "dump", "email", "export", "forward", "log", "mail", "message", "post", "print", "publish", "record",
+    "report", "save", "send", "share", "store", "write",
+];
+
+/// What stands before the place that something is put; those of the second list only if there is none of the first.
+const WHITHER: [&[&str]; 2] = [&["to", "into", "onto"], &["in", "on", "by", "via"]];
+
+/// What a step before has given.
+const GIVEN_BEFORE: [&str; 13] = [
+    "answer", "answers", "everything", "findings", "it", "output", "result", "results", "summary", "that", "them",
+    "these", "this",
+];
+
+/// Content that begins like this is made up for the occasion: nothing has it yet.
+const MADE_UP: [&str; 4] = ["a", "an", "new", "some"];
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Step {
+    /// What to search for.
+    pub(super) text: String,
+    /// Something is to be had and nothing to be changed.
+    pub(super) reads: bool,
+}
+
+impl Step {
+    /// Whether it is about several things, by the first words up to what they are of.
+    pub(super) fn is_about_many(&self) -> bool {
+        let mut before = Vec::new();
+        let mut is_over = false;
+        each_word(&self.text, |word| {
+            is_over |= ["of", "in", "from", "on", "for", "with", "by", "at", "that"].contains(&word);
+            if !is_over {
+                before.push(word.to_owned());
+            }
+        });
+        before.last().is_some_and(|last| last.len() > 3 && last.ends_with('s') && !last.ends_with("ss"))
+    }
+}
+
+/// The steps of a task in their order.
+pub(super) fn steps(task: &str) -> Vec<Step> {
+    let mut clauses: Vec<String> = Vec::new();
+    for piece in cuts(task).iter().map(|piece| piece.trim()).filter(|piece| telling(piece).next().is_some()) {
+        match clauses.last_mut() {
+            // A verb alone has its object in what follows; what has no verb goes on with what came before.
+            Some(last) if !begins_with_a_verb(piece) || telling(last).nth(1).is_none() => {
+                last.push_str(", ");
+                last.push_str(piece);
+            }
+            _ => clauses.push(piece.to_owned()),
+        }
+    }
+    let mut steps: Vec<Step> = clauses.iter().flat_map(|clause| steps_of(clause)).collect();
+    steps.truncate(MAX_STEPS);
+    steps
+}
+
+/// One step, or two if something is to be put somewhere.
+fn steps_of(clause: &str) -> Vec<Step> {
+    let whole = || vec![Step { text: clause.to_owned(), reads: false }];
+    let words: Vec<&str> = clause.split_whitespace().collect();
+    let plain: Vec<String> = words.iter().map(|word| bare(word)).collect();
+    let Some(verb) = plain.iter().position(|word| !is_stop_word(word) && !word.is_empty()) else { return whole() };
+    if PUTTING.binary_search(&plain[verb].as_str()).is_err() {
+        return whole();
+    }
+    let whither = WHITHER.iter().find_map(|list| {
+        let found = plain[verb + 1..].iter().position(|word| list.contains(&word.as_str()))?;
+        Some(verb + 1 + found)
+    });
+    let Some(whither) = whither else { return whole() };
+    let (what, place) = (&words[verb + 1..whither], words[whither..].join(" "));
+    let is_quoted = what.first().is_some_and(|word| word.starts_with(['"', '\'', '`', '“', '‘', '«']));
+    let is_made_up = plain.get(verb + 1).is_none_or(|word| MADE_UP.contains(&word.as_str()));
+    let what = what.join(" ");
+    let is_new = telling(&what).any(|word| GIVEN_BEFORE.binary_search(&word.as_str()).is_err());
+    if is_quoted || is_made_up || !is_new || telling(&place).next().is_none() {
+        return whole();
+    }
+    vec![Step { text: what, reads: true }, Step { text: format!("{} {place}", words[verb]), reads: false }]
+}
+
+fn begins_with_a_verb(clause: &str) -> bool {
+    let first = telling(clause).next().unwrap_or_default();
+    VERBS.binary_search(&first.as_str()).is_ok() || PUTTING.binary_search(&first.as_str()).is_ok()
+}
+
+/// The words that say something.
+fn telling(text: &str) -> impl Iterator<Item = String> {
+    let mut words = Vec::new();
+    each_word(text, |word| {
+        if !is_stop_word(word) {
+            words.push(word.to_owned());
+        }
+    });
+    words.into_iter()
+}
+
+/// In lower case and without signs around it.
+fn bare(word: &str) -> String {
+    word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GIVEN_BEFORE, PUTTING, Step, VERBS, steps};
+
+    fn told(task: &str) -> Vec<String> {
+        let told = |step: &Step| format!("{}{}", if step.reads { "get: " } else { "" }, step.text);
+        steps(task).iter().map(told).collect()
+    }
+
+    #[test]
+    fn the_lists_are_in_order() {
+        assert!(VERBS.is_sorted() && PUTTING.is_sorted() && GIVEN_BEFORE.is_sorted());
+    }
+
+    #[test]
+    fn what_is_put_somewhere_is_had_first() {
+        for (task, expected) in [
+            ("write the last commits of a repository to a file", &["get: the last commits of a repository", "write to a file"][..]),
+            ("Please send tomorrow's forecast by mail", &["get: tomorrow's forecast", "send by mail"]),
+            ("save all open issues in a spreadsheet", &["get: all open issues", "save in a spreadsheet"]),
+            ("read the notes, then post them to the channel", &["read the notes", "post them to the channel"]),
+            ("search and replace a word in the notes", &["search, replace a word in the notes"]),
+            ("list the branches and tags", &["list the branches, tags"]),
+        ] {
+            assert_eq!(told(task), expected, "{task}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_up_or_given_is_not() {
+        for task in [
+            "write a poem to a file",
+            "write \"hello\" to a file",
+            "write hello",
+            "send it to Anna",
+            "move the notes to another folder",
+            "open issues",
+        ] {
+            assert_eq!(told(task), [task]);
+        }
+        assert!(steps("").is_empty() && steps("and, then: the!").is_empty());
+        assert_eq!(steps(&"list open issues and close old ones. ".repeat(50)).len(), 8);
+    }
+
+    #[test]
+    fn several_things_are_told_from_one() {
+        let is_about_many = |text: &str| Step { text: text.to_owned(), reads: true }.is_about_many();
+        assert!(is_about_many("the last commits of a repository") && is_about_many("all open issues"));
+        assert!(!is_about_many("the status of all branches") && !is_about_many("the address"));
+    }
+}
