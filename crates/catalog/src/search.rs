@@ -255,9 +255,10 @@ impl Scores {
         });
         let rarities = Rarity::new(shards);
         let mut all = Vec::new();
-        for term in words::terms(query).iter().map(|term| Term::of(term)) {
+        for text in words::terms(query) {
+            let term = Term::of(&text);
             let rarity = rarities.of(term);
-            all.push(rarity);
+            all.push((!rarity::is_number(&text), rarity));
             for (shard, begin) in shards.iter().zip(&self.begins) {
                 for of_tool in shard.postings(term).0.chunk_by(|one, other| one.tool == other.tool) {
                     let weight: f32 = of_tool
@@ -275,8 +276,11 @@ impl Scores {
                 }
             }
         }
-        all.sort_unstable_by(|one, other| other.total_cmp(one));
-        self.most = all.iter().take(TELLING).sum::<f32>() * (SATURATION + 1.0) * REACHED;
+        if all.iter().any(|(is_word, _)| *is_word) {
+            all.retain(|(is_word, _)| *is_word);
+        }
+        all.sort_unstable_by(|(_, one), (_, other)| other.total_cmp(one));
+        self.most = all.iter().take(TELLING).map(|(_, rarity)| rarity).sum::<f32>() * (SATURATION + 1.0) * REACHED;
     }
 
     fn add_meanings(&mut self, query: &str, shards: &[&Shard]) {

@@ -160,7 +160,10 @@ fn a_first_program_reads_before_it_writes() {
         assert_eq!(imported, [reads, "write_file"], "{chosen:?}");
         assert!(program.contains(&format!("answer_1 = {reads}(repo_path=\"<repo_path>\"")), "{program}");
         assert!(program.contains("answer_2 = write_file(path=\"<path>\", content=str(answer_1))"), "{program}");
-        assert!(!program.contains("\"\"") && !program.contains("[]"), "nothing to fill in is without a name: {program}");
+        assert!(
+            !program.contains("\"\"") && !program.contains("[]"),
+            "nothing to fill in is without a name: {program}"
+        );
         mypy(&place, program).unwrap();
     }
     // A deprecated tool is found by who asks for it, and not chosen otherwise.

@@ -20,8 +20,12 @@ impl<'a> Rarity<'a> {
         (1.0 + (self.count - having + 0.5) / (having + 0.5)).ln()
     }
 
-    /// The same of a word before it is stemmed.
+    /// The same of a word before it is stemmed. Numbers do not tell what is to be done.
     pub(super) fn of_word(&self, word: &str) -> f32 {
-        self.of(Term::of(&words::stem_of(word)))
+        if is_number(word) { 0.0 } else { self.of(Term::of(&words::stem_of(word))) }
     }
+}
+
+pub(super) fn is_number(word: &str) -> bool {
+    word.chars().all(char::is_numeric)
 }

@@ -1,6 +1,6 @@
 //! The tools for a task: one for each of its steps.
 
-use super::steps::{Step, steps};
+use super::steps::{Act, Step, steps};
 use super::{Hit, Query, fields, words};
 use crate::catalog::Catalog;
 use coracle_types::Tool;
@@ -8,16 +8,53 @@ use coracle_types::Tool;
 /// Of the best for a step so many are looked at.
 const LOOKED_AT: usize = 20;
 
-/// What is left of the score of a tool that changes something where something is only to be read, and of one that gives one
-/// thing where there are several.
-const CHANGES: f32 = 0.6;
+/// What is left of the score of a tool that changes something where something is only to be read, or the other way round,
+/// and of one that gives one thing where there are several.
+const OTHER_ACT: f32 = 0.6;
 const GIVES_ONE: f32 = 0.8;
+
+/// Words that names of tools which only read begin with; in order.
+const READING: [&str; 14] = [
+    "check", "count", "describe", "fetch", "find", "get", "list", "query", "read", "retrieve", "scan", "search",
+    "show", "view",
+];
 
 /// Words that names of tools which change something begin with; in order.
 const CHANGING: [&str; 34] = [
-    "add", "append", "assign", "cancel", "close", "commit", "copy", "create", "delete", "drop", "edit", "insert",
-    "install", "kill", "merge", "move", "patch", "push", "put", "remove", "rename", "replace", "reset", "restart",
-    "send", "set", "start", "stop", "transfer", "trigger", "uninstall", "update", "upload", "write",
+    "add",
+    "append",
+    "assign",
+    "cancel",
+    "close",
+    "commit",
+    "copy",
+    "create",
+    "delete",
+    "drop",
+    "edit",
+    "insert",
+    "install",
+    "kill",
+    "merge",
+    "move",
+    "patch",
+    "push",
+    "put",
+    "remove",
+    "rename",
+    "replace",
+    "reset",
+    "restart",
+    "send",
+    "set",
+    "start",
+    "stop",
+    "transfer",
+    "trigger",
+    "uninstall",
+    "update",
+    "upload",
+    "write",
 ];
 
 /// Parameters made of one of these bound how many things are given, or tell from when they are.
@@ -31,7 +68,7 @@ const LISTING: [&str; 8] = ["find", "history", "list", "log", "logs", "query", "
 
 impl Catalog {
     /// The tools for a task, at most so many, in the order of its steps: for each step the one that fits best. A task with
-    /// one step gets all that fit at least this share as well as the best. What cannot be called is left out.
+    /// one step gets all that fit at least this share as well as the best; for steps, half of that is enough. What cannot be called is left out.
     pub fn select(&self, task: &Query<'_>, most: usize, share: f32) -> Vec<Hit<'_>> {
         let steps = steps(task.text);
         if steps.len() < 2 {
@@ -50,9 +87,10 @@ impl Catalog {
                 chosen.push(hit);
             }
         }
-        // A step that no tool was made for is one of the code around the calls.
+        // A step that no tool was made for is one of the code around the calls. Scores of different texts differ more than
+        // those of different tools.
         let best = chosen.iter().map(|hit| hit.score).fold(0.0, f32::max);
-        chosen.retain(|hit| hit.score >= best * share);
+        chosen.retain(|hit| hit.score >= best * share / 2.0);
         chosen.truncate(most);
         chosen
     }
@@ -65,12 +103,17 @@ impl Catalog {
         hits.truncate(LOOKED_AT);
         let is_about_many = step.is_about_many();
         for hit in &mut hits {
-            let Some((_, tool)) = self.whereabouts(hit.entry).filter(|_| step.reads) else { continue };
+            let Some((_, tool)) = self.whereabouts(hit.entry) else { continue };
             let name = bare_name(&hit.entry.server, &hit.entry.name);
-            if changes(tool, &name) {
-                hit.score *= CHANGES;
+            let is_other = match step.act {
+                Act::Reads => changes(tool, &name),
+                Act::Puts => reads(tool, &name),
+                Act::Anything => false,
+            };
+            if is_other {
+                hit.score *= OTHER_ACT;
             }
-            if is_about_many && !gives_many(tool, &name) {
+            if step.act == Act::Reads && is_about_many && !gives_many(tool, &name) {
                 hit.score *= GIVES_ONE;
             }
         }
@@ -90,8 +133,17 @@ fn bare_name(server: &str, name: &str) -> Vec<String> {
 
 /// As its server says; or else by its name.
 fn changes(tool: &Tool, name: &[String]) -> bool {
-    let by_name = || name.first().is_some_and(|first| CHANGING.binary_search(&first.as_str()).is_ok());
-    tool.hints.read_only.map_or_else(by_name, |reads| !reads)
+    tool.hints.read_only.map_or_else(|| begins_with(name, &CHANGING), |reads| !reads)
+}
+
+/// As its server says; or else by its name.
+fn reads(tool: &Tool, name: &[String]) -> bool {
+    tool.hints.read_only.unwrap_or_else(|| begins_with(name, &READING))
+}
+
+/// With one of these, which are in order.
+fn begins_with(name: &[String], words: &[&str]) -> bool {
+    name.first().is_some_and(|first| words.binary_search(&first.as_str()).is_ok())
 }
 
 fn gives_many(tool: &Tool, name: &[String]) -> bool {
@@ -107,10 +159,10 @@ fn gives_many(tool: &Tool, name: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::CHANGING;
+    use super::{CHANGING, READING};
 
     #[test]
-    fn the_list_is_in_order() {
-        assert!(CHANGING.is_sorted());
+    fn the_lists_are_in_order() {
+        assert!(CHANGING.is_sorted() && READING.is_sorted());
     }
 }

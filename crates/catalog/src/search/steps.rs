@@ -12,13 +12,79 @@ const MAX_STEPS: usize = 8;
 
 /// Words that a step begins with, beside those of `PUTTING`; in order.
 const VERBS: [&str; 73] = [
-    "add", "analyse", "analyze", "apply", "approve", "archive", "assign", "attach", "book", "build", "calculate",
-    "cancel", "check", "clone", "close", "collect", "combine", "commit", "compare", "compute", "convert", "copy",
-    "count", "create", "delete", "deploy", "describe", "download", "draw", "edit", "extract", "fetch", "fill", "filter",
-    "find", "generate", "import", "insert", "inspect", "list", "load", "look", "merge", "move", "notify", "open",
-    "plot", "push", "put", "query", "read", "remove", "rename", "replace", "restart", "retrieve", "review", "run",
-    "scan", "schedule", "scrape", "search", "set", "show", "sort", "start", "stop", "sum", "summarise", "summarize",
-    "take", "translate", "update",
+    "add",
+    "analyse",
+    "analyze",
+    "apply",
+    "approve",
+    "archive",
+    "assign",
+    "attach",
+    "book",
+    "build",
+    "calculate",
+    "cancel",
+    "check",
+    "clone",
+    "close",
+    "collect",
+    "combine",
+    "commit",
+    "compare",
+    "compute",
+    "convert",
+    "copy",
+    "count",
+    "create",
+    "delete",
+    "deploy",
+    "describe",
+    "download",
+    "draw",
+    "edit",
+    "extract",
+    "fetch",
+    "fill",
+    "filter",
+    "find",
+    "generate",
+    "import",
+    "insert",
+    "inspect",
+    "list",
+    "load",
+    "look",
+    "merge",
+    "move",
+    "notify",
+    "open",
+    "plot",
+    "push",
+    "put",
+    "query",
+    "read",
+    "remove",
+    "rename",
+    "replace",
+    "restart",
+    "retrieve",
+    "review",
+    "run",
+    "scan",
+    "schedule",
+    "scrape",
+    "search",
+    "set",
+    "show",
+    "sort",
+    "start",
+    "stop",
+    "sum",
+    "summarise",
+    "summarize",
+    "take",
+    "translate",
+    "update",
 ];
 
 /// Verbs that put something that is there already somewhere else; in order.
@@ -27,13 +93,30 @@ const PUTTING: [&str; 18] = [
     "report", "save", "send", "share", "store", "write",
 ];
 
+/// What tools call it that people say in other words.
+const CALLED: [(&str, &[&str]); 2] = [
+    ("write", &["dump", "export", "log", "record", "save", "store"]),
+    ("send", &["email", "forward", "mail", "share"]),
+];
+
 /// What stands before the place that something is put; those of the second list only if there is none of the first.
 const WHITHER: [&[&str]; 2] = [&["to", "into", "onto"], &["in", "on", "by", "via"]];
 
 /// What a step before has given.
 const GIVEN_BEFORE: [&str; 13] = [
-    "answer", "answers", "everything", "findings", "it", "output", "result", "results", "summary", "that", "them",
-    "these", "this",
+    "answer",
+    "answers",
+    "everything",
+    "findings",
+    "it",
+    "output",
+    "result",
+    "results",
+    "summary",
+    "that",
+    "them",
+    "these",
+    "this",
 ];
 
 /// Content that begins like this is made up for the occasion: nothing has it yet.
@@ -44,8 +127,17 @@ const MADE_UP: [&str; 4] = ["a", "an", "new", "some"];
 pub(super) struct Step {
     /// What to search for.
     pub(super) text: String,
+    pub(super) act: Act,
+}
+
+/// What a step does, as far as its words tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
     /// Something is to be had and nothing to be changed.
-    pub(super) reads: bool,
+    Reads,
+    /// Something is put somewhere.
+    Puts,
+    Anything,
 }
 
 impl Step {
@@ -59,7 +151,9 @@ impl Step {
                 before.push(word.to_owned());
             }
         });
-        before.last().is_some_and(|last| last.len() > 3 && last.ends_with('s') && !last.ends_with("ss"))
+        let is_plural =
+            |word: &String| word.strip_suffix('s').is_some_and(|one| one.len() > 2 && !one.ends_with(['s', 'u', 'i']));
+        before.last().is_some_and(is_plural)
     }
 }
 
@@ -83,27 +177,33 @@ pub(super) fn steps(task: &str) -> Vec<Step> {
 
 /// One step, or two if something is to be put somewhere.
 fn steps_of(clause: &str) -> Vec<Step> {
-    let whole = || vec![Step { text: clause.to_owned(), reads: false }];
+    let whole = |act| vec![Step { text: clause.to_owned(), act }];
     let words: Vec<&str> = clause.split_whitespace().collect();
     let plain: Vec<String> = words.iter().map(|word| bare(word)).collect();
-    let Some(verb) = plain.iter().position(|word| !is_stop_word(word) && !word.is_empty()) else { return whole() };
+    let Some(verb) = plain.iter().position(|word| !is_stop_word(word) && !word.is_empty()) else {
+        return whole(Act::Anything);
+    };
     if PUTTING.binary_search(&plain[verb].as_str()).is_err() {
-        return whole();
+        return whole(Act::Anything);
     }
     let whither = WHITHER.iter().find_map(|list| {
         let found = plain[verb + 1..].iter().position(|word| list.contains(&word.as_str()))?;
         Some(verb + 1 + found)
     });
-    let Some(whither) = whither else { return whole() };
+    let Some(whither) = whither else { return whole(Act::Puts) };
     let (what, place) = (&words[verb + 1..whither], words[whither..].join(" "));
     let is_quoted = what.first().is_some_and(|word| word.starts_with(['"', '\'', '`', '“', '‘', '«']));
     let is_made_up = plain.get(verb + 1).is_none_or(|word| MADE_UP.contains(&word.as_str()));
     let what = what.join(" ");
     let is_new = telling(&what).any(|word| GIVEN_BEFORE.binary_search(&word.as_str()).is_err());
     if is_quoted || is_made_up || !is_new || telling(&place).next().is_none() {
-        return whole();
+        return whole(Act::Puts);
     }
-    vec![Step { text: what, reads: true }, Step { text: format!("{} {place}", words[verb]), reads: false }]
+    let put = match CALLED.iter().find(|(_, others)| others.contains(&plain[verb].as_str())) {
+        Some((called, _)) => format!("{} ({called}) {place}", words[verb]),
+        None => format!("{} {place}", words[verb]),
+    };
+    vec![Step { text: what, act: Act::Reads }, Step { text: put, act: Act::Puts }]
 }
 
 fn begins_with_a_verb(clause: &str) -> bool {
@@ -129,10 +229,10 @@ fn bare(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{GIVEN_BEFORE, PUTTING, Step, VERBS, steps};
+    use super::{Act, GIVEN_BEFORE, PUTTING, Step, VERBS, steps};
 
     fn told(task: &str) -> Vec<String> {
-        let told = |step: &Step| format!("{}{}", if step.reads { "get: " } else { "" }, step.text);
+        let told = |step: &Step| format!("{}{}", if step.act == Act::Reads { "get: " } else { "" }, step.text);
         steps(task).iter().map(told).collect()
     }
 
@@ -144,9 +244,12 @@ mod tests {
     #[test]
     fn what_is_put_somewhere_is_had_first() {
         for (task, expected) in [
-            ("write the last commits of a repository to a file", &["get: the last commits of a repository", "write to a file"][..]),
+            (
+                "write the last commits of a repository to a file",
+                &["get: the last commits of a repository", "write to a file"][..],
+            ),
             ("Please send tomorrow's forecast by mail", &["get: tomorrow's forecast", "send by mail"]),
-            ("save all open issues in a spreadsheet", &["get: all open issues", "save in a spreadsheet"]),
+            ("save all open issues in a spreadsheet", &["get: all open issues", "save (write) in a spreadsheet"]),
             ("read the notes, then post them to the channel", &["read the notes", "post them to the channel"]),
             ("search and replace a word in the notes", &["search, replace a word in the notes"]),
             ("list the branches and tags", &["list the branches, tags"]),
@@ -173,7 +276,7 @@ mod tests {
 
     #[test]
     fn several_things_are_told_from_one() {
-        let is_about_many = |text: &str| Step { text: text.to_owned(), reads: true }.is_about_many();
+        let is_about_many = |text: &str| Step { text: text.to_owned(), act: Act::Reads }.is_about_many();
         assert!(is_about_many("the last commits of a repository") && is_about_many("all open issues"));
         assert!(!is_about_many("the status of all branches") && !is_about_many("the address"));
     }

@@ -61,6 +61,7 @@ fn odd_queries_get_an_answer() {
     assert_eq!(found("qqqqzzzzxxxx"), Vec::<String>::new());
     assert_eq!(first(&"send an e-mail ".repeat(10_000)), "send_message");
     assert!(Catalog::new(Vec::new()).search(&Query::new("file"), 10).is_empty());
+    assert!(found("404").is_empty() && first("the status of 404 things, 17 of them") == "git_status");
     assert!(found("file\0name \u{202e} \u{feff}").contains(&"readFile".to_owned()));
 }
 
@@ -145,13 +146,11 @@ fn names(hits: &[super::Hit<'_>]) -> Vec<String> {
 
 #[test]
 fn what_was_used_comes_a_little_sooner() {
-    let twins =
-        Catalog::new(vec![server("one", &[("send", "Sends a text")]), server("two", &[("send", "Sends a text")])]);
-    assert_eq!(names(&twins.search(&Query::new("send"), 2)), ["one.send", "two.send"]);
-    let uses =
-        super::Uses::from([(("two".to_owned(), "send".to_owned()), 3), (("gone".to_owned(), "x".to_owned()), 9)]);
+    let twins = Catalog::new(vec![server("p", &[("send", "Sends a text")]), server("q", &[("send", "Sends a text")])]);
+    assert_eq!(names(&twins.search(&Query::new("send"), 2)), ["p.send", "q.send"]);
+    let uses = super::Uses::from([(("q".to_owned(), "send".to_owned()), 3), (("gone".to_owned(), "x".to_owned()), 9)]);
     let query = Query { uses: Some(&uses), ..Query::new("send") };
-    assert_eq!(names(&twins.search(&query, 2)), ["two.send", "one.send"]);
+    assert_eq!(names(&twins.search(&query, 2)), ["q.send", "p.send"]);
     // However often something else was used, it does not come before what fits.
     let uses = super::Uses::from([(("mail".to_owned(), "forecast".to_owned()), 1_000_000)]);
     let query = Query { uses: Some(&uses), ..Query::new("status") };
@@ -275,7 +274,7 @@ fn a_task_gets_the_tools_of_its_steps() {
         ),
     ]);
     let chosen = |task: &str| -> Vec<String> {
-        catalog.select(&Query::new(task), 5, 0.4).iter().map(|hit| hit.entry.name.clone()).collect()
+        catalog.select(&Query::new(task), 5, 0.6).iter().map(|hit| hit.entry.name.clone()).collect()
     };
     for (task, expected) in [
         ("write the last commits of a repository to a file", ["git_log", "write_file"]),
