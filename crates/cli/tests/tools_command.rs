@@ -141,8 +141,8 @@ fn a_first_program_reads_before_it_writes() {
         "coracle.yaml",
         &format!(
             "mcpServers:\n  git: {{command: {}}}\n  filesystem: {{command: {}, args: [{}]}}\n",
-            installed("venv/bin/mcp-server-git").display(),
-            installed("npm/node_modules/.bin/mcp-server-filesystem").display(),
+            installed("venv/bin/mcp-server-git"),
+            installed("npm/node_modules/.bin/mcp-server-filesystem"),
             place.folder().display(),
         ),
     );
