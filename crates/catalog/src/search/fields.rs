@@ -49,9 +49,11 @@ impl Fields {
 }
 
 /// The names of a tool's own parameters.
-pub(super) fn parameters(tool: &Tool) -> impl Iterator<Item = &str> {
-    let all = tool.input_schema.get("properties").and_then(Value::as_object);
-    all.into_iter().flatten().map(|(name, _)| name.as_str())
+pub(super) fn parameters(tool: &Tool) -> Vec<String> {
+    match tool.input_schema.object().remove("properties") {
+        Some(Value::Object(all)) => all.into_iter().map(|(name, _)| name).collect(),
+        _ => Vec::new(),
+    }
 }
 
 #[derive(Default)]

@@ -152,7 +152,7 @@ fn gives_many(tool: &Tool, name: &[String]) -> bool {
     }
     let mut is_bounded = false;
     for parameter in fields::parameters(tool) {
-        words::each_word(parameter, |word| is_bounded |= BOUNDS.contains(&word));
+        words::each_word(&parameter, |word| is_bounded |= BOUNDS.contains(&word));
     }
     is_bounded
 }

@@ -250,7 +250,8 @@ fn a_task_gets_the_tools_of_its_steps() {
         ],
     );
     let log = git.tools.iter_mut().find(|tool| tool.name == "git_log").unwrap();
-    log.input_schema = json!({ "properties": { "repo_path": {}, "max_count": {} } }).as_object().unwrap().clone();
+    let schema = json!({ "properties": { "repo_path": {}, "max_count": {} } });
+    Arc::make_mut(log).input_schema = schema.as_object().unwrap().into();
     let catalog = Catalog::new(vec![
         git,
         server(
