@@ -145,7 +145,7 @@ mod tests {
         for root in [&elsewhere, &cache.path().join("notes/mine")] {
             fs::create_dir_all(root.join(super::ROOT)).unwrap();
         }
-        let mut note = |folder: &str| {
+        let note = |folder: &str| {
             let note = Note { servers: "s".to_owned(), folder: folder.to_owned() };
             fs::write(&at_hand.note, serde_json::to_vec(&note).unwrap()).unwrap();
             at_hand.folder()
