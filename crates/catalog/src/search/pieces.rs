@@ -3,7 +3,7 @@
 //! `weights/make_wordpieces.py` makes the table and says what is in it.
 
 use super::words::{each_run, each_word, is_stop_word};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 /// Numbers of a vector.
@@ -141,15 +141,17 @@ impl Pieces {
     /// Hands out the rows of the pieces of all words but stop words, each once, in their order, with the word; pieces
     /// without a vector are left out.
     fn each_token(&self, text: &str, mut token_found: impl FnMut(&str, usize)) {
-        let mut seen = HashSet::new();
+        // Texts are short: looking through a list is faster than hashing.
+        let mut seen: Vec<usize> = Vec::new();
         each_word(text, |word| {
             each_run(word, |run, _| {
                 if !is_stop_word(run) && run.chars().all(|letter| letter < BEYOND) {
                     self.cut(run, &mut |token: u32| {
                         let row = usize::try_from(token).ok().and_then(|token| token.checked_sub(self.first));
                         if let Some(row) = row
-                            && seen.insert(row)
+                            && !seen.contains(&row)
                         {
+                            seen.push(row);
                             token_found(run, row);
                         }
                     });
