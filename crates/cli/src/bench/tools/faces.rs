@@ -40,7 +40,7 @@ impl Faces {
             // Nobody starts them: the code does not name them.
             let servers: serde_json::Map<_, _> =
                 (0..many).map(|number| (format!("server{number}"), json!({ "command": "false" }))).collect();
-            std::fs::write(home.join("coracle.yaml"), json!({ "servers": servers }).to_string())
+            std::fs::write(home.join("coracle.yaml"), json!({ "mcpServers": servers }).to_string())
                 .context("write settings")?;
         }
         Ok(Self { ours: addresses.0, baseline: addresses.1, home, _until: stop.drop_guard() })
