@@ -7,8 +7,9 @@
 //! passes requests on as they come (`lent.rs`); for the command the stream is one more transport (`borrowed.rs`).
 //!
 //! **Invariants:** only processes of the same user are spoken to, on both sides. Only the operator's own connections and
-//! shared ones are lent, and none that uses a stored sign-in: a command notices when that is withdrawn. Policy, approvals, records and the answers to a server's questions are the command's affair: none
-//! of them is known here. Whatever goes wrong before a connection is lent, the command starts its own server.
+//! shared ones are lent, and none that uses a stored sign-in: a command must notice when that is withdrawn. Policy,
+//! approvals, records and the answers to a server's questions belong to the command: none of them is known here. Whatever
+//! goes wrong before a connection is lent, the command starts its own server.
 
 mod borrowed;
 mod lender;

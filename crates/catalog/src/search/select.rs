@@ -67,8 +67,9 @@ const BOUNDS: [&str; 14] = [
 const LISTING: [&str; 8] = ["find", "history", "list", "log", "logs", "query", "search", "tree"];
 
 impl Catalog {
-    /// The tools for a task, at most so many, in the order of its steps: for each step the one that fits best. A task with
-    /// one step gets all that fit at least this share as well as the best; for steps, half of that is enough. What cannot be called is left out.
+    /// The tools for a task, at most `most`, in the order of its steps: for each step the one that fits best. A task with
+    /// one step gets all tools whose score is at least `share` of the best; for steps, half of that is enough. Tools that
+    /// cannot be called are left out.
     pub fn select(&self, task: &Query<'_>, most: usize, share: f32) -> Vec<Hit<'_>> {
         let steps = steps(task.text);
         if steps.len() < 2 {
