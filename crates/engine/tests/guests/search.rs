@@ -100,7 +100,7 @@ async fn tools_are_found_and_nothing_is_called() {
     assert!(execution.success, "{execution:?}");
     assert_eq!(names(&replies[0])[0], "demo.echo");
     assert!(replies[0].value[0]["summary"].is_string(), "{:?}", replies[0]);
-    assert_eq!(names(&replies[1]), ["demo.echo", "demo.erase", "demo.grumble", "demo.note_one", "demo.note_two"]);
+    assert_eq!(names(&replies[1]), ["demo.echo", "demo.erase", "demo.grumble", "demo.note_p", "demo.note_q"]);
     assert_eq!(replies[2].value, json!([{ "name": "demo.echo" }]));
     assert_eq!(replies[3].value[0]["input_schema"]["required"], json!(["text"]));
     assert!(replies[4].value[0]["python"].as_str().unwrap().contains("def echo("), "{:?}", replies[4]);
@@ -128,12 +128,11 @@ async fn what_was_called_with_success_comes_sooner_also_after_a_restart() {
         names(&replies[0])[..2].iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()
     };
     let first = toolbox();
-    assert_eq!(found(&first).await, ["demo.note_one", "demo.note_two"], "as they come");
-    let (_, execution) =
-        said_over(Arc::clone(&store), Some(Arc::clone(&first)), MANY, vec![call("note_two"); 20]).await;
+    assert_eq!(found(&first).await, ["demo.note_p", "demo.note_q"], "as they come");
+    let (_, execution) = said_over(Arc::clone(&store), Some(Arc::clone(&first)), MANY, vec![call("note_q"); 20]).await;
     assert_eq!(execution.calls.iter().filter(|call| call.ok).count(), 20);
-    assert_eq!(found(&first).await, ["demo.note_two", "demo.note_one"], "it counts at once");
-    assert_eq!(found(&toolbox()).await, ["demo.note_two", "demo.note_one"], "it is in the store");
+    assert_eq!(found(&first).await, ["demo.note_q", "demo.note_p"], "it counts at once");
+    assert_eq!(found(&toolbox()).await, ["demo.note_q", "demo.note_p"], "it is in the store");
 }
 
 #[tokio::test]

@@ -35,7 +35,7 @@ pub(crate) fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
         });
         (definition, handler)
     };
-    let echoes = [tool("echo", None), tool("echo", Some(true)), tool("note_one", None), tool("note_two", None)];
+    let echoes = [tool("echo", None), tool("echo", Some(true)), tool("note_p", None), tool("note_q", None)];
     let tools = echoes.into_iter().chain([tool("grumble", None), tool("erase", Some(true))]);
     InProcess::new(name.clone(), tools)
 }
