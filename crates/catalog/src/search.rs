@@ -35,8 +35,9 @@ const WEIGHTS: [f32; FIELDS] = [4.0, 2.0, 1.0, 1.0, 1.0];
 const SATURATION: f32 = 2.0;
 const LENGTH: f32 = 0.5;
 
-/// The words of a tool count by what so many of the most telling words of the query could add up to, and not by what the
-/// best tool has: if the most telling words stand nowhere, the others say little. A word hardly reaches all that it could.
+/// The word score of a tool is relative to what the rarest `TELLING` words of the query could score, not to the best tool's
+/// score: if no tool has the rarest words, the others say little. `REACHED` is the part of that maximum that a good match
+/// reaches.
 const TELLING: usize = 3;
 const REACHED: f32 = 0.8;
 

@@ -13,14 +13,14 @@ const DEPRECATED: f32 = 0.6;
 /// What is left of the score of a tool that does what the query only speaks of.
 const ANOTHER_ACT: f32 = 0.6;
 
-/// Of the best so many are compared with a short query word by word, and how much that counts.
+/// The number of best tools that are compared with a short query word by word, and the weight of that comparison.
 const COMPARED: usize = 20;
 const WORD_BY_WORD: f32 = 2.0;
 
 /// How much a word counts by the field that it stands in.
 const FIELD: [f32; FIELDS] = [1.0, 0.7, 0.9, 0.7, 0.5];
 
-/// Of a query, and of each field of a tool, so many pieces of words are compared.
+/// The largest number of word pieces that are compared: of a query, and of each field of a tool.
 const MAX_ASKED: usize = 30;
 const MAX_PIECES: usize = 60;
 

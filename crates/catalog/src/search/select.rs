@@ -5,7 +5,7 @@ use super::{Hit, Query, fields, words};
 use crate::catalog::Catalog;
 use coracle_types::Tool;
 
-/// Of the best for a step so many are looked at.
+/// The number of best tools that are considered for a step.
 const LOOKED_AT: usize = 20;
 
 /// What is left of the score of a tool that changes something where something is only to be read, or the other way round,

@@ -1,4 +1,4 @@
-//! The steps of a task: what is to be had first, and what is done with it.
+//! The steps of a task: what to fetch first, and what to do with it.
 //!
 //! A task is cut where another verb begins ("read the notes, then delete them"), and where something that is somewhere
 //! already is to be put somewhere else: "write the last commits to a file" needs a tool that has the commits, and one that
@@ -133,9 +133,9 @@ pub(super) struct Step {
 /// What a step does, as far as its words tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Something is to be had and nothing to be changed.
+    /// It fetches something and changes nothing.
     Reads,
-    /// Something is put somewhere.
+    /// It writes or sends something.
     Puts,
     Anything,
 }

@@ -62,7 +62,7 @@ impl Faces {
     }
 }
 
-/// The data folder of a server whose settings name so many others.
+/// The data folder of a server with `many` servers in its settings.
 fn home_of(home: &Path, many: usize) -> PathBuf {
     home.join(many.to_string())
 }

@@ -16,11 +16,12 @@ const MOST_NAPS: usize = 256;
 /// So are executions by a client.
 const MOST_RUNS: usize = 400;
 
-/// Starts of a server take longer still: there is one for so many calls.
+/// Starting a server takes longer still: the number of starts is the number of calls divided by `STARTS_PART`, and at most
+/// `MOST_STARTS`.
 const STARTS_PART: usize = 5;
 const MOST_STARTS: usize = 20;
 
-/// The settings of a server may name many others.
+/// The number of servers in the settings of the row `mcp_first_50`.
 pub(super) const MANY_SERVERS: usize = 50;
 
 /// The session of the rows that have one.
@@ -48,7 +49,7 @@ pub(super) enum By {
     Client(Pace),
     /// The same in a session that lives on.
     Session(Pace),
-    /// The same as the first call to a server that the client has just started, whose settings name so many others.
+    /// The same, as the first call to a server that the client has just started, with this number of servers in its settings.
     First(usize),
     /// The same client, which calls a tool that does nothing of a server that is the protocol library alone.
     Baseline(Pace),
