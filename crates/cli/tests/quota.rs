@@ -17,7 +17,7 @@ mod outcome;
 
 use coracle_engine::{Existing, FileError, Listed};
 use coracle_sandbox::folder_usage;
-use coracle_types::{ErrorCode, Execution, Limits, UserId};
+use coracle_types::{ErrorCode, Execution, Language, Limits, UserId};
 use lab::{Lab, error_code};
 use std::fs;
 use std::path::PathBuf;
@@ -301,6 +301,40 @@ for number in range(30):
     os.close(file)
 time.sleep(40)";
     fills("deleted, still mapped", code).await;
+}
+
+/// Each run of a session is short, and holds a little more than the one before.
+#[tokio::test(flavor = "multi_thread")]
+async fn files_without_a_name_that_become_more_from_run_to_run() {
+    let ways = [
+        ("never named", "held.append(os.open('/workspace', os.O_TMPFILE | os.O_RDWR, 0o600))"),
+        (
+            "named once",
+            "held.append(os.open('/workspace/named', os.O_CREAT | os.O_RDWR)); os.unlink('/workspace/named')",
+        ),
+    ];
+    for (name, way) in ways {
+        let lab = lab();
+        let before = Before::new(&lab);
+        let run = async |code: &str| lab.execute(lab.in_session("slowly", Language::Python, code)).await;
+        let mut held = 0;
+        let stopped = loop {
+            let code =
+                format!("import os\nheld = globals().get('held', [])\n{way}\nos.write(held[-1], b'x' * 700_000)");
+            let execution = run(&code).await;
+            if execution.failure.is_some() {
+                break execution;
+            }
+            held += 700_000;
+            assert!(held < 2 * LIMIT_MB * 1_000_000, "{name}: {held} bytes are held");
+        };
+        assert_stopped(&stopped, name);
+        before.assert_whole(name);
+        // The control: what it held is free again, and the next run of the session holds nothing.
+        let next = run("'held' in globals()").await;
+        assert_eq!((error_code(&next), next.result), (None, Some(false.into())), "{name}");
+        lab.close().await;
+    }
 }
 
 /// The control: what was deleted and closed is gone.

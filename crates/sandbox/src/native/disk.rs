@@ -30,6 +30,11 @@ const STALE_TIMES: u32 = 50;
 /// One is due at the end of a run that took so many times as long.
 const SOON_TIMES: u32 = 10;
 
+/// At the end of a run, files without a name are looked for when the file system has lost this much more than a walk finds,
+/// and after this time in any case: what others free hides what is written here.
+const UNEXPLAINED_BYTES: u64 = 1 << 20;
+const UNSEEN_FOR: Duration = Duration::from_millis(250);
+
 /// To look at so many takes less time than to have another thread do it.
 const FEW_FILES: u64 = 128;
 
@@ -73,14 +78,39 @@ struct LastWalk {
     /// What there was at the last look.
     seen: Left,
     usage: Usage,
+    unseen: Unseen,
     was_over: bool,
     at: Instant,
     took: Duration,
 }
 
+/// What a walk does not find, when it was last looked for.
+#[derive(Clone, Copy, Debug)]
+struct Unseen {
+    bytes: u64,
+    /// What a walk found then, and what the file system had left.
+    walked: u64,
+    left: u64,
+    at: Instant,
+}
+
+impl Unseen {
+    fn new(bytes: u64, walked: u64, left: Left) -> Self {
+        Self { bytes, walked, left: left.bytes, at: Instant::now() }
+    }
+
+    /// Whether there is still nothing: the file system has lost no more than what walks have found since. A file that was
+    /// deleted, and is held open, is lost by the walk and not won by the file system.
+    fn is_still_nothing(self, walked: u64, left: u64) -> bool {
+        self.bytes == 0 && (self.left + self.walked).saturating_sub(left + walked) <= UNEXPLAINED_BYTES
+    }
+}
+
 impl LastWalk {
+    /// `usage` is what a walk has found.
     fn new(left: Left, usage: Usage) -> Self {
-        Self { left, seen: left, usage, was_over: false, at: Instant::now(), took: Duration::ZERO }
+        let unseen = Unseen::new(0, usage.bytes, left);
+        Self { left, seen: left, usage, unseen, was_over: false, at: Instant::now(), took: Duration::ZERO }
     }
 
     /// Whether so much was written since, by anybody, that another walk is due.
@@ -90,6 +120,7 @@ impl LastWalk {
         // What others free must not hide what is written here.
         *bytes = now.bytes.max(*bytes);
         *files = now.files.max(*files);
+        self.unseen.left = now.bytes.max(self.unseen.left);
         let changed = std::mem::replace(&mut self.seen, now) != now;
         let may_be_over = self.usage.bytes + lost_bytes > most.bytes() || self.usage.files + lost_files > most.files;
         let much = lost_bytes > SLACK_BYTES || lost_files > SLACK_FILES;
@@ -177,10 +208,10 @@ impl Ledger {
         unseen: impl FnOnce() -> u64,
     ) -> Option<Over> {
         let now = left(folder)?;
-        let due = match self.lock().get_mut(folder) {
-            Some(last) => last.is_due(now, most, when),
+        let (due, known) = match self.lock().get_mut(folder) {
+            Some(last) => (last.is_due(now, most, when), Some(last.unseen)),
             // Nobody knows what is in a folder that was never walked.
-            None => true,
+            None => (true, None),
         };
         if !due {
             return None;
@@ -193,9 +224,17 @@ impl Ledger {
                 tokio::task::spawn_blocking(move || usage(&path)).await.ok()??
             }
         };
-        usage.bytes += unseen();
+        let walked = usage.bytes;
+        // To look for them takes longer than a small run.
+        let known = known.filter(|known| {
+            matches!(when, When::Ending(_))
+                && known.at.elapsed() < UNSEEN_FOR
+                && known.is_still_nothing(walked, now.bytes)
+        });
+        let unseen = known.unwrap_or_else(|| Unseen::new(unseen(), walked, now));
+        usage.bytes += unseen.bytes;
         let cause = over(usage, name, most);
-        let last = LastWalk { was_over: cause.is_some(), took: begun.elapsed(), ..LastWalk::new(now, usage) };
+        let last = LastWalk { was_over: cause.is_some(), took: begun.elapsed(), unseen, ..LastWalk::new(now, usage) };
         self.lock().insert(folder.to_owned(), last);
         cause.map(|cause| Over { usage, cause })
     }
@@ -297,7 +336,10 @@ pub(super) fn remove_soon(folder: &Path) {
         return;
     }
     let removal = move || {
-        if let Err(errno) = remove(&trash) {
+        // At the end of the process the folder above may be removed at the same time.
+        if let Err(errno) = remove(&trash)
+            && errno != Errno::NOENT
+        {
             tracing::warn!(folder = %trash.display(), %errno, "a sandbox's folder could not be removed");
         }
     };
@@ -371,7 +413,7 @@ fn names(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_DEPTH, remove, usage};
+    use super::{Left, MAX_DEPTH, UNEXPLAINED_BYTES, Unseen, remove, usage};
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -401,6 +443,18 @@ mod tests {
         remove(&top).unwrap();
         assert!(!top.exists());
         assert_eq!(fs::read_to_string(outside).unwrap(), "keep");
+    }
+
+    #[test]
+    fn files_without_a_name_are_looked_for_when_walks_do_not_explain_what_is_lost() {
+        let (walked, left, much) = (1_000, 1 << 40, UNEXPLAINED_BYTES + 1);
+        let nothing = Unseen::new(0, walked, Left { bytes: left, files: 0 });
+        assert!(nothing.is_still_nothing(walked, left));
+        assert!(nothing.is_still_nothing(walked + much, left - much), "a file with a name was written");
+        assert!(nothing.is_still_nothing(walked, left + much), "others have freed something");
+        assert!(!nothing.is_still_nothing(walked, left - much), "something was written that no walk finds");
+        assert!(!Unseen { walked: much, ..nothing }.is_still_nothing(0, left), "a file has lost its name");
+        assert!(!Unseen { bytes: 1, ..nothing }.is_still_nothing(walked, left), "there was one");
     }
 
     #[test]

@@ -146,39 +146,61 @@ fn free_bytes(folder: &Path) -> u64 {
 fn nameless_bytes(life: &Life, workspace: &Path) -> u64 {
     let Ok(device) = fs::metadata(workspace).map(|folder| folder.dev()) else { return 0 };
     let mut found = HashMap::new();
+    let mut count = |file: &fs::Metadata| {
+        if file.is_file() && file.nlink() == 0 && file.dev() == device {
+            found.insert(file.ino(), file.blocks() * 512);
+        }
+    };
+    let mut hidden = HashMap::new();
     for pid in tree(life) {
-        for kind in ["fd", "map_files"] {
-            let entries = fs::read_dir(format!("/proc/{pid}/{kind}")).into_iter().flatten().flatten();
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.take(MAX_HELD).filter_map(|entry| fs::metadata(entry.path()).ok()).for_each(|file| count(&file));
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for map in maps.lines().filter(|line| line.ends_with(DELETED)).take(MAX_HELD).filter_map(Mapping::parse) {
+            let Mapping { start, end, inode, .. } = map;
             // To look at what is mapped takes more rights than an ordinary user has; then there are its addresses.
-            for file in entries.take(MAX_HELD).filter_map(|entry| fs::metadata(entry.path()).ok()) {
-                if file.is_file() && file.nlink() == 0 && file.dev() == device {
-                    found.insert(file.ino(), file.blocks() * 512);
+            match fs::metadata(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
+                Ok(file) => count(&file),
+                Err(_) if map.is_on(device) => {
+                    let length: &mut u64 = hidden.entry(inode).or_default();
+                    *length = (*length).max(end.saturating_sub(start));
                 }
+                Err(_) => {}
             }
         }
-        for (inode, length) in mapped(pid, device) {
-            found.entry(inode).or_insert(length);
-        }
+    }
+    for (inode, length) in hidden {
+        found.entry(inode).or_insert(length);
     }
     found.values().sum()
 }
 
-/// Inodes and lengths of deleted files on this device that a process has mapped.
-fn mapped(pid: u32, device: u64) -> Vec<(u64, u64)> {
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let device = format!("{major:02x}:{minor:02x}");
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let deleted = maps.lines().filter(|line| line.ends_with(" (deleted)")).take(MAX_HELD);
-    deleted
-        .filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let (start, end) = words.next()?.split_once('-')?;
-            let on = words.nth(2)?;
-            let inode = words.next()?.parse().ok()?;
-            let length = u64::from_str_radix(end, 16).ok()?.checked_sub(u64::from_str_radix(start, 16).ok()?)?;
-            (on == device).then_some((inode, length))
-        })
-        .collect()
+/// How the kernel marks a mapped file that has no name any more.
+const DELETED: &str = " (deleted)";
+
+/// A line of `/proc/PID/maps`.
+struct Mapping<'a> {
+    start: u64,
+    end: u64,
+    device: &'a str,
+    inode: u64,
+}
+
+impl<'a> Mapping<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+        let device = words.nth(2)?;
+        let inode = words.next()?.parse().ok()?;
+        Some(Self { start, end, device, inode })
+    }
+
+    /// Some file systems tell another device here than a look at the file does.
+    fn is_on(&self, device: u64) -> bool {
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        self.device == format!("{major:02x}:{minor:02x}")
+    }
 }
 
 /// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.
