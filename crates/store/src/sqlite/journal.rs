@@ -159,26 +159,16 @@ impl Journal for SqliteStore {
         let vars = bounds::task(task)?;
         let instance = self.life.name().await?;
         let mut writer = self.writer().await?;
-        let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
-        let own: Option<i64> = sqlx::query_scalar(
-            "UPDATE sessions SET tasks = tasks + 1, last_used = ?3
-             WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL RETURNING tasks",
-        )
-        .bind(user.as_str())
-        .bind(session.as_str())
-        .bind(to_millis(task.started_at))
-        .fetch_optional(&mut *transaction)
-        .await
-        .map_err(&failed)?;
-        let Some(own) = own else { return Err(StoreError::NoSession { id: session.to_string() }) };
-        sqlx::query(
+        // One statement: each takes a change of threads there and back, for which the code would wait. Run to its end, which
+        // is where it may fail to commit.
+        let own: Vec<i64> = sqlx::query_scalar(
             "INSERT INTO tasks (user_id, session_id, number, execution_id, instance, description, language, code, vars,
                                 state, started_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'running', ?10)",
+             SELECT user_id, session_id, tasks + 1, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9 FROM sessions
+             WHERE user_id = ?1 AND session_id = ?2 AND ended_at IS NULL RETURNING number",
         )
         .bind(user.as_str())
         .bind(session.as_str())
-        .bind(own)
         .bind(task.execution_id.as_str())
         .bind(instance)
         .bind(task.description.as_deref())
@@ -186,10 +176,11 @@ impl Journal for SqliteStore {
         .bind(task.code.as_bytes())
         .bind(vars)
         .bind(to_millis(task.started_at))
-        .execute(&mut *transaction)
+        .fetch_all(&mut *writer)
         .await
         .map_err(&failed)?;
-        let begun = unsigned("task", own)?;
+        let Some(own) = own.first() else { return Err(StoreError::NoSession { id: session.to_string() }) };
+        let begun = unsigned("task", *own)?;
         if begun.is_multiple_of(PRUNED_EACH) {
             for (statement, kept) in [
                 ("DELETE FROM tasks WHERE user_id = ?1 AND session_id = ?2 AND number <= ?3", self.kept().tasks),
@@ -199,17 +190,18 @@ impl Journal for SqliteStore {
                     KEPT_RECORDINGS,
                 ),
             ] {
-                sqlx::query(statement)
+                let pruned = sqlx::query(statement)
                     .bind(user.as_str())
                     .bind(session.as_str())
                     .bind(number(begun.saturating_sub(kept)))
-                    .execute(&mut *transaction)
-                    .await
-                    .map_err(&failed)?;
+                    .execute(&mut *writer)
+                    .await;
+                // The task has begun. For a while there are a few too many.
+                if let Err(error) = pruned.map_err(self.failed("drop old tasks")) {
+                    tracing::warn!(%session, %error, "old tasks of a session are still there");
+                }
             }
         }
-        transaction.commit().await.map_err(&failed)?;
-        drop(writer);
         Ok(begun)
     }
 

@@ -16,6 +16,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (4, "artifacts", include_str!("../../migrations/0004_artifacts.sql")),
     (5, "interrupted", include_str!("../../migrations/0005_interrupted.sql")),
     (6, "key makers", include_str!("../../migrations/0006_key_makers.sql")),
+    (7, "task numbers", include_str!("../../migrations/0007_task_numbers.sql")),
 ];
 
 /// The version that the last migration leads to.
