@@ -27,9 +27,11 @@ impl<'a> Window<'a> {
         command.arg(bridge.path("program.py"));
         let words = std::iter::once(command.get_program()).chain(command.get_args());
         let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+        // tmux sets `SHELL`, which servers inherit, whether or not this process has it.
+        let shell = std::env::var("SHELL").map_or_else(|_| "-u SHELL".to_owned(), |shell| format!("SHELL='{shell}'"));
         // The shell outlives a Ctrl-C, to tell the status.
         let line = format!(
-            "trap : INT; CORACLE_HOME='{}' {} >'{}'; echo $? >'{}'",
+            "trap : INT; env {shell} CORACLE_HOME='{}' {} >'{}'; echo $? >'{}'",
             bridge.coracle.home().display(),
             words.join(" "),
             bridge.text("data/result.json"),
