@@ -113,3 +113,45 @@ impl Known {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Known;
+    use coracle_types::{Schema, ServerName, Tool, ToolHints};
+    use coracle_upstream::ToolList;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    /// What a server lists whose tool takes a text of this type.
+    fn list(kind: &str) -> Arc<ToolList> {
+        let schema = json!({ "type": "object", "properties": { "text": { "type": kind } } });
+        let tool = Tool {
+            server: ServerName::new("notes").unwrap(),
+            name: "add".to_owned(),
+            title: None,
+            description: String::new(),
+            input_schema: Schema::from(schema.as_object().unwrap().clone()),
+            output_schema: None,
+            category: None,
+            hints: ToolHints::default(),
+        };
+        Arc::new([tool].into_iter().collect())
+    }
+
+    #[test]
+    fn the_schema_of_a_tool_is_compiled_once() {
+        let mut known = Known::default();
+        let mut call = |list: &Arc<ToolList>| {
+            known.see(list);
+            known.validator(list.get("add").unwrap())
+        };
+        let (listed, changed) = (list("string"), list("integer"));
+        let first = call(&listed);
+        assert!(Arc::ptr_eq(&first, &call(&listed)), "a second call");
+        // The control: a definition that has changed is compiled, and checks by its own schema.
+        let second = call(&changed);
+        let text = json!({ "text": "milk" });
+        let arguments = text.as_object().unwrap();
+        assert!(first.check(arguments).is_ok() && second.check(arguments).is_err());
+    }
+}
