@@ -146,6 +146,31 @@ async fn an_idle_session_ends_and_says_so_when_it_comes_back() {
     lab.close().await;
 }
 
+/// A live session is remembered and not looked up again: another process may have ended it since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_another_process_has_ended_is_a_new_one_by_its_name_and_gone_by_its_id() {
+    let lab = lab();
+    let user = lab.request(Python, "").user;
+    let first = lab.execute(lab.in_session("a", Python, "x = 1")).await.session_id.unwrap();
+    assert_eq!(in_session(&lab, "a", "x").await, (Some(1.into()), false), "the control: it lives");
+    assert_eq!(in_session(&lab, first.as_str(), "x").await, (Some(1.into()), false), "the control: by its id");
+    let session = lab.engine.history().session(&user, "a").await.unwrap().unwrap();
+    // Past the engine, as another process does it.
+    assert!(lab.engine.history().end(&user, &session).await.unwrap());
+    let runs = (0..3).map(|_| lab.execute(lab.in_session("a", Python, "globals().get('x')")));
+    for execution in join_all(runs).await {
+        assert_eq!((error_code(&execution), execution.result), (None, None));
+        assert_ne!(execution.session_id, Some(first.clone()));
+    }
+    assert_eq!(lab.engine.live_sessions(), 1);
+    let gone = lab.execute(lab.in_session(first.as_str(), Python, "x")).await;
+    assert_eq!(error_code(&gone), Some(ErrorCode::InvalidRequest), "{gone:?}");
+    // One execution each, however it came about.
+    let log = lab.engine.executions(&user, 100, None).await.unwrap();
+    assert_eq!(log.len(), 6, "{log:?}");
+    lab.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn executions_of_one_session_take_turns() {
     let lab = lab();

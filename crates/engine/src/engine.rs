@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::files::Usages;
 use crate::history::History;
 use crate::housekeeping::Active;
-use crate::journal::{OpenTask, Shown, Tape, shown_name};
+use crate::journal::{OpenTask, Shown, Tape, not_logged, shown_name};
 use crate::ledger::Ledger;
 use crate::records::Records;
 use crate::request::{DirectCall, DirectError, HostCalls, MAX_CODE_BYTES, MAX_VARS_BYTES, NoCalls, Request};
@@ -103,6 +103,9 @@ pub(crate) struct Facts {
     modules: Option<PathBuf>,
     /// In a session: which one, the line in its log, what the host answers, and the right to use it.
     session: Option<SessionRecord>,
+    /// The session was not looked up in the store, which turned out not to have it any more.
+    remembered: bool,
+    gone: bool,
     task: Option<OpenTask>,
     tape: Option<Tape>,
     turn: Option<Turn>,
@@ -123,6 +126,8 @@ impl Facts {
             inventory: None,
             modules: None,
             session: None,
+            remembered: false,
+            gone: false,
             task: None,
             tape: None,
             turn: None,
@@ -192,8 +197,15 @@ impl Engine {
             Ok(workspace) => workspace,
             Err(error) => return refused(facts, &request, no_folder(&self.inner.config.workspaces, &error)),
         };
-        if let Some(handle) = &request.session {
-            match self.session_of(&request.user, handle).await {
+        let handle = request.session.clone();
+        if let Some(handle) = &handle {
+            let remembered = self.inner.sessions.remembered(&request.user, handle);
+            facts.remembered = remembered.is_some();
+            let found = match remembered {
+                Some(session) => Ok(session),
+                None => self.session_of(&request.user, handle).await,
+            };
+            match found {
                 Ok(session) => {
                     // From here on nobody goes by the name that it was given.
                     request.session = Some(session.id.clone());
@@ -226,6 +238,12 @@ impl Engine {
             None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
+        if let (true, true, Some(session)) = (facts.remembered, facts.gone, &facts.session) {
+            // Another process has ended it. What its name means now, or that there is none, is in the store.
+            self.inner.sessions.forget(&request.user, &session.id);
+            open.discard();
+            return Box::pin(self.execute(Request { session: handle, cancel: asked, ..request })).await;
+        }
         let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
         let mut execution = self.finished(facts, &request, ran, capture.finish(), &workspace);
         let state = self.state_of(&mut execution, &asked);
@@ -370,6 +388,10 @@ impl Engine {
         self.inner.backend.shutdown().await;
     }
 
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.inner.sessions
+    }
+
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store
     }
@@ -422,7 +444,10 @@ impl Engine {
                 facts.task = Some(task);
                 number
             }
-            Err(failure) => return ended(Ending::Refused(failure)),
+            Err(error) => {
+                facts.gone = matches!(error, StoreError::NoSession { .. });
+                return ended(Ending::Refused(not_logged(&error)));
+            }
         };
         facts.tape = Some(Tape::default());
         // Taken out while it runs: if this future is dropped midway, the interpreter in an unknown state goes with it.

@@ -99,13 +99,13 @@ impl Engine {
         store.open_session(user, &id, label, SystemTime::now()).await.map_err(|error| not_logged(&error))
     }
 
-    /// Writes down that a task begins.
+    /// Writes down that a task begins. The store does not take it if the session has ended.
     pub(crate) async fn begin_task(
         &self,
         request: &Request,
         session: &SessionRecord,
         execution: &ExecutionId,
-    ) -> Result<OpenTask, Failure> {
+    ) -> Result<OpenTask, StoreError> {
         let vars = serde_json::to_vec(&request.vars).map_or(usize::MAX, |bytes| bytes.len());
         let task = NewTask {
             execution_id: execution.clone(),
@@ -116,8 +116,8 @@ impl Engine {
             started_at: SystemTime::now(),
         };
         let store = Arc::clone(self.store());
-        let begun = store.begin_task(&request.user, &session.id, &task).await;
-        let number = begun.map_err(|error| not_logged(&error))?;
+        let number = store.begin_task(&request.user, &session.id, &task).await?;
+        self.sessions().remember(&request.user, SessionRecord { tasks: number, ..session.clone() });
         let (user, session) = (request.user.clone(), session.id.clone());
         let place = TaskPlace { user, session, number, checkpointed: Arc::default() };
         Ok(OpenTask { store, place, begun: task, open: true })
@@ -266,7 +266,7 @@ fn failed(reason: &str) -> Failure {
     }
 }
 
-fn not_logged(error: &StoreError) -> Failure {
+pub(crate) fn not_logged(error: &StoreError) -> Failure {
     let plain = failed(&error.to_string());
     Failure { hint: error.hint().or(plain.hint), ..plain }
 }

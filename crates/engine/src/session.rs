@@ -3,6 +3,7 @@
 use crate::artifacts::ArtifactFolder;
 use crate::journal::Shown;
 use coracle_sandbox::Sandbox;
+use coracle_store::SessionRecord;
 use coracle_types::{SessionId, UserId};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -36,7 +37,14 @@ pub(crate) type Turn = OwnedMutexGuard<Option<Live>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    seats: Mutex<HashMap<(UserId, SessionId), Place>>,
+    all: Mutex<All>,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    places: HashMap<(UserId, SessionId), Place>,
+    /// Which remembered session has this label.
+    labels: HashMap<(UserId, String), SessionId>,
 }
 
 #[derive(Debug, Default)]
@@ -44,60 +52,92 @@ struct Place {
     seat: Seat,
     /// Something has run here: an interpreter that starts now starts anew.
     used: bool,
+    /// The session as the store had it when something last began to run here.
+    record: Option<SessionRecord>,
 }
 
 /// So many ended sessions are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
 impl Sessions {
-    fn seats(&self) -> MutexGuard<'_, HashMap<(UserId, SessionId), Place>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn seat(&self, user: &UserId, session: &SessionId) -> Seat {
-        Arc::clone(&self.seats().entry((user.clone(), session.clone())).or_default().seat)
+        Arc::clone(&self.lock().places.entry((user.clone(), session.clone())).or_default().seat)
     }
 
     /// Whether something has run in it before; from now on, something has.
     pub(crate) fn mark_used(&self, user: &UserId, session: &SessionId) -> bool {
-        let mut seats = self.seats();
-        let place = seats.entry((user.clone(), session.clone())).or_default();
+        let mut all = self.lock();
+        let place = all.places.entry((user.clone(), session.clone())).or_default();
         std::mem::replace(&mut place.used, true)
+    }
+
+    /// The store has just taken a task of this session.
+    pub(crate) fn remember(&self, user: &UserId, session: SessionRecord) {
+        let mut all = self.lock();
+        if let Some(label) = session.label.clone() {
+            all.labels.insert((user.clone(), label), session.id.clone());
+        }
+        let place = all.places.entry((user.clone(), session.id.clone())).or_default();
+        place.record = Some(session);
+    }
+
+    /// The session of this id or label, if it has an interpreter. Another process may have ended it: the store does not take
+    /// its next task then.
+    pub(crate) fn remembered(&self, user: &UserId, handle: &SessionId) -> Option<SessionRecord> {
+        let all = self.lock();
+        let id =
+            if handle.is_minted() { handle } else { all.labels.get(&(user.clone(), handle.as_str().to_owned()))? };
+        let place = all.places.get(&(user.clone(), id.clone()))?;
+        place.record.clone().filter(|_| place.is_live())
     }
 
     /// How many interpreters live.
     pub(crate) fn live(&self) -> usize {
-        self.seats().values().filter(|place| place.is_live()).count()
+        self.lock().places.values().filter(|place| place.is_live()).count()
     }
 
     /// How many interpreters of this user live, or are about to.
     pub(crate) fn live_of(&self, user: &UserId) -> usize {
-        self.seats().iter().filter(|((whose, _), place)| whose == user && place.is_live()).count()
+        self.lock().places.iter().filter(|((whose, _), place)| whose == user && place.is_live()).count()
     }
 
     /// Ends interpreters that nobody has used for so long. The session itself is remembered: its next answer says that
     /// it had to start anew.
     pub(crate) fn expire(&self, idle: Duration) {
-        let mut seats = self.seats();
-        for place in seats.values() {
+        let mut all = self.lock();
+        let All { places, labels } = &mut *all;
+        for ((user, _), place) in places.iter_mut() {
             if let Ok(mut live) = place.seat.try_lock()
                 && live.as_ref().is_some_and(|live| live.last_used.elapsed() >= idle)
             {
                 *live = None;
             }
+            if !place.is_live()
+                && let Some(label) = place.record.take().and_then(|record| record.label)
+            {
+                labels.remove(&(user.clone(), label));
+            }
         }
-        if seats.len() > MAX_REMEMBERED {
-            seats.retain(|_, place| place.is_live());
+        if places.len() > MAX_REMEMBERED {
+            places.retain(|_, place| place.is_live());
         }
     }
 
     /// Ends an interpreter; one that runs something ends after that.
     pub(crate) fn forget(&self, user: &UserId, session: &SessionId) {
-        self.seats().remove(&(user.clone(), session.clone()));
+        let mut all = self.lock();
+        let gone = all.places.remove(&(user.clone(), session.clone()));
+        if let Some(label) = gone.and_then(|place| place.record).and_then(|record| record.label) {
+            all.labels.remove(&(user.clone(), label));
+        }
     }
 
     pub(crate) fn clear(&self) {
-        self.seats().clear();
+        *self.lock() = All::default();
     }
 }
 

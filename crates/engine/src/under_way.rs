@@ -115,6 +115,11 @@ impl Open {
         self.record.clone().map(|record| ExecutionRecord { state, outcome, ..record })
     }
 
+    /// It has not begun after all: nothing is written down.
+    pub(crate) fn discard(mut self) {
+        self.record = None;
+    }
+
     /// Writes the end down, also if nobody waits for that; in `elsewhere`, if that is given. Says why, if that could not
     /// be done yet.
     pub(crate) async fn finish(
