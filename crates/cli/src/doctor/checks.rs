@@ -257,11 +257,16 @@ fn network(network: &Network) -> Check {
     Check::new("network", Outcome::must(off && network.pair.is_none()), detail)
 }
 
-/// `held`: a program over the limit was ended for that, and the same program within the limit was not.
-pub(super) fn memory(held: bool, enforced: Option<&Enforced>, report: &NativeReport, machine: &Machine) -> Check {
+/// `held`: whether a program over the limit was ended for that, and the same program within the limit was not.
+pub(super) fn memory(
+    held: Result<(), String>,
+    enforced: Option<&Enforced>,
+    report: &NativeReport,
+    machine: &Machine,
+) -> Check {
     let means = enforced.map(|enforced| enforced.memory);
-    if !held {
-        return Check::new("memory", Outcome::Failed, format!("a program took more than its limit ({means:?})"));
+    if let Err(reason) = held {
+        return Check::new("memory", Outcome::Failed, reason);
     }
     match (means, &report.cgroup) {
         (Some(Mechanism::Cgroup1), _) => {

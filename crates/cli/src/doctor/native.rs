@@ -29,12 +29,30 @@ const REFILL_WITHIN: Duration = Duration::from_millis(200);
 const PROBE_WALL_MS: u64 = 5_000;
 
 const SMALL_MEMORY_MB: u64 = 96;
-/// Takes twice the small limit, and less than the default one; the value is written to, so that it is really there.
-const TAKE_MEMORY: &str = "block = b'x' * 192_000_000\nlen(block)";
+/// Takes twice the small limit, and less than the default one; the value is written to, so that it is really there. Holds
+/// it for a while: without a cgroup, the limit is enforced by looking every few milliseconds.
+const TAKE_MEMORY: &str = "import time\nblock = b'x' * 192_000_000\ntime.sleep(seconds)\nlen(block)";
+const HOLD_OVER_LIMIT_SECONDS: f64 = 10.0;
+const HOLD_WITHIN_LIMIT_SECONDS: f64 = 0.2;
 
 const FEW_PROCESSES: u64 = 16;
 /// Starts children until it is refused one, and says how many there were.
 const TAKE_PROCESSES: &str = include_str!("processes.py");
+
+/// Whether a program over the limit was ended for that, and the same program within the limit was not.
+fn held(over: &Execution, within: &Execution) -> Result<(), String> {
+    let outcome = |execution: &Execution| match &execution.failure {
+        None => "it succeeded".to_owned(),
+        Some(failure) => format!("{}: {}", failure.error_code.as_str(), failure.error),
+    };
+    if over.failure.as_ref().map(|failure| failure.error_code) != Some(ErrorCode::Memory) {
+        Err(format!("a program that takes twice its memory limit was not ended for that: {}", outcome(over)))
+    } else if !within.success {
+        Err(format!("a program within its memory limit failed: {}", outcome(within)))
+    } else {
+        Ok(())
+    }
+}
 
 /// Boots the tier; whatever fails is part of the answer.
 pub(super) async fn examine(machine: &Machine) -> Tier {
@@ -110,8 +128,9 @@ async fn examine_booted(
     // The interpreter of the session lives on, so there is a used sandbox to look at.
     let launcher = backend.launcher_pid().await;
     let outside = launcher.zip(probe.pid_namespace()).and_then(|(pid, namespace)| look_from_outside(pid, namespace));
-    let memory = tried.limited(TAKE_MEMORY, Limits { memory_mb: SMALL_MEMORY_MB, ..Limits::default() }).await;
-    let control = tried.limited(TAKE_MEMORY, Limits::default()).await;
+    let small = Limits { memory_mb: SMALL_MEMORY_MB, ..Limits::default() };
+    let memory = tried.taking_memory(HOLD_OVER_LIMIT_SECONDS, small).await;
+    let control = tried.taking_memory(HOLD_WITHIN_LIMIT_SECONDS, Limits::default()).await;
     let processes = tried.limited(TAKE_PROCESSES, Limits { processes: FEW_PROCESSES, ..Limits::default() }).await;
     let bash = tried.engine.execute(tried.request(Language::Bash, "echo \"$BASH_VERSION\"")).await;
     let typescript = tried.engine.execute(tried.request(Language::TypeScript, "const n: number = 6; n * 7")).await;
@@ -119,8 +138,7 @@ async fn examine_booted(
     let mut checks =
         vec![checks::python(report, &probe), checks::bash(&bash, machine), checks::typescript(&typescript)];
     checks.extend(checks::isolation(&probe, outside.as_ref(), report, machine));
-    let hit = memory.failure.as_ref().map(|failure| failure.error_code) == Some(ErrorCode::Memory);
-    checks.push(checks::memory(hit && control.success, enforced.as_ref(), report, machine));
+    checks.push(checks::memory(held(&memory, &control), enforced.as_ref(), report, machine));
     let started = processes.result.as_ref().and_then(serde_json::Value::as_u64);
     checks.push(checks::processes(started, FEW_PROCESSES, enforced.as_ref()));
     checks.push(checks::open_files(&probe, Limits::default().open_files));
@@ -161,9 +179,19 @@ impl Tried {
     }
 
     async fn limited(&self, code: &str, limits: Limits) -> Execution {
+        self.engine.execute(self.limited_request(code, limits)).await
+    }
+
+    async fn taking_memory(&self, seconds: f64, limits: Limits) -> Execution {
+        let mut request = self.limited_request(TAKE_MEMORY, limits);
+        request.vars.insert("seconds".to_owned(), seconds.into());
+        self.engine.execute(request).await
+    }
+
+    fn limited_request(&self, code: &str, limits: Limits) -> Request {
         let mut request = self.request(Language::Python, code);
         request.limits = Limits { wall_ms: PROBE_WALL_MS, ..limits };
-        self.engine.execute(request).await
+        request
     }
 
     /// The median of a few runs that each find a prepared sandbox.
