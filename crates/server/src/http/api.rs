@@ -1,4 +1,4 @@
-//! `/api`: what people and programs may do over plain HTTP, with its OpenAPI document.
+//! The HTTP API under `/api`, with its OpenAPI document.
 
 mod accounts;
 mod artifacts;
@@ -34,14 +34,14 @@ use utoipa_axum::router::OpenApiRouter;
 #[openapi(
     info(
         title = "Coracle",
-        description = "Run code that calls tools, in a sandbox, and work with what came of it.",
+        description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills and files.",
         license(name = "Apache-2.0")
     ),
     components(schemas(problem::Problem))
 )]
 struct Document;
 
-/// For callers who may use `/api`.
+/// Routes that require authentication.
 fn behind_the_door() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(executions::routes())
@@ -52,16 +52,17 @@ fn behind_the_door() -> OpenApiRouter<App> {
         .merge(accounts::routes())
 }
 
-/// The OpenAPI document, as it is checked in.
+/// Returns the OpenAPI document that is checked in as `docs/openapi.json`.
 pub fn openapi_document() -> String {
     let all = OpenApiRouter::with_openapi(Document::openapi()).merge(behind_the_door()).merge(accounts::open_routes());
     let (_, mut document) = all.split_for_parts();
-    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("An API key, or an access token"));
+    let bearer =
+        HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("API key or OpenID Connect access token"));
     let cookie = ApiKey::Cookie(ApiKeyValue::new("coracle_session"));
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("bearer", SecurityScheme::Http(bearer.build()));
     components.add_security_scheme("cookie", SecurityScheme::ApiKey(cookie));
-    // Either of them; what needs none says so itself.
+    // Either scheme is accepted. Operations that need no authentication override this.
     let either = ["bearer", "cookie"].map(|name| SecurityRequirement::new(name, [""; 0]));
     document.security = Some(either.into());
     let mut text = document.to_pretty_json().unwrap_or_default();
@@ -70,7 +71,7 @@ pub fn openapi_document() -> String {
 }
 
 pub(super) fn router(door: Door) -> Router<App> {
-    // Made once: anybody may ask for it, and as often as they like.
+    // Built once: the document is public and may be requested any number of times.
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi_document().into());
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()) };
     let (behind, _) = behind_the_door().split_for_parts();

@@ -1,4 +1,4 @@
-//! Signing in and out: `/sign-in` for people, `/api/auth/login` for pages.
+//! Signing in and out: the pages under `/sign-in`, and `/api/auth/login` for front ends.
 
 use super::api::Body;
 use super::desk::{Desk, form_token, local_path, session_of};
@@ -19,16 +19,16 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where people go who wanted to go nowhere in particular.
+/// The default page after signing in or out.
 const HOME: &str = "/sign-in";
-/// No form here is longer.
+/// Maximum length of a submitted form, in bytes.
 const MAX_FORM: usize = 16 << 10;
-/// Whoever came by a link may for so long set a password without the one before.
+/// After signing in with a link, a user can set a password for this long without the current one.
 const LINK_TRUST: Duration = Duration::from_mins(15);
 
 type Desks = State<Arc<Desk>>;
 
-/// Everything here is for people who have not signed in yet, or says by itself what it needs.
+/// Routes without authentication middleware: handlers that need a session check it themselves.
 pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/sign-in", get(show).post(by_form))
@@ -38,7 +38,7 @@ pub(super) fn router() -> Router<App> {
         .layer(DefaultBodyLimit::max(MAX_FORM))
 }
 
-/// Where a request comes from.
+/// The client address of a request.
 pub(crate) struct Whence(pub(crate) IpAddr);
 
 impl FromRequestParts<App> for Whence {
@@ -109,24 +109,32 @@ async fn by_form(
     }
 }
 
-/// Signs in with a name and a password: the answer sets the cookie.
+/// Credentials of a user
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Login {
-    /// The name.
+    /// User name
     user: String,
-    /// The password.
+    /// Password of the user
     #[schema(value_type = String)]
     password: Secret,
 }
 
-/// Sign in with a name and a password.
+/// Sign in with a user name and a password
+///
+/// Starts a browser session and ends the previous one of this browser, if any.
 #[utoipa::path(
     post, path = "/api/auth/login", operation_id = "login", tag = "auth", security(()), request_body = Login,
     responses(
-        (status = 200, description = "Signed in; the answer sets the cookie", body = super::api::Me),
-        (status = 429, description = "Too many attempts", body = super::api::Problem),
-        (status = 503, description = "Busy with other sign-ins", body = super::api::Problem),
+        (status = 200, description = "Signed-in user; the response sets the session cookie", body = super::api::Me),
+        (
+            status = 429, description = "Too many sign-in attempts; see the `Retry-After` header",
+            body = super::api::Problem
+        ),
+        (
+            status = 503, description = "Server busy with other sign-ins; see the `Retry-After` header",
+            body = super::api::Problem
+        ),
         super::api::Refusals,
     )
 )]
@@ -168,7 +176,7 @@ async fn by_link(
     }
 }
 
-/// How somebody has signed in to a browser.
+/// How a user signed in to a browser session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     Password,
@@ -176,7 +184,7 @@ pub(crate) enum Way {
     Provider,
 }
 
-/// Somebody has signed in: on to the page they wanted.
+/// Starts a session for a user and redirects to the page that they requested.
 pub(crate) async fn begun(
     desk: &Desk,
     user: &User,
@@ -190,7 +198,7 @@ pub(crate) async fn begun(
     Ok(response)
 }
 
-/// A new session; the one that the browser had before, whosever it was, has ended.
+/// Starts a new session and ends the browser's previous one, whoever it belonged to.
 async fn session(desk: &Desk, user: &User, headers: &HeaderMap, way: Way) -> Result<Secret, ApiError> {
     if let Some(before) = desk.cookie(headers) {
         desk.people.end_session(before.expose()).await?;
@@ -218,13 +226,13 @@ pub(crate) fn same_origin(desk: &Desk, uri: &Uri, headers: &HeaderMap) -> Result
     Err(ApiError::forbidden("csrf", "this can be done from a page of this server only"))
 }
 
-/// Who is signed in, and their session.
+/// Returns the signed-in user and their session.
 async fn caller(desk: &Desk, headers: &HeaderMap) -> Result<Option<(Identity, Secret)>, ApiError> {
     let caller = door::signed_in(desk, headers).await?;
     Ok(caller.and_then(|caller| session_of(&caller).cloned().map(|session| (caller, session))))
 }
 
-/// Whether the password before must be known to set another.
+/// Whether the current password is required to set a new one.
 pub(crate) fn asks_for_current(caller: &Identity, user: &User) -> bool {
     let by_link = match &caller.how {
         How::Session { since, by_link: true, .. } => since.elapsed().is_ok_and(|since| since < LINK_TRUST),
@@ -274,7 +282,7 @@ async fn set_password(
     }
 }
 
-/// Sets a caller's password. All their sessions end, and one new begins, which is returned.
+/// Sets the caller's password, ends all of their sessions and returns a new one.
 pub(crate) async fn changed_password(
     desk: &Desk,
     caller: &Identity,
@@ -317,7 +325,7 @@ async fn sign_out(
     Ok(response)
 }
 
-/// Whether a form comes from a page that was made for this session.
+/// Checks that a form comes from a page that was rendered for this session.
 fn known_form(csrf: &str, session: &Secret) -> Result<(), ApiError> {
     let digest = coracle_store::TokenDigest::of;
     if digest(csrf) == digest(&form_token(session)) {

@@ -181,10 +181,10 @@ fn all(profile: Profile) -> Vec<Definition> {
         )),
         effect: Effect::Anything,
     });
-    all.push(reads("get_version", "The version of Coracle.", &json!({}), &[]));
+    all.push(reads("get_version", "Get the version of Coracle.", &json!({}), &[]));
     all.push(reads(
         "get_execution_stats",
-        "The workspace, the tools, the capabilities and the limits.",
+        "Show the workspace, tools, capabilities and limits of code.",
         &json!({}),
         &[],
     ));
@@ -213,7 +213,7 @@ fn finding() -> [Definition; 4] {
         ),
         reads(
             "get_tool_definition",
-            "Signature and documentation of one tool, by `server.tool`.",
+            "Get the signature and documentation of one tool, by `server.tool`.",
             &json!({
                 "tool_name": typed("string"),
                 "category": typed("string"),
@@ -221,10 +221,10 @@ fn finding() -> [Definition; 4] {
             }),
             &["tool_name"],
         ),
-        reads("list_tool_categories", "The categories of tools, and how many tools each has.", &json!({}), &[]),
+        reads("list_tool_categories", "List tool categories and the number of tools in each.", &json!({}), &[]),
         reads(
             "list_available_tools",
-            "Every tool by its name, with one line each.",
+            "List all tools with a one-line description each.",
             &json!({ "category": typed("string") }),
             &[],
         ),
@@ -233,10 +233,10 @@ fn finding() -> [Definition; 4] {
 
 fn servers() -> [Definition; 2] {
     [
-        reads("list_servers", "The servers whose tools can be called, and how they are doing.", &json!({}), &[]),
+        reads("list_servers", "List the servers whose tools can be called, and their status.", &json!({}), &[]),
         reads(
             "get_server_tools",
-            "The tools of one server.",
+            "List the tools of one server.",
             &json!({ "server_name": typed("string"), "detail_level": { "type": "string", "default": "summary" } }),
             &["server_name"],
         ),
@@ -247,7 +247,7 @@ fn files() -> [Definition; 3] {
     [
         reads(
             "read_file",
-            "Read a text file as the sandbox sees it; relative paths are below /workspace.",
+            "Read a text file in the sandbox; relative paths are below /workspace.",
             &json!({
                 "file_path": typed("string"),
                 "offset": { "type": "integer", "default": 0, "description": "lines to skip" },
@@ -257,7 +257,7 @@ fn files() -> [Definition; 3] {
         ),
         Definition {
             name: "write_file",
-            description: "Write a text file in /workspace, with the folders that it needs; replaces what was there.",
+            description: "Write a text file in /workspace, creating folders as needed; replaces an existing file.",
             input: object(
                 &json!({ "file_path": typed("string"), "content": typed("string") }),
                 &["file_path", "content"],
@@ -267,7 +267,7 @@ fn files() -> [Definition; 3] {
         },
         reads(
             "read_docstring",
-            "The docstring of a function or class in a Python file; empty if there is no such file.",
+            "Get the docstring of a function or class in a Python file; empty if the file does not exist.",
             &json!({ "file_path": typed("string"), "function_name": typed("string") }),
             &["file_path", "function_name"],
         ),
@@ -299,32 +299,32 @@ fn skills() -> [Definition; 6] {
         },
         reads(
             "load_skill",
-            "The code of a saved skill, and what is known of it.",
+            "Get the code and metadata of a saved skill.",
             &json!({ "name": typed("string"), "version": { "type": "integer" } }),
             &["name"],
         ),
         reads(
             "list_skills",
-            "Saved skills, whether their tools have changed, and skills with instructions.",
+            "List saved skills, with a note if their tools have changed, and skills with instructions.",
             &json!({}),
             &[],
         ),
         reads(
             "search_skills",
-            "Find skills by what they do.",
+            "Search skills by description.",
             &json!({ "query": typed("string"), "limit": { "type": "integer", "default": 10 } }),
             &["query"],
         ),
         Definition {
             name: "delete_skill",
-            description: "Delete a saved skill with all its versions.",
+            description: "Delete a saved skill and all its versions.",
             input: object(&name, &["name"]),
             output: None,
             effect: Effect::Writes,
         },
         reads(
             "get_skill",
-            "The instructions of a skill (SKILL.md), or a file beside them; of a saved skill, its code.",
+            "Get the instructions of a skill (SKILL.md) or another of its files; for a saved skill, its code.",
             &json!({ "name": typed("string"), "path": typed("string") }),
             &["name"],
         ),
@@ -340,19 +340,19 @@ fn workspace() -> [Definition; 5] {
     [
         writes(
             "write_workspace_file",
-            "Write a text file in the workspace; replaces what was there.",
+            "Write a text file in the workspace; replaces an existing file.",
             &json!({ "filename": typed("string"), "content": typed("string") }),
             &["filename", "content"],
         ),
         reads(
             "read_workspace_file",
-            "Read a text file of the workspace.",
+            "Read a text file from the workspace.",
             &json!({ "filename": typed("string") }),
             &["filename"],
         ),
         reads(
             "list_workspace_files",
-            "The files in the workspace, or in a folder of it, with those in subfolders.",
+            "List files in the workspace or one of its folders, including subfolders.",
             &json!({
                 "subpath": { "type": "string", "default": "." },
                 "recursive": { "type": "boolean", "default": true },
@@ -361,7 +361,7 @@ fn workspace() -> [Definition; 5] {
         ),
         reads(
             "get_state",
-            "What save_state has saved: by its key, or by the file in the workspace that it is in.",
+            "Get a value saved with save_state, by its key or its workspace file.",
             &json!({ "key": { "type": "string", "default": "state" }, "state_file": typed("string") }),
             &[],
         ),

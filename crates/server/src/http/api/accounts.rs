@@ -1,4 +1,4 @@
-//! `/api/auth`, `/api/keys`, `/api/users`.
+//! `/api/auth`, `/api/keys` and `/api/users`: signing in, API keys and user accounts.
 
 use super::extract::{At, Body};
 use super::problem::{ApiError, Problem, Refusals};
@@ -23,12 +23,12 @@ use utoipa::openapi::{Array, ObjectBuilder, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// No body here is longer.
+/// Maximum length of a request body, in bytes.
 const MAX_BODY: usize = 16 << 10;
 
 type Desks = State<Arc<Desk>>;
 
-/// For callers who may use `/api`.
+/// Routes that require authentication.
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(me))
@@ -44,12 +44,12 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// For whoever has not signed in yet.
+/// Routes that do not require authentication.
 pub(super) fn open_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(sign_in::login)).layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// Seconds since 1970.
+/// Returns the time in seconds since the Unix epoch.
 fn seconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
@@ -57,16 +57,17 @@ fn seconds(time: SystemTime) -> i64 {
     }
 }
 
-/// Who is signed in.
+/// Current user
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Me {
-    /// The name.
+    /// User name
     user: String,
-    /// What they are called.
+    /// Display name; null if none is set
     display_name: Option<String>,
-    /// `admin` or `user`.
+    /// User role: `admin` or `user`
     role: &'static str,
-    /// How they have signed in: `local`, `session`, `key`, `token` or `proxy`.
+    /// Authentication method: `local` (server without authentication), `session` (browser session), `key` (API key),
+    /// `token` (OpenID Connect access token) or `proxy` (trusted reverse proxy)
     how: String,
 }
 
@@ -81,24 +82,24 @@ impl Me {
     }
 }
 
-/// Somebody, as admins see them. Times are seconds since 1970.
+/// User account, as visible to admins
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Account {
-    /// The name.
+    /// User name
     name: String,
-    /// What they are called.
+    /// Display name; null if none is set
     display_name: Option<String>,
-    /// `admin` or `user`.
+    /// User role: `admin` or `user`
     role: &'static str,
-    /// May not sign in.
+    /// Whether the account is disabled. A disabled user cannot sign in or use API keys.
     disabled: bool,
-    /// Has a password.
+    /// Whether the account has a password
     has_password: bool,
-    /// The OpenID provider that knows them.
+    /// Issuer URL of the linked OpenID Connect provider; null if there is none
     issuer: Option<String>,
-    /// When they were added.
+    /// Creation time, in seconds since the Unix epoch
     created_at: i64,
-    /// When they were last here.
+    /// Time of the last request, in seconds since the Unix epoch, accurate to about a minute; null if there was none
     last_seen: Option<i64>,
 }
 
@@ -117,25 +118,25 @@ impl Account {
     }
 }
 
-/// A key, without the key. Times are seconds since 1970.
+/// API key, without its secret
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Key {
-    /// What it is called in lists.
+    /// Key ID, which is not secret
     id: String,
-    /// What its owner calls it.
+    /// Key name, chosen by the owner
     name: String,
-    /// What it is good for: `mcp`, `api`, `admin`, `metrics`.
+    /// Key scopes: any of `mcp`, `api`, `admin` and `metrics`
     #[schema(schema_with = scopes)]
     scopes: Vec<&'static str>,
-    /// Whether it is taken now.
+    /// Whether the key is active: neither revoked nor expired
     active: bool,
-    /// When it was made.
+    /// Creation time, in seconds since the Unix epoch
     created_at: i64,
-    /// From when on it is no longer taken.
+    /// Expiration time, in seconds since the Unix epoch; null if the key does not expire
     expires_at: Option<i64>,
-    /// When it was last used.
+    /// Time of last use, in seconds since the Unix epoch, accurate to about a minute; null if never used
     last_used: Option<i64>,
-    /// When it was taken back.
+    /// Revocation time, in seconds since the Unix epoch; null if the key is not revoked
     revoked_at: Option<i64>,
 }
 
@@ -154,37 +155,37 @@ impl Key {
     }
 }
 
-/// A key that was just made.
+/// Newly created API key, with its secret
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NewKey {
-    /// What will be known of it later.
+    /// API key, without its secret
     #[serde(flatten)]
     key: Key,
-    /// The key itself. It is shown this once.
+    /// Secret to send as the bearer token. It is returned only in this response.
     secret: String,
 }
 
-/// Several.
+/// List of API keys
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Keys {
-    /// The oldest first.
+    /// API keys, oldest first, including revoked and expired ones
     keys: Vec<Key>,
 }
 
-/// Several.
+/// List of user accounts
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Accounts {
-    /// By name.
+    /// User accounts, sorted by name
     users: Vec<Account>,
 }
 
-/// What is said of scopes in the document.
+/// Returns the schema of a list of scopes.
 fn scopes() -> Array {
     let names = KeyScope::ALL.map(KeyScope::as_str);
     Array::new(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)))
 }
 
-/// What only admins may.
+/// Rejects callers who are not admins.
 fn admin(caller: &Identity) -> Result<(), ApiError> {
     if caller.may(KeyScope::Admin) {
         return Ok(());
@@ -192,11 +193,11 @@ fn admin(caller: &Identity) -> Result<(), ApiError> {
     Err(ApiError::forbidden("admins_only", "only admins may do this, with a key that has the scope admin"))
 }
 
-/// Who am I?
+/// Get the current user
 #[utoipa::path(
     get, path = "/api/auth/me", operation_id = "show_me", tag = "auth",
     responses(
-        (status = 200, description = "Who is signed in", body = Me),
+        (status = 200, description = "Current user", body = Me),
         Refusals,
     )
 )]
@@ -210,11 +211,13 @@ async fn me(State(desk): Desks, caller: Identity) -> Result<Json<Me>, ApiError> 
     Ok(Json(me))
 }
 
-/// Sign out: the session of this browser ends.
+/// Sign out
+///
+/// Ends the browser session of this request. Has no effect with any other authentication method.
 #[utoipa::path(
     post, path = "/api/auth/logout", operation_id = "logout", tag = "auth",
     responses(
-        (status = 204, description = "Signed out"),
+        (status = 204, description = "Signed out; the response clears the session cookie"),
         Refusals,
     )
 )]
@@ -227,25 +230,28 @@ async fn logout(State(desk): Desks, caller: Identity) -> Result<Response, ApiErr
     Ok(response)
 }
 
-/// Another password.
+/// Password change for the current user
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PasswordChange {
-    /// The one before, unless there is none.
+    /// Current password. Not required if the account has no password, or within 15 minutes of signing in with a sign-in
+    /// link.
     #[schema(value_type = Option<String>)]
     current: Option<Secret>,
-    /// The new one.
+    /// New password, at least 10 characters and at most 1024 bytes
     #[schema(value_type = String, min_length = 10, max_length = 1024)]
     new: Secret,
 }
 
-/// Set one's own password: all sessions end, and this browser gets a new one.
+/// Change the current user's password
+///
+/// Requires a browser session. Ends all of the user's browser sessions and starts a new one for this browser.
 #[utoipa::path(
     post, path = "/api/auth/password", operation_id = "change_password", tag = "auth", request_body = PasswordChange,
     responses(
-        (status = 204, description = "Set; the answer sets the cookie"),
-        (status = 429, description = "Too many attempts", body = Problem),
-        (status = 503, description = "Busy with other sign-ins", body = Problem),
+        (status = 204, description = "Password changed; the response sets a new session cookie"),
+        (status = 429, description = "Too many attempts; see the `Retry-After` header", body = Problem),
+        (status = 503, description = "Server busy with other sign-ins; see the `Retry-After` header", body = Problem),
         Refusals,
     )
 )]
@@ -265,11 +271,11 @@ async fn password(
     Ok(response)
 }
 
-/// One's own keys.
+/// List the current user's API keys
 #[utoipa::path(
     get, path = "/api/keys", operation_id = "list_own_keys", tag = "keys",
     responses(
-        (status = 200, description = "All of them, also those that are no longer good", body = Keys),
+        (status = 200, description = "API keys of the current user, including revoked and expired ones", body = Keys),
         Refusals,
     )
 )]
@@ -278,28 +284,30 @@ async fn own_keys(State(desk): Desks, caller: Identity) -> Result<Json<Keys>, Ap
     Ok(Json(Keys { keys: keys.iter().map(Key::of).collect() }))
 }
 
-/// A key that is wanted.
+/// API key to create
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WantedKey {
-    /// What it is for.
+    /// Key name, describing what the key is for
     #[schema(min_length = 1, max_length = 256)]
     name: String,
-    /// What it is good for: `mcp`, `api`, `admin`, `metrics`. Without any, `mcp` and `api`.
+    /// Key scopes: any of `mcp`, `api`, `admin` and `metrics`. Defaults to `mcp` and `api`.
     #[serde(default)]
     #[schema(schema_with = scopes)]
     scopes: Vec<String>,
-    /// For how many days; for ever without.
+    /// Lifetime in days; without it, the key does not expire
     #[schema(minimum = 1, maximum = 36500)]
     expires_in_days: Option<u32>,
 }
 
-/// Make a key of one's own. A key that is made by a key has no scope that it lacks, ends no later, and is revoked with
-/// it.
+/// Create an API key for the current user
+///
+/// The new key cannot have scopes that the caller lacks. A key created with an API key or an access token expires no
+/// later than that key or token, and revoking an API key also revokes the keys created with it.
 #[utoipa::path(
     post, path = "/api/keys", operation_id = "add_own_key", tag = "keys", request_body = WantedKey,
     responses(
-        (status = 201, description = "Made. The key is shown this once", body = NewKey),
+        (status = 201, description = "API key created. The secret is returned only in this response.", body = NewKey),
         Refusals,
     )
 )]
@@ -330,11 +338,14 @@ async fn add_own_key(
     Ok((StatusCode::CREATED, Json(NewKey { key: Key::of(&key), secret: secret.expose().to_owned() })))
 }
 
-/// Revoke a key of one's own, for good.
+/// Revoke one of the current user's API keys
+///
+/// Revocation is permanent and also revokes the keys created with this key.
 #[utoipa::path(
-    delete, path = "/api/keys/{id}", operation_id = "revoke_own_key", tag = "keys", params(("id" = String, Path, description = "Which")),
+    delete, path = "/api/keys/{id}", operation_id = "revoke_own_key", tag = "keys",
+    params(("id" = String, Path, description = "Key ID")),
     responses(
-        (status = 204, description = "Revoked"),
+        (status = 204, description = "API key revoked"),
         Refusals,
     )
 )]
@@ -350,11 +361,13 @@ async fn revoked(desk: &Desk, owner: &coracle_types::UserId, id: &str) -> Result
     Err(ApiError::new(StatusCode::NOT_FOUND, "no_such_key", "there is no such key, or it was revoked already"))
 }
 
-/// Everybody.
+/// List all users
+///
+/// Requires the `admin` role; an API key also needs the `admin` scope.
 #[utoipa::path(
     get, path = "/api/users", operation_id = "list_users", tag = "users",
     responses(
-        (status = 200, description = "By name", body = Accounts),
+        (status = 200, description = "User accounts, sorted by name", body = Accounts),
         Refusals,
     )
 )]
@@ -364,31 +377,34 @@ async fn users(State(desk): Desks, caller: Identity) -> Result<Json<Accounts>, A
     Ok(Json(Accounts { users: users.iter().map(Account::of).collect() }))
 }
 
-/// Somebody who is to be added.
+/// User to create
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WantedUser {
-    /// 1 to 64 letters, digits, '-', '_' or '.', not starting with '.' or '-'. Letters become small ones.
+    /// User name: 1 to 64 letters, digits, `-`, `_` or `.`, not starting with `.` or `-`. Letters are converted to
+    /// lowercase.
     #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
     name: String,
-    /// What they are called.
+    /// Display name of the user
     #[schema(min_length = 1, max_length = 256)]
     display_name: Option<String>,
-    /// `admin` or `user`, which it is without.
+    /// User role: `admin` or `user` (the default)
     #[schema(pattern = "^(admin|user)$")]
     role: Option<String>,
-    /// A password. Without, the answer has a link that signs in once.
+    /// Initial password, at least 10 characters and at most 1024 bytes. Without it, the response contains a one-time
+    /// sign-in link.
     #[schema(value_type = Option<String>, min_length = 10, max_length = 1024)]
     password: Option<Secret>,
 }
 
-/// Somebody who was added, or whom a link was made for.
+/// User account, with a sign-in link if one was created
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AddedUser {
-    /// The account.
+    /// User account
     #[serde(flatten)]
     account: Account,
-    /// Signs them in once, within a day. It is shown this once.
+    /// One-time sign-in link, valid for 24 hours and returned only in this response; null if the user was created with
+    /// a password
     sign_in_link: Option<String>,
 }
 
@@ -396,12 +412,14 @@ fn role(text: Option<&str>) -> Result<Option<Role>, ApiError> {
     text.map(Role::from_str).transpose().map_err(|error| ApiError::invalid(format!("role {error}")))
 }
 
-/// Add somebody.
+/// Create a user
+///
+/// Requires the `admin` role; an API key also needs the `admin` scope.
 #[utoipa::path(
     post, path = "/api/users", operation_id = "add_user", tag = "users", request_body = WantedUser,
     responses(
-        (status = 201, description = "Added", body = AddedUser),
-        (status = 409, description = "The name is taken", body = Problem),
+        (status = 201, description = "User created", body = AddedUser),
+        (status = 409, description = "User name already taken", body = Problem),
         Refusals,
     )
 )]
@@ -429,16 +447,19 @@ fn address(desk: &Desk, uri: &Uri, headers: &HeaderMap, token: &Secret) -> Strin
     format!("{}/sign-in/{}", desk.base(uri, headers), token.expose())
 }
 
-/// A name of a path; one that cannot be is nobody's.
+/// Parses a user name from a path. A malformed name is reported as an unknown user.
 fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
     user_name(name).map_err(|_| ApiError::new(StatusCode::NOT_FOUND, "no_such_user", "there is no such user"))
 }
 
-/// Somebody.
+/// Get a user
+///
+/// Requires the `admin` role; an API key also needs the `admin` scope.
 #[utoipa::path(
-    get, path = "/api/users/{name}", operation_id = "show_user", tag = "users", params(("name" = String, Path, description = "Who")),
+    get, path = "/api/users/{name}", operation_id = "show_user", tag = "users",
+    params(("name" = String, Path, description = "User name")),
     responses(
-        (status = 200, description = "The account", body = Account),
+        (status = 200, description = "User account", body = Account),
         Refusals,
     )
 )]
@@ -447,24 +468,28 @@ async fn user(State(desk): Desks, caller: Identity, At(name): At<String>) -> Res
     Ok(Json(Account::of(&desk.people.find(&named(&name)?).await?)))
 }
 
-/// What is to be changed.
+/// Changes to a user account. Omitted fields stay unchanged.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UserChange {
-    /// Shut out, or let in again.
+    /// Whether the account is disabled. Disabling an account also ends its browser sessions and invalidates its sign-in
+    /// links.
     disabled: Option<bool>,
-    /// `admin` or `user`.
+    /// User role: `admin` or `user`
     #[schema(pattern = "^(admin|user)$")]
     role: Option<String>,
 }
 
-/// Disable or enable somebody, or change their role. Admins cannot do that to themselves.
+/// Change a user's role, or disable or enable the account
+///
+/// Requires the `admin` role; an API key also needs the `admin` scope. Admins cannot change their own account.
 #[utoipa::path(
-    patch, path = "/api/users/{name}", operation_id = "change_user", tag = "users", params(("name" = String, Path, description = "Who")),
+    patch, path = "/api/users/{name}", operation_id = "change_user", tag = "users",
+    params(("name" = String, Path, description = "User name")),
     request_body = UserChange,
     responses(
-        (status = 200, description = "The account afterwards", body = Account),
-        (status = 409, description = "It is the caller", body = Problem),
+        (status = 200, description = "Updated user account", body = Account),
+        (status = 409, description = "Account belongs to the caller", body = Problem),
         Refusals,
     )
 )]
@@ -491,12 +516,15 @@ async fn change_user(
     Ok(Json(Account::of(&desk.people.find(&name).await?)))
 }
 
-/// Make a link that signs somebody in once.
+/// Create a one-time sign-in link for a user
+///
+/// Requires the `admin` role; an API key also needs the `admin` scope.
 #[utoipa::path(
-    post, path = "/api/users/{name}/link", operation_id = "make_sign_in_link", tag = "users", params(("name" = String, Path, description = "Who")),
+    post, path = "/api/users/{name}/link", operation_id = "make_sign_in_link", tag = "users",
+    params(("name" = String, Path, description = "User name")),
     responses(
-        (status = 201, description = "Made; it is shown this once", body = AddedUser),
-        (status = 409, description = "The user is disabled", body = Problem),
+        (status = 201, description = "Sign-in link created. It is returned only in this response.", body = AddedUser),
+        (status = 409, description = "User account disabled", body = Problem),
         Refusals,
     )
 )]
@@ -514,11 +542,14 @@ async fn link(
     Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
 }
 
-/// Somebody's keys.
+/// List a user's API keys
+///
+/// Requires the `admin` role; an API key also needs the `admin` scope.
 #[utoipa::path(
-    get, path = "/api/users/{name}/keys", operation_id = "list_keys", tag = "users", params(("name" = String, Path, description = "Whose")),
+    get, path = "/api/users/{name}/keys", operation_id = "list_keys", tag = "users",
+    params(("name" = String, Path, description = "User name")),
     responses(
-        (status = 200, description = "All of them", body = Keys),
+        (status = 200, description = "API keys of the user, including revoked and expired ones", body = Keys),
         Refusals,
     )
 )]
@@ -529,12 +560,15 @@ async fn keys(State(desk): Desks, caller: Identity, At(name): At<String>) -> Res
     Ok(Json(Keys { keys: keys.iter().map(Key::of).collect() }))
 }
 
-/// Revoke somebody's key, for good.
+/// Revoke a user's API key
+///
+/// Revocation is permanent and also revokes the keys created with this key. Requires the `admin` role; an API key also
+/// needs the `admin` scope.
 #[utoipa::path(
     delete, path = "/api/users/{name}/keys/{id}", operation_id = "revoke_key", tag = "users",
-    params(("name" = String, Path, description = "Whose"), ("id" = String, Path, description = "Which")),
+    params(("name" = String, Path, description = "User name"), ("id" = String, Path, description = "Key ID")),
     responses(
-        (status = 204, description = "Revoked"),
+        (status = 204, description = "API key revoked"),
         Refusals,
     )
 )]

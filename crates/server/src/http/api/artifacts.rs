@@ -1,4 +1,4 @@
-//! `/api/artifacts`: what the caller's code has left, in versions.
+//! `/api/artifacts`: the versioned files that the caller's code wrote to `/artifacts`.
 
 use super::content::{Content, Inline, send};
 use super::extract::{Asked, At, Caller, listed};
@@ -36,25 +36,26 @@ impl From<ArtifactError> for ApiError {
     }
 }
 
-/// One version of an artifact, as an execution wrote it.
+/// Version of an artifact, as written by one execution
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ArtifactVersion)]
 pub(crate) struct Written {
-    /// Counts from 1.
+    /// Version number, starting at 1
     version: u64,
-    /// The execution that wrote it.
+    /// ID of the execution that wrote this version
     execution_id: String,
-    /// The session that it ran in.
+    /// ID of the session that the execution ran in; null if it ran without a session
     session: Option<String>,
-    /// By content and ending.
+    /// MIME type, detected from the content and the file name extension
     mime: String,
-    /// Its length.
+    /// Size in bytes
     bytes: u64,
-    /// Of its content.
+    /// SHA-256 digest of the content, in hexadecimal
     sha256: String,
-    /// In milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch
     created_ms: u64,
-    /// The beginning of a text, or the size of an image.
+    /// Preview of the given `kind`: `text` (the first lines, as `text` and `truncated`) or `image` (`width` and
+    /// `height` in pixels). Null for other types.
     #[schema(value_type = Option<Object>)]
     preview: Option<Value>,
 }
@@ -79,17 +80,18 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An artifact: a name, and what was written under it.
+/// Artifact: a named file with one or more versions
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Artifact)]
 pub(crate) struct ArtifactBody {
-    /// Names it in all its versions.
+    /// Artifact ID, the same for all versions
     id: String,
-    /// Its path below `/artifacts`.
+    /// File path relative to `/artifacts`
     name: String,
-    /// How many versions there are.
+    /// Number of versions
     count: u64,
-    /// The newest first. A list of artifacts has only that.
+    /// Versions, newest first. A list of artifacts includes only the latest version of each; a single artifact includes
+    /// the latest 1000.
     versions: Vec<Written>,
 }
 
@@ -100,34 +102,36 @@ impl From<ArtifactRecord> for ArtifactBody {
     }
 }
 
-/// A page of artifacts.
+/// Page of artifacts
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ArtifactPage {
-    /// Those changed last first, with their newest version.
+    /// Artifacts with their latest version, most recently changed first
     artifacts: Vec<ArtifactBody>,
-    /// What all of the caller's amount to; a version counts for 4096 bytes at least.
+    /// Total size of all the user's artifacts in bytes. Each version counts as at least 4096 bytes.
     bytes: u64,
-    /// What they may amount to.
+    /// Maximum total size in bytes
     max_bytes: u64,
 }
 
-/// Which page.
+/// Query parameters for listing artifacts.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Paging {
-    /// How many; at most 100.
+    /// Maximum number of artifacts to return; defaults to 50
     #[param(minimum = 1, maximum = 100, default = 50)]
     limit: Option<usize>,
-    /// Those after this one: the last id of the page before.
+    /// Return artifacts older than this ID. Pass the last ID of the previous page.
     before: Option<String>,
 }
 
-/// The caller's artifacts.
+/// List artifacts
+///
+/// Returns the current user's artifacts, most recently changed first.
 #[utoipa::path(
     get, path = "/api/artifacts", operation_id = "list_artifacts", tag = "artifacts", params(Paging),
     responses(
-        (status = 200, description = "A page of them", body = ArtifactPage),
+        (status = 200, description = "Page of artifacts", body = ArtifactPage),
         Refusals
     )
 )]
@@ -145,26 +149,27 @@ pub(crate) async fn list(
     Ok(Json(ArtifactPage { artifacts, bytes: usage.bytes, max_bytes: app.face.engine.artifact_limit() }))
 }
 
-/// How a file is sent.
+/// Query parameters for downloading a file.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Showing {
-    /// 1 shows images, texts and isolated pages in the browser instead of saving them.
+    /// Whether to display images, text and sandboxed HTML in the browser (`1`) or download the file (`0`, the default)
     #[param(value_type = u8, minimum = 0, maximum = 1)]
     inline: Inline,
 }
 
-/// What cannot be an id is one that there is not.
+/// Parses an artifact ID. A malformed ID is reported as not found.
 fn known(id: &str) -> Result<ArtifactId, ApiError> {
     ArtifactId::new(id).map_err(|_| ApiError::missing("there is no such artifact"))
 }
 
-/// An artifact with its versions.
+/// Get an artifact and its versions
 #[utoipa::path(
-    get, path = "/api/artifacts/{id}", operation_id = "show_artifact", tag = "artifacts", params(("id" = String, Path, description = "Which")),
+    get, path = "/api/artifacts/{id}", operation_id = "show_artifact", tag = "artifacts",
+    params(("id" = String, Path, description = "Artifact ID")),
     responses(
-        (status = 200, description = "It, with its versions", body = ArtifactBody),
+        (status = 200, description = "Artifact with its versions", body = ArtifactBody),
         Refusals
     )
 )]
@@ -190,15 +195,17 @@ async fn sent(
     Ok(send(Content { file, bytes, mime, name: record.name, etag, inline: showing.inline.0 }, headers))
 }
 
-/// The newest version of an artifact, or a range of it.
+/// Download the latest version of an artifact
+///
+/// Supports single byte ranges (`Range`, `If-Range`) and conditional requests (`If-None-Match`).
 #[utoipa::path(
     get, path = "/api/artifacts/{id}/content", operation_id = "download_artifact", tag = "artifacts",
-    params(("id" = String, Path, description = "Which"), Showing),
+    params(("id" = String, Path, description = "Artifact ID"), Showing),
     responses(
-        (status = 200, description = "The file", content_type = "*/*"),
-        (status = 206, description = "A range of it", content_type = "*/*"),
-        (status = 304, description = "It is what the caller has"),
-        (status = 416, description = "The range is beyond its end", body = Problem),
+        (status = 200, description = "File content", content_type = "*/*"),
+        (status = 206, description = "Requested byte range", content_type = "*/*"),
+        (status = 304, description = "Content not modified"),
+        (status = 416, description = "Byte range outside the file", body = Problem),
         Refusals
     )
 )]
@@ -212,19 +219,22 @@ pub(crate) async fn newest_content(
     sent(&app, &user, &id, None, &showing, &headers).await
 }
 
-/// One version of an artifact, or a range of it.
+/// Download one version of an artifact
+///
+/// Supports single byte ranges (`Range`, `If-Range`) and conditional requests (`If-None-Match`).
 #[utoipa::path(
-    get, path = "/api/artifacts/{id}/versions/{version}/content", operation_id = "download_artifact_version", tag = "artifacts",
+    get, path = "/api/artifacts/{id}/versions/{version}/content", operation_id = "download_artifact_version",
+    tag = "artifacts",
     params(
-        ("id" = String, Path, description = "Which"),
-        ("version" = u64, Path, description = "Its number"),
+        ("id" = String, Path, description = "Artifact ID"),
+        ("version" = u64, Path, description = "Version number"),
         Showing,
     ),
     responses(
-        (status = 200, description = "The file", content_type = "*/*"),
-        (status = 206, description = "A range of it", content_type = "*/*"),
-        (status = 304, description = "It is what the caller has"),
-        (status = 416, description = "The range is beyond its end", body = Problem),
+        (status = 200, description = "File content", content_type = "*/*"),
+        (status = 206, description = "Requested byte range", content_type = "*/*"),
+        (status = 304, description = "Content not modified"),
+        (status = 416, description = "Byte range outside the file", body = Problem),
         Refusals
     )
 )]
@@ -238,11 +248,12 @@ pub(crate) async fn content(
     sent(&app, &user, &id, Some(version), &showing, &headers).await
 }
 
-/// Delete an artifact with all its versions.
+/// Delete an artifact and all its versions
 #[utoipa::path(
-    delete, path = "/api/artifacts/{id}", operation_id = "delete_artifact", tag = "artifacts", params(("id" = String, Path, description = "Which")),
+    delete, path = "/api/artifacts/{id}", operation_id = "delete_artifact", tag = "artifacts",
+    params(("id" = String, Path, description = "Artifact ID")),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "Artifact deleted"),
         Refusals
     )
 )]
@@ -255,12 +266,18 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Delete one version of an artifact.
+/// Delete one version of an artifact
+///
+/// Deleting the last remaining version deletes the artifact.
 #[utoipa::path(
-    delete, path = "/api/artifacts/{id}/versions/{version}", operation_id = "delete_artifact_version", tag = "artifacts",
-    params(("id" = String, Path, description = "Which"), ("version" = u64, Path, description = "Its number")),
+    delete, path = "/api/artifacts/{id}/versions/{version}", operation_id = "delete_artifact_version",
+    tag = "artifacts",
+    params(
+        ("id" = String, Path, description = "Artifact ID"),
+        ("version" = u64, Path, description = "Version number"),
+    ),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "Version deleted"),
         Refusals
     )
 )]

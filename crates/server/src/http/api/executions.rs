@@ -1,4 +1,4 @@
-//! Runs code, and shows what was run.
+//! `/api/executions`: running code and reading past executions.
 
 use super::extract::{Asked, At, Body, Caller, listed};
 use super::problem::{ApiError, Refusals};
@@ -19,46 +19,53 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(execute, list)).routes(routes!(show))
 }
 
-/// Run this code.
+/// Code to execute, with its limits
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// The source.
+    /// Source code, at most 1 MiB
     code: String,
-    /// What it is written in: `python`, `typescript` or `bash`; Python if it is missing.
+    /// Programming language: `python` (the default), `typescript` or `bash`
     #[serde(default)]
     language: Option<String>,
-    /// Variables to set before it runs.
+    /// Variables to set before the code runs, at most 4 MiB as JSON
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     context_vars: Option<Map<String, Value>>,
-    /// Its time in seconds.
+    /// Time limit in seconds, greater than 0 and at most 86400. Defaults to the configured limit and is capped by the
+    /// guardrails.
     #[serde(default)]
     timeout_seconds: Option<f64>,
-    /// Its memory in megabytes.
+    /// Memory limit in megabytes. Defaults to the configured limit and is capped by the guardrails.
     #[serde(default)]
     #[schema(minimum = 1)]
     memory_mb: Option<i64>,
-    /// A session, whose variables live on.
+    /// Session to run in, by ID or name. Executions in a session share variables. An unused name starts a session with
+    /// that name, `new` starts one without a name, and without this field the code runs outside any session.
     #[serde(default)]
     session: Option<String>,
 }
 
-/// What came of an execution.
+/// Execution result
 #[derive(Serialize, ToSchema)]
 struct Ran {
-    /// As `execute_code` answers it: `execution_id`, `session`, `language`, `success`, `result`, `output`, `stdout`,
-    /// `stderr`, `exit_code`, `error`, `error_code`, `traceback`, `hint`, `execution_time_ms`, `truncated`,
-    /// `output_file`, `calls`, `artifacts`, `limits`.
+    /// Result in the format of the `execute_code` tool: `execution_id`, `session`, `language`, `success`, `result`,
+    /// `output`, `stdout`, `stderr`, `exit_code`, `error`, `error_code`, `traceback`, `hint`, `execution_time_ms`,
+    /// `truncated`, `output_file`, `calls`, `artifacts`, `limits`.
     #[serde(flatten)]
     #[schema(value_type = Object)]
     execution: Execution,
 }
 
-/// Runs code to its end. Code that fails is an answer with `success: false`, not an error of this call.
+/// Run code and wait for it to finish
+///
+/// Code that fails is reported with status 200 and `success: false`.
 #[utoipa::path(
     post, path = "/api/executions", operation_id = "execute", tag = "executions", request_body = Wanted,
-    responses((status = 200, body = Object, description = "What came of it"), Refusals)
+    responses(
+        (status = 200, body = Object, description = "Execution result; `success` is `false` if the code failed"),
+        Refusals
+    )
 )]
 async fn execute(
     State(app): State<App>,
@@ -88,42 +95,43 @@ async fn execute(
     }
     request.limits = settings.within_guardrails(request.limits);
     let execution = app.face.execute(request).await;
-    // Nothing ran: it is the call that is wrong, not the code.
+    // Nothing ran: the request is invalid, not the code.
     match &execution.failure {
         Some(failure) if failure.error_code == ErrorCode::InvalidRequest => Err(ApiError::invalid(&failure.error)),
         _ => Ok(Json(Ran { execution })),
     }
 }
 
-/// Which executions to list.
+/// Query parameters for listing executions.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Page {
-    /// So many at most.
+    /// Maximum number of executions to return; defaults to 50
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
-    /// Those before this one.
+    /// Return executions older than this ID. Pass the last ID of the previous page.
     before: Option<String>,
 }
 
-/// What was run.
+/// Execution record
 #[derive(Serialize, ToSchema)]
 struct Past {
-    /// Names it.
+    /// Execution ID
     execution_id: String,
-    /// The session it ran in.
+    /// ID of the session that the code ran in; null if it ran without a session
     session: Option<String>,
-    /// When, in milliseconds since 1970.
+    /// Start time, in milliseconds since the Unix epoch
     started_at_ms: u64,
-    /// What it is written in.
+    /// Programming language of the code
     language: String,
-    /// The source.
+    /// Source code
     code: String,
-    /// `running`; `done`, well or not; or `interrupted`: its client or its server was gone before it came to its end.
+    /// Execution state: `running`, `done` (successful or failed), or `interrupted` (the client disconnected or the
+    /// server stopped before the code finished)
     state: &'static str,
-    /// The result, in the shape of the response to `POST /api/executions`. Null while it runs; if it was interrupted,
-    /// perhaps only `success`, `error` and `error_code`.
+    /// Execution result, in the format of the response to `POST /api/executions`. Null while the code is running; an
+    /// interrupted execution may have only `success`, `error` and `error_code`.
     #[schema(value_type = Option<Object>)]
     outcome: Value,
 }
@@ -142,10 +150,12 @@ impl From<ExecutionRecord> for Past {
     }
 }
 
-/// What the caller has run, the newest first.
+/// List executions
+///
+/// Returns the current user's executions, newest first.
 #[utoipa::path(
     get, path = "/api/executions", operation_id = "list_executions", tag = "executions", params(Page),
-    responses((status = 200, body = [Past], description = "A page of them"), Refusals)
+    responses((status = 200, body = [Past], description = "Executions, newest first"), Refusals)
 )]
 async fn list(
     State(app): State<App>,
@@ -162,10 +172,11 @@ async fn list(
     Ok(Json(page.into_iter().map(Past::from).collect()))
 }
 
-/// One execution of the caller.
+/// Get an execution
 #[utoipa::path(
-    get, path = "/api/executions/{id}", operation_id = "show_execution", tag = "executions", params(("id" = String, Path, description = "Its id")),
-    responses((status = 200, body = Past, description = "It"), Refusals)
+    get, path = "/api/executions/{id}", operation_id = "show_execution", tag = "executions",
+    params(("id" = String, Path, description = "Execution ID")),
+    responses((status = 200, body = Past, description = "Execution with its code and result"), Refusals)
 )]
 async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<Json<Past>, ApiError> {
     let missing = || ApiError::missing("there is no such execution");

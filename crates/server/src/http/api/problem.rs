@@ -1,4 +1,4 @@
-//! Whatever goes wrong in `/api` has one shape.
+//! The error format that all of `/api` uses.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -7,22 +7,22 @@ use serde::Serialize;
 use std::time::Duration;
 use utoipa::{IntoResponses, ToSchema};
 
-/// What went wrong.
+/// Error response
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
-    /// For people.
+    /// Human-readable error message
     error: String,
-    /// For programs.
+    /// Stable, machine-readable error code
     code: String,
 }
 
-/// A refusal.
+/// An error that is returned to the caller.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) error: String,
-    /// So long to wait before another try.
+    /// Time to wait before a retry, sent as `Retry-After`.
     pub(crate) retry: Option<Duration>,
 }
 
@@ -51,7 +51,7 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", error)
     }
 
-    /// Our fault: the log has the reason, the caller an apology.
+    /// An internal error: the reason is logged and not returned to the caller.
     pub(crate) fn internal(doing: &str, error: impl std::fmt::Display) -> Self {
         tracing::error!(%error, "{doing}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("could not {doing}: see the server's log"))
@@ -70,26 +70,26 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The refusals that any request may meet.
+/// Error responses that any operation may return.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "for the document alone")]
 pub(crate) enum Refusals {
-    /// Something about the request is wrong.
+    /// Invalid request
     #[response(status = 400)]
     Invalid(Problem),
-    /// Nobody has signed in.
+    /// Authentication required or failed
     #[response(status = 401)]
     SignIn(Problem),
-    /// Whoever has signed in may not do this.
+    /// Not allowed for this user, API key or request origin
     #[response(status = 403)]
     Forbidden(Problem),
-    /// There is no such thing, or it is somebody else's.
+    /// Resource not found, or owned by another user
     #[response(status = 404)]
     Missing(Problem),
-    /// The body is too large.
+    /// Request body too large, or a size limit exceeded
     #[response(status = 413)]
     TooLarge(Problem),
-    /// The body is of another kind.
+    /// Unsupported content type of the request body
     #[response(status = 415)]
     Unsupported(Problem),
 }

@@ -1,4 +1,4 @@
-//! What ran in sessions.
+//! `/api/sessions`: sessions and their logs.
 
 use super::extract::{Asked, At, Caller, listed};
 use super::problem::{ApiError, Refusals};
@@ -17,22 +17,22 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(show, end)).routes(routes!(resume))
 }
 
-/// A session of the caller.
+/// Session: a series of executions that share variables
 #[derive(Serialize, ToSchema)]
 struct Session {
-    /// Names it, and cannot be guessed.
+    /// Session ID, which cannot be guessed
     id: String,
-    /// Its number among the caller's sessions, from 1.
+    /// Session number, counted for each user from 1
     number: u64,
-    /// What a person calls it.
+    /// Session name chosen by the caller; null if the session has none
     label: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since the Unix epoch
     started_at_ms: u64,
-    /// When something last began to run in it, in milliseconds since 1970.
+    /// Start time of the most recent task, in milliseconds since the Unix epoch
     last_used_ms: u64,
-    /// When it was ended, in milliseconds since 1970.
+    /// End time, in milliseconds since the Unix epoch; null if the session has not ended
     ended_at_ms: Option<u64>,
-    /// How many tasks have begun in it.
+    /// Number of tasks started in the session, including those no longer stored
     tasks: u64,
 }
 
@@ -55,23 +55,25 @@ impl From<SessionRecord> for Session {
     }
 }
 
-/// Which sessions to list.
+/// Query parameters for listing sessions.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Page {
-    /// So many at most.
+    /// Maximum number of sessions to return; defaults to 50
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
-    /// Those with a lower number.
+    /// Return sessions with a number lower than this
     #[param(minimum = 1)]
     before: Option<i64>,
 }
 
-/// The caller's sessions, the newest first.
+/// List sessions
+///
+/// Returns the current user's sessions, newest first.
 #[utoipa::path(
     get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(Page),
-    responses((status = 200, body = [Session], description = "A page of them"), Refusals)
+    responses((status = 200, body = [Session], description = "Sessions, newest first"), Refusals)
 )]
 async fn list(
     State(app): State<App>,
@@ -94,11 +96,16 @@ async fn found(app: &App, user: &coracle_types::UserId, handle: &str) -> Result<
     found.ok_or_else(|| ApiError::missing("there is no such session"))
 }
 
-/// All that is kept of a session: tasks, their code and results, the checkpoint.
+/// Get the log of a session
+///
+/// The log contains all stored tasks with their code and results, the state files and the latest checkpoint.
 #[utoipa::path(
     get, path = "/api/sessions/{handle}", operation_id = "show_session", tag = "sessions",
-    params(("handle" = String, Path, description = "Its id, its label or its number")),
-    responses((status = 200, body = Object, description = "The log"), Refusals)
+    params(("handle" = String, Path, description = "Session ID, label or number")),
+    responses(
+        (status = 200, body = Object, description = "Session log with tasks, state files and checkpoint"),
+        Refusals
+    )
 )]
 async fn show(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<Json<Value>, ApiError> {
     let session = found(&app, &user, &handle).await?;
@@ -106,20 +113,22 @@ async fn show(State(app): State<App>, Caller(user): Caller, At(handle): At<Strin
     log.map(Json).map_err(|error| ApiError::internal("read a session", error))
 }
 
-/// What the next program should know.
+/// Summary for continuing a session
 #[derive(Serialize, ToSchema)]
 struct Resumed {
-    /// Which session.
+    /// Session ID
     id: String,
-    /// For a model or a person to read.
+    /// Summary as plain text, for a model or a person
     text: String,
 }
 
-/// What the next program in a session should know.
+/// Get a summary for continuing a session
+///
+/// The summary covers the latest checkpoint, state files, variables and the most recent tasks.
 #[utoipa::path(
     get, path = "/api/sessions/{handle}/resume", operation_id = "resume_session", tag = "sessions",
-    params(("handle" = String, Path, description = "Its id, its label or its number")),
-    responses((status = 200, body = Resumed, description = "It"), Refusals)
+    params(("handle" = String, Path, description = "Session ID, label or number")),
+    responses((status = 200, body = Resumed, description = "Summary for continuing the session"), Refusals)
 )]
 async fn resume(
     State(app): State<App>,
@@ -132,18 +141,20 @@ async fn resume(
     Ok(Json(Resumed { id: session.id.as_str().to_owned(), text }))
 }
 
-/// Whether it had not ended before.
+/// Result of ending a session
 #[derive(Serialize, ToSchema)]
 struct Ended {
-    /// It has ended now.
+    /// Whether this request ended the session; `false` if it had already ended
     ended: bool,
 }
 
-/// Ends a session: its name is free again, its log stays.
+/// End a session
+///
+/// Ends the session's interpreter, after any running task, and makes its label available again. The log is kept.
 #[utoipa::path(
     delete, path = "/api/sessions/{handle}", operation_id = "end_session", tag = "sessions",
-    params(("handle" = String, Path, description = "Its id, its label or its number")),
-    responses((status = 200, body = Ended, description = "It has ended"), Refusals)
+    params(("handle" = String, Path, description = "Session ID, label or number")),
+    responses((status = 200, body = Ended, description = "Session ended, now or earlier"), Refusals)
 )]
 async fn end(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<Json<Ended>, ApiError> {
     let session = found(&app, &user, &handle).await?;

@@ -1,4 +1,4 @@
-//! Skills: code that was saved, and instructions.
+//! `/api/skills`: saved code and instructions.
 
 use super::extract::{Asked, At, Body, Caller};
 use super::problem::{ApiError, Refusals};
@@ -37,19 +37,28 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Which skills.
+/// Query parameters for listing skills.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Which {
-    /// What they are to be good for; without it, all.
+    /// Search terms; without them, all skills are returned
     query: Option<String>,
 }
 
-/// The caller's saved skills and the operator's instructions, or those that fit a query.
+/// List or search skills
+///
+/// Without `query`, returns all of the current user's saved skills and the operator's instructions. With `query`,
+/// returns up to 10 of both that match, best match first.
 #[utoipa::path(
     get, path = "/api/skills", operation_id = "list_skills", tag = "skills", params(Which),
-    responses((status = 200, body = Object, description = "`count` and `skills`"), Refusals)
+    responses(
+        (
+            status = 200, body = Object,
+            description = "Object with `count` and `skills`, and either `instructions` or the `query`"
+        ),
+        Refusals
+    )
 )]
 async fn list(
     State(app): State<App>,
@@ -63,39 +72,45 @@ async fn list(
     app.face.engine.skill_request(&user, act, params).await.map(Json).map_err(refused)
 }
 
-/// Code to save.
+/// Skill to save
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Draft {
-    /// The source.
+    /// Source code
     code: String,
-    /// `python` or `typescript`; Python if it is missing.
+    /// Programming language: `python` (the default) or `typescript`
     #[serde(default)]
     language: Option<String>,
-    /// What it does.
+    /// Description of the skill; defaults to the previous version's
     #[serde(default)]
     description: Option<String>,
-    /// Words to find it by.
+    /// Tags for finding the skill; default to the previous version's
     #[serde(default)]
     tags: Option<Vec<String>>,
-    /// The tools that it calls, as `server.tool`; those that its imports name, if nothing is said.
+    /// Tools that the skill calls, as `server.tool`; default to the tools that the code imports
     #[serde(default)]
     tools: Option<Vec<String>>,
-    /// A program that uses it: run in a sandbox first, and if it fails nothing is saved.
+    /// Example program that uses the skill. The server runs it in a sandbox first and saves nothing if it fails.
+    /// Defaults to the previous version's example; an empty string removes it.
     #[serde(default)]
     example: Option<String>,
-    /// Who wrote it.
+    /// Author of the skill; defaults to the current user
     #[serde(default)]
     author: Option<String>,
 }
 
-/// Saves code under a name: a further version, if it is there already.
+/// Save a skill
+///
+/// Saving under an existing name adds a new version.
 #[utoipa::path(
     put, path = "/api/skills/{name}", operation_id = "save_skill", tag = "skills", request_body = Draft,
-    params(("name" = String, Path, description = "What code imports it by", max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9_]*$")),
+    params((
+        "name" = String, Path, description = "Skill name, as used in imports", max_length = 64,
+        pattern = "^[A-Za-z][A-Za-z0-9_]*$"
+    )),
     responses(
-        (status = 200, body = Object, description = "`name`, `version`, `import`, `metadata`"),
-        (status = 503, body = super::problem::Problem, description = "Its example could not be tried"),
+        (status = 200, body = Object, description = "Object with `name`, `version`, `import`, `tested` and `metadata`"),
+        (status = 503, body = super::problem::Problem, description = "Skill not saved because it could not be tested"),
         Refusals
     )
 )]
@@ -110,21 +125,30 @@ async fn save(
     app.face.engine.skill_request(&user, "save", params).await.map(Json).map_err(refused)
 }
 
-/// Which version.
+/// Query parameters for loading a skill.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 struct Version {
-    /// Without it, the newest.
+    /// Version number; defaults to the latest version
     #[param(minimum = 1)]
     version: Option<u32>,
 }
 
-/// The source of a saved skill.
+/// Get the source code of a saved skill
 #[utoipa::path(
     get, path = "/api/skills/{name}", operation_id = "load_skill", tag = "skills",
-    params(("name" = String, Path, description = "What code imports it by", max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9_]*$"), Version),
-    responses((status = 200, body = Object, description = "`name`, `code`, `metadata`, `versions`"), Refusals)
+    params(
+        (
+            "name" = String, Path, description = "Skill name, as used in imports", max_length = 64,
+            pattern = "^[A-Za-z][A-Za-z0-9_]*$"
+        ),
+        Version,
+    ),
+    responses(
+        (status = 200, body = Object, description = "Object with `name`, `code`, `metadata` and `versions`"),
+        Refusals
+    )
 )]
 async fn load(
     State(app): State<App>,
@@ -139,11 +163,14 @@ async fn load(
     app.face.engine.skill_request(&user, "load", params).await.map(Json).map_err(refused)
 }
 
-/// Deletes a saved skill with all its versions.
+/// Delete a saved skill and all its versions
 #[utoipa::path(
     delete, path = "/api/skills/{name}", operation_id = "delete_skill", tag = "skills",
-    params(("name" = String, Path, description = "What code imports it by", max_length = 64, pattern = "^[A-Za-z][A-Za-z0-9_]*$")),
-    responses((status = 200, body = Object, description = "It is gone"), Refusals)
+    params((
+        "name" = String, Path, description = "Skill name, as used in imports", max_length = 64,
+        pattern = "^[A-Za-z][A-Za-z0-9_]*$"
+    )),
+    responses((status = 200, body = Object, description = "Skill deleted"), Refusals)
 )]
 async fn delete(State(app): State<App>, Caller(user): Caller, At(name): At<String>) -> Result<Json<Value>, ApiError> {
     let params = object(json!({ "name": name }));

@@ -1,4 +1,4 @@
-//! `/api/workspace`: the caller's files.
+//! `/api/workspace`: the files in the caller's workspace.
 
 use super::content::{Content, Inline, send};
 use super::extract::{Asked, Body, Caller};
@@ -22,9 +22,9 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// An upload of which so long nothing comes is given up.
+/// An upload is aborted after this long without data.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// So many pieces of an upload wait for the disk.
+/// Maximum number of chunks of an upload that wait to be written.
 const QUEUE: usize = 16;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(rename))
 }
 
-/// The face for this user, whose files they are.
+/// Returns the face for this user's workspace.
 fn face(app: &App, user: &UserId) -> Face {
     app.face.of_user(user)
 }
@@ -58,24 +58,24 @@ impl From<FileError> for ApiError {
     }
 }
 
-/// How full a workspace is.
+/// Disk usage and quota of a workspace
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkspaceUsage {
-    /// What it takes on the disk.
+    /// Disk space used, in bytes
     bytes: u64,
-    /// Files, folders and links.
+    /// Number of files, folders and links
     files: u64,
-    /// The most bytes.
+    /// Maximum disk space, in bytes
     max_bytes: u64,
-    /// The most files, folders and links.
+    /// Maximum number of files, folders and links
     max_files: u64,
 }
 
-/// How full is the workspace?
+/// Get the disk usage and quota of the workspace
 #[utoipa::path(
     get, path = "/api/workspace", operation_id = "show_workspace", tag = "workspace",
     responses(
-        (status = 200, description = "How full it is", body = WorkspaceUsage),
+        (status = 200, description = "Disk usage and quota", body = WorkspaceUsage),
         Refusals
     )
 )]
@@ -86,16 +86,16 @@ pub(crate) async fn usage(State(app): State<App>, Caller(user): Caller) -> Resul
     Ok(Json(WorkspaceUsage { bytes, files, max_bytes: quota.bytes, max_files: quota.files }))
 }
 
-/// Something in the workspace.
+/// Entry in the workspace: a file, a folder or a link
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Entry {
-    /// Relative to the workspace.
+    /// Path relative to the workspace
     path: String,
-    /// `file`, `folder`, `link` or `other`. Links are never followed.
+    /// Entry type: `file`, `folder`, `link` (a symbolic link, never followed) or `other` (a pipe, socket or device)
     kind: &'static str,
-    /// The length of a file.
+    /// File size in bytes; 0 for other entry types
     bytes: u64,
-    /// When it was last written, in milliseconds since 1970.
+    /// Last modification time, in milliseconds since the Unix epoch
     modified_ms: u64,
 }
 
@@ -111,33 +111,35 @@ impl From<FileInfo> for Entry {
     }
 }
 
-/// What is in a folder.
+/// Contents of a folder
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Entries {
-    /// The folder, relative to the workspace.
+    /// Folder path relative to the workspace
     path: String,
-    /// By name.
+    /// Entries of the folder, sorted by path
     files: Vec<Entry>,
-    /// There is more.
+    /// Whether entries are missing from the list, for example because there are more than 1000
     truncated: bool,
 }
 
-/// Which folder is listed.
+/// Query parameters for listing a folder.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listing {
-    /// Relative to the workspace; all of it without.
+    /// Folder path relative to the workspace; defaults to the root of the workspace
     path: String,
-    /// Folders below, too.
+    /// Whether to include the contents of subfolders; defaults to `false`
     recursive: bool,
 }
 
-/// What is in a folder of the workspace; at most 1000 entries.
+/// List a folder in the workspace
+///
+/// Returns at most 1000 entries.
 #[utoipa::path(
     get, path = "/api/workspace/files", operation_id = "list_files", tag = "workspace", params(Listing),
     responses(
-        (status = 200, description = "By name", body = Entries),
+        (status = 200, description = "Contents of the folder, sorted by path", body = Entries),
         Refusals
     )
 )]
@@ -153,28 +155,30 @@ pub(crate) async fn list(
     Ok(Json(Entries { path: list.path, files, truncated: list.truncated }))
 }
 
-/// Which file is sent, and how.
+/// Query parameters for downloading a file.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Reading {
-    /// Relative to the workspace.
+    /// File path relative to the workspace
     path: String,
-    /// 1 shows images, texts and isolated pages in the browser instead of saving them.
+    /// Whether to display images, text and sandboxed HTML in the browser (`1`) or download the file (`0`, the default)
     #[serde(default)]
     #[param(value_type = u8, minimum = 0, maximum = 1)]
     inline: Inline,
 }
 
-/// A file of the workspace, or a range of it.
+/// Download a file from the workspace
+///
+/// Supports single byte ranges (`Range`, `If-Range`) and conditional requests (`If-None-Match`).
 #[utoipa::path(
     get, path = "/api/workspace/file", operation_id = "read_file", tag = "workspace",
     params(Reading),
     responses(
-        (status = 200, description = "The file", content_type = "*/*"),
-        (status = 206, description = "A range of it", content_type = "*/*"),
-        (status = 304, description = "It is what the caller has"),
-        (status = 416, description = "The range is beyond its end", body = Problem),
+        (status = 200, description = "File content", content_type = "*/*"),
+        (status = 206, description = "Requested byte range", content_type = "*/*"),
+        (status = 304, description = "Content not modified"),
+        (status = 416, description = "Byte range outside the file", body = Problem),
         Refusals
     )
 )]
@@ -184,7 +188,7 @@ pub(crate) async fn download(
     Asked(reading): Asked<Reading>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    /// So much is looked at to say what it is.
+    /// Number of bytes that are read to detect the MIME type.
     const HEAD: u64 = 16 << 10;
     let face = face(&app, &user);
     let (info, file, mime) = with_files(&face, move |files| {
@@ -207,26 +211,29 @@ pub(crate) async fn download(
     Ok(send(content, &headers))
 }
 
-/// Which file is written, and how.
+/// Query parameters for writing a file.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Writing {
-    /// Relative to the workspace; folders are made.
+    /// File path relative to the workspace. Missing folders are created.
     path: String,
-    /// Whether a file that is there is replaced; it is, without.
+    /// Whether to replace an existing file; defaults to `true`
     overwrite: Option<bool>,
 }
 
-/// Write a file of the workspace: the body, as it is. Whoever reads it meanwhile sees the old or the new one.
+/// Write a file to the workspace
+///
+/// The request body is the content of the file. The write is atomic: concurrent readers see either the old or the new
+/// file.
 #[utoipa::path(
     put, path = "/api/workspace/file", operation_id = "write_file", tag = "workspace",
     params(Writing),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses(
-        (status = 200, description = "It is there, on the disk", body = Entry),
-        (status = 409, description = "It is there already", body = Problem),
-        (status = 507, description = "The workspace would be too full", body = Problem),
+        (status = 200, description = "File written and flushed to disk", body = Entry),
+        (status = 409, description = "File already exists", body = Problem),
+        (status = 507, description = "Workspace quota exceeded or disk full", body = Problem),
         Refusals
     )
 )]
@@ -257,7 +264,7 @@ pub(crate) async fn upload(
                 None => return unfinished.finish().map(Some),
             }
         }
-        // Whoever was sending has given up.
+        // The sender has given up.
         Ok(None)
     });
     let sender = async move {
@@ -291,24 +298,24 @@ pub(crate) async fn upload(
     Ok(Json(info.into()))
 }
 
-/// What is deleted.
+/// Query parameters for deleting an entry.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Removing {
-    /// Relative to the workspace.
+    /// Path relative to the workspace
     path: String,
-    /// A folder with all that is in it.
+    /// Whether to delete a folder together with its contents; without it, a folder must be empty
     #[serde(default)]
     recursive: bool,
 }
 
-/// Delete a file, a link or a folder.
+/// Delete a file, link or folder
 #[utoipa::path(
     delete, path = "/api/workspace/file", operation_id = "delete_file", tag = "workspace",
     params(Removing),
     responses(
-        (status = 204, description = "It is gone"),
+        (status = 204, description = "File, link or folder deleted"),
         Refusals
     )
 )]
@@ -323,26 +330,26 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What is moved where to.
+/// Source and destination of a move
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Move {
-    /// Relative to the workspace.
+    /// Current path, relative to the workspace
     from: String,
-    /// Relative to the workspace; folders are made.
+    /// New path, relative to the workspace. Missing folders are created.
     to: String,
-    /// Whether a file that is there is replaced.
+    /// Whether to replace an existing file at the new path; defaults to `false`
     #[serde(default)]
     overwrite: bool,
 }
 
-/// Give a file or a folder another name or place.
+/// Move or rename a file or folder
 #[utoipa::path(
     post, path = "/api/workspace/move", operation_id = "move_file", tag = "workspace", request_body = Move,
     responses(
-        (status = 200, description = "Where it is now", body = Entry),
-        (status = 409, description = "Something is there already", body = Problem),
-        (status = 507, description = "The workspace would be too full", body = Problem),
+        (status = 200, description = "Entry at its new path", body = Entry),
+        (status = 409, description = "New path already exists", body = Problem),
+        (status = 507, description = "Workspace quota exceeded or disk full", body = Problem),
         Refusals
     )
 )]
