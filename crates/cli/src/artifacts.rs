@@ -26,7 +26,7 @@ const MAX_NAME: usize = 200;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ArtifactsArguments {
-    /// User name.
+    /// User who owns the artifacts.
     #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = |name: &str| UserId::new(name))]
     user: UserId,
 
@@ -35,36 +35,36 @@ pub(crate) struct ArtifactsArguments {
 }
 
 const AFTER_HELP: &str = "\
-An artifact is a file that code has written to /artifacts. The same name written again is a new version.
+An artifact is a file that code wrote to /artifacts. Writing the same name again creates a new version.
 
 Examples:
-  coracle artifacts list                  all artifacts, the newest first
-  coracle artifacts open plot.png         show the newest version in the desktop's viewer
-  coracle artifacts save plot.png         copy it into this folder
-  coracle artifacts save plot.png -o -    print it";
+  coracle artifacts list                  list all artifacts, newest first
+  coracle artifacts open plot.png         open the newest version in the desktop viewer
+  coracle artifacts save plot.png         copy it to the current folder
+  coracle artifacts save plot.png -o -    write it to standard output";
 
 #[derive(Debug, Subcommand)]
 enum ArtifactsCommand {
-    /// Print all artifacts, the newest first.
+    /// List all artifacts, newest first.
     List {
-        /// Print JSON.
+        /// Print JSON instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// Open an image, a PDF or a text in the desktop's viewer; prints where the file is.
+    /// Open an image, PDF or text file in the desktop viewer, and print its path.
     #[command(disable_version_flag = true)]
     Open(One),
-    /// Copy an artifact into the current folder, or where --output says.
+    /// Copy an artifact to the current folder or to --output.
     #[command(disable_version_flag = true)]
     Save {
         #[command(flatten)]
         one: One,
 
-        /// The file to write, or a folder; `-` is standard output.
+        /// File or folder to write to; `-` means standard output.
         #[arg(long, short = 'o', value_name = "PATH")]
         output: Option<PathBuf>,
 
-        /// Replace a file that is there.
+        /// Overwrite an existing file.
         #[arg(long)]
         force: bool,
     },
@@ -72,11 +72,11 @@ enum ArtifactsCommand {
 
 #[derive(Debug, Args)]
 struct One {
-    /// Artifact name, as `coracle artifacts list` prints it, or its id.
+    /// Artifact name, as printed by `coracle artifacts list`, or artifact ID.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Version number; without it the newest.
+    /// Version number [default: the newest].
     #[arg(long, value_name = "N")]
     version: Option<u64>,
 }

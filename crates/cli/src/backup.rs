@@ -17,39 +17,39 @@ const MAX_PATH: usize = 300;
 
 #[derive(Debug, Args)]
 pub(crate) struct BackupArguments {
-    /// The file to write: a tar archive that only you may read.
+    /// File to write: a tar archive that only you can read.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Include the master key, so that the file alone restores everything. Without it, stored secrets and all settings
-    /// files (.env, coracle.yaml) are encrypted in the archive: keep the key elsewhere to open them again.
+    /// Include the master key, so that the archive alone restores everything. Without it, stored secrets and all
+    /// settings files (.env, coracle.yaml) are encrypted in the archive, and restoring them requires the key.
     #[arg(long)]
     with_key: bool,
 
-    /// Replace a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
 
-    /// Say what came of it as JSON.
+    /// Print a summary as JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// The file that `coracle backup` wrote.
+    /// Archive written by `coracle backup`.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// The file of the master key, for a backup made without --with-key [default: the one in the data folder].
+    /// Master key file, for a backup made without --with-key [default: master.key in the data folder].
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 
-    /// Also where there is data already: it is moved aside, never deleted.
+    /// Restore even if the data folder already contains data. Existing data is moved aside, never deleted.
     #[arg(long)]
     force: bool,
 
-    /// Say what came of it as JSON.
+    /// Print a summary as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -37,17 +37,18 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// How long an isolated `pass` takes, how many run in a second, and how much memory a sandbox holds.
+    /// Measure the start-up time, throughput and memory use of sandboxes.
     Sandbox(SandboxArguments),
-    /// What a call of a tool costs, from code in a sandbox and from the Python client.
+    /// Measure the latency of tool calls from sandboxed code and from the Python MCP client.
     Tools(tools::ToolsArguments),
-    /// How well tools are found, how fast, and what the index costs.
+    /// Measure the quality and speed of tool search, and the cost of the index.
     Search(search::SearchArguments),
-    /// What a model reads and writes: definitions of your servers, and tasks done by direct calls and by code.
+    /// Count the tokens that a model reads and writes: tool definitions of your servers, and tasks done with direct
+    /// calls and with code.
     Tokens(tokens::TokensArguments),
-    /// How many people one server bears: sessions that live on, executions at once, memory over time.
+    /// Measure one server under load: live sessions, concurrent executions and memory over time.
     Server(server::ServerArguments),
-    /// A server of the bare protocol library, for `tools` to compare with.
+    /// Run a server of the bare protocol library, as the baseline for `bench tools`.
     #[command(name = BASELINE, hide = true)]
     Baseline,
 }
@@ -77,19 +78,20 @@ const PARTS: [&str; 14] = [
 
 #[derive(Debug, Args)]
 struct SandboxArguments {
-    /// Runs of each row; of slow peers fewer.
+    /// Number of runs per row; slow rows get fewer.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
 
-    /// Only these parts, separated by commas.
+    /// Parts to measure, separated by commas [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PARTS)]
     only: Vec<String>,
 
-    /// The image for docker and podman: it is not pulled and must have a python3; else the first local one that has.
+    /// Container image for docker and podman. It must contain python3 and is never pulled [default: the first local
+    /// image with python3].
     #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
     image: Option<String>,
 
-    /// Few runs and small counts: to see that it works, not to learn a number.
+    /// Use few runs and small counts, only to check that the benchmark works.
     #[arg(long)]
     quick: bool,
 

@@ -10,32 +10,32 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = COMPLETIONS_AFTER_HELP)]
 pub(crate) struct CompletionsArguments {
-    /// The shell; without it the one in $SHELL.
+    /// Shell to generate completions for [default: the shell in $SHELL].
     shell: Option<Shell>,
 }
 
 const COMPLETIONS_AFTER_HELP: &str = "\
 Examples:
   coracle completions bash > ~/.local/share/bash-completion/completions/coracle
-  coracle completions zsh > ~/.zfunc/_coracle    with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+  coracle completions zsh > ~/.zfunc/_coracle    requires `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
   coracle completions fish > ~/.config/fish/completions/coracle.fish";
 
 #[derive(Debug, Args)]
 #[command(after_help = MAN_AFTER_HELP)]
 pub(crate) struct ManArguments {
-    /// The command whose page is printed, such as `exec` or `servers add`; without it the page of `coracle`.
+    /// Command whose man page to print, such as `exec` or `servers add` [default: the coracle command itself].
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
 
-    /// Write the pages of all commands into this folder instead.
+    /// Write the man pages of all commands to this folder instead of printing one.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     output: Option<PathBuf>,
 }
 
 const MAN_AFTER_HELP: &str = "\
 Examples:
-  coracle man exec | man -l -                          read one page
-  coracle man --output ~/.local/share/man/man1         install all of them";
+  coracle man exec | man -l -                          read one man page
+  coracle man --output ~/.local/share/man/man1         install all man pages";
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) -> anyhow::Result<Status> {

@@ -22,31 +22,32 @@ pub(crate) struct ConfigArguments {
 }
 
 const AFTER_HELP: &str = "\
-Flags win over the environment (CORACLE_EXECUTION_LIMITS_TIME=60), over .env here, over .env in the data folder, over
-the settings file, over defaults. The settings file is the one that --config or CORACLE_CONFIG names, else coracle.yaml
-here, else coracle.yaml in the data folder.
+Sources of settings, highest precedence first: command-line options, environment variables such as
+CORACLE_EXECUTION_LIMITS_TIME=60, .env in the current folder, .env in the data folder, the settings file, defaults.
+The settings file is the one given by --config or CORACLE_CONFIG, otherwise coracle.yaml in the current folder,
+otherwise coracle.yaml in the data folder.
 
 Examples:
-  coracle config show --origin             every setting, and who said so
-  coracle config schema > coracle.json     for editors that check YAML against a JSON Schema";
+  coracle config show --origin             print all settings and their origins
+  coracle config schema > coracle.json     write the schema for editors that validate YAML";
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print every setting; credentials are hidden.
+    /// Print all settings; credentials are hidden.
     Show(ShowArguments),
     /// Print the JSON Schema of coracle.yaml.
     Schema,
-    /// Print which settings file is read, and how it was found; exit status 1 if there is none.
+    /// Print the path of the settings file and how it was found; exits with status 1 if there is none.
     Path,
 }
 
 #[derive(Debug, Args)]
 struct ShowArguments {
-    /// Also print where each value came from.
+    /// Also print the origin of each value.
     #[arg(long)]
     origin: bool,
 
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }

@@ -42,47 +42,49 @@ const NEEDED_THREADS: usize = 8;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecArguments {
-    /// The code itself.
+    /// Code to run, instead of a file or standard input.
     #[arg(short = 'c', long = "code", value_name = "CODE", conflicts_with = "file")]
     code: Option<String>,
 
-    /// A file with the code; without it and without -c, standard input.
+    /// File with the code to run; standard input if omitted or `-`.
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// What the code is written in: python, bash or typescript. Without it, by the file's ending, else python.
+    /// Language of the code: python, bash or typescript [default: by file extension, otherwise python].
     #[arg(long, short = 'l', value_name = "LANGUAGE", value_parser = Language::from_str)]
     lang: Option<Language>,
 
-    /// How long the code may run.
+    /// Wall-clock time limit in seconds [default: the execution.limits.time setting].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<u64>,
 
-    /// How much memory it may use.
+    /// Memory limit in MB (10^6 bytes) [default: the execution.limits.memory_mb setting].
     #[arg(long, value_name = "MB")]
     memory: Option<u64>,
 
-    /// A folder to use as /workspace instead of the user's own.
+    /// Folder to use as /workspace instead of the user's own workspace.
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
 
-    /// Accept a home folder or / as --workspace: code can read and change everything in it but Coracle's data folder.
+    /// Allow a home folder or / as --workspace. Code can then read and change everything in it except Coracle's data
+    /// folder.
     #[arg(long, requires = "workspace")]
     expose_home: bool,
 
-    /// The session it belongs to, by name or id: written into its log. The interpreter ends with this command; files stay.
+    /// Session to record the run in, by name or ID; created if it does not exist. Files persist between commands,
+    /// variables do not.
     #[arg(long, value_name = "NAME", value_parser = |name: &str| SessionId::new(name))]
     session: Option<SessionId>,
 
-    /// Print the whole result as one line of JSON instead of streaming.
+    /// Print the result as one line of JSON instead of streaming the output.
     #[arg(long)]
     json: bool,
 
-    /// Start MCP servers for this command alone. Without it those of a running `coracle up` are used if they are the same.
+    /// Start separate MCP servers for this command instead of reusing identical ones of a running `coracle up`.
     #[arg(long)]
     own_servers: bool,
 
-    /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
+    /// Refuse to run unless Landlock, a memory cgroup and a private /proc are available.
     #[arg(long)]
     require_full_isolation: bool,
 }

@@ -22,24 +22,25 @@ pub(crate) const POOL: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct FaceArguments {
-    /// Which tools clients see: code (three small ones), direct (all of all servers, as they are), full (all of
-    /// Coracle's own).
+    /// Tools to offer to clients: code (three small tools), direct (all tools of all servers) or full (all of Coracle's
+    /// own tools) [default: code].
     #[arg(long, value_name = "PROFILE", value_parser = Profile::from_str)]
     pub(crate) profile: Option<Profile>,
 
-    /// Exactly these tools instead, separated by commas.
+    /// Coracle tools to offer instead of those of the profile, separated by commas.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) tools: Option<Vec<String>>,
 
-    /// A folder to use as /workspace instead of the user's own.
+    /// Folder to use as /workspace instead of the user's own workspace.
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
 
-    /// Accept a home folder or / as --workspace: code can read and change everything in it but Coracle's data folder.
+    /// Allow a home folder or / as --workspace. Code can then read and change everything in it except Coracle's data
+    /// folder.
     #[arg(long, requires = "workspace")]
     pub(crate) expose_home: bool,
 
-    /// Refuse to run without Landlock, a cgroup for memory, and a /proc of its own.
+    /// Refuse to run unless Landlock, a memory cgroup and a private /proc are available.
     #[arg(long)]
     pub(crate) require_full_isolation: bool,
 }

@@ -50,17 +50,19 @@ mod tools;
 mod up;
 mod users;
 mod wiring;
+#[cfg(test)]
+mod wording;
 mod workspaces;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Lets an AI agent write code that calls tools, in a small sealed sandbox.
+/// Run code from AI agents in a sandbox, with MCP tools available as functions.
 #[derive(Debug, Parser)]
 #[command(name = "coracle", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {
-    /// The settings file, instead of coracle.yaml here or in the data folder.
+    /// Settings file to use instead of coracle.yaml in the current folder or the data folder.
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 
@@ -70,60 +72,60 @@ struct Arguments {
 
 const AFTER_HELP: &str = "\
 Examples:
-  coracle exec -c 'print(6*7)'                    Python, in a sandbox of its own
-  coracle exec --lang bash --workspace data x.sh  a script, on the files of one folder
-  coracle mcp --install claude                    connect an MCP client: three tools instead of three hundred
+  coracle exec -c 'print(6*7)'                    run Python in a fresh sandbox
+  coracle exec --lang bash --workspace data x.sh  run a script with the folder `data` as /workspace
+  coracle mcp --install claude                    connect an MCP client
   coracle up                                      serve MCP over HTTP
-  coracle users add ann --admin                   share it: from then on everyone signs in
-  coracle servers import                          take over the servers that other clients have
-  coracle servers test                            do they work?
-  coracle tools list                              what code can call
-  coracle env sync                                NumPy, pandas and the like for code to import
-  coracle doctor                                  is it safe here, and what is missing?
+  coracle users add ann --admin                   add the first user; sign-in is required from then on
+  coracle servers import                          import MCP servers from other clients
+  coracle servers test                            check that the servers work
+  coracle tools list                              list the tools that code can call
+  coracle env sync                                install NumPy, pandas and others for sandboxed code
+  coracle doctor                                  check whether it is safe to run code on this machine
 
 Environment:
-  CORACLE_HOME    the data folder [default: ~/.coracle]
-  CORACLE_CONFIG  the settings file, as --config names it
-  CORACLE_PYTHON  the interpreter for sandboxes [default: the system's python3]
-  CORACLE_LOG     what is logged to standard error [default: warn]";
+  CORACLE_HOME    data folder [default: ~/.coracle]
+  CORACLE_CONFIG  settings file; --config takes precedence
+  CORACLE_PYTHON  Python interpreter for sandboxes [default: the system's python3, or the first on PATH]
+  CORACLE_LOG     log level or filter, such as debug or coracle_sandbox=debug [default: warn]";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve: MCP over HTTP, for any number of clients.
+    /// Serve MCP over HTTP to any number of clients.
     Up(up::UpArguments),
-    /// Serve one MCP client over standard input and output; --install writes its entry.
+    /// Serve one MCP client over stdio, or connect a client with --install.
     Mcp(mcp::McpArguments),
     /// Run code in a fresh sandbox.
     Exec(exec::ExecArguments),
-    /// Who may sign in to `coracle up`, and the keys of their programs.
+    /// Manage users and API keys for `coracle up`.
     Users(users::UsersArguments),
-    /// Other people's MCP servers: list, add, remove, test, import, sign in.
+    /// Manage the MCP servers whose tools code can call.
     Servers(servers::ServersArguments),
-    /// The tools of these servers, as code sees them.
+    /// List, search and inspect the tools of the configured MCP servers.
     Tools(tools::ToolsArguments),
-    /// Code to import and instructions to read: list, search, show, add, test, remove.
+    /// Manage skills: saved code and folders with instructions.
     Skills(skills::SkillsArguments),
-    /// The Python packages that code can import: sync, list, add, remove.
+    /// Manage the Python packages that sandboxed code can import.
     Env(packages::EnvArguments),
-    /// What ran in sessions: list, show, resume, export, replay, end, remove.
+    /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
-    /// What code has left in /artifacts: list, open, save.
+    /// List, open and save files that code wrote to /artifacts.
     Artifacts(artifacts::ArtifactsArguments),
-    /// Write the data folder into one file, also while a server runs.
+    /// Back up the data folder to one file, even while a server is running.
     Backup(backup::BackupArguments),
-    /// Read the data folder from such a file.
+    /// Restore the data folder from a backup.
     Restore(backup::RestoreArguments),
-    /// The folders of users: how full they are, and those that nobody uses any more.
+    /// List user workspaces and clean up unused ones.
     Workspaces(workspaces::WorkspacesArguments),
-    /// The settings, and where each of them came from.
+    /// Show the settings and their origins.
     Config(config::ConfigArguments),
-    /// Say what this machine's sandboxes really enforce, by trying it.
+    /// Test sandbox isolation on this machine and check the data folder.
     Doctor(doctor::DoctorArguments),
-    /// Print the completions of a shell.
+    /// Generate shell completions.
     Completions(completions::CompletionsArguments),
-    /// Print a manual page, or write all of them.
+    /// Print a man page, or write all man pages to a folder.
     Man(completions::ManArguments),
-    /// Measure Coracle beside its peers and the floor, in one run.
+    /// Run benchmarks of Coracle and comparable tools.
     Bench(bench::BenchArguments),
 }
 

@@ -24,36 +24,36 @@ pub(crate) struct McpArguments {
     #[command(flatten)]
     face: FaceArguments,
 
-    /// Write the entry that starts this into the settings of a client: claude, claude-desktop, cursor, vscode or codex.
+    /// Add Coracle to the configuration of an MCP client: claude, claude-desktop, cursor, vscode or codex.
     #[arg(long, value_name = "CLIENT", value_parser = Client::from_str)]
     install: Option<Client>,
 
-    /// Put everything back that --install has changed: the settings of the client are as they were.
+    /// Undo all changes that --install made to the configuration of a client.
     #[arg(long, value_name = "CLIENT", value_parser = Client::from_str, conflicts_with_all = ["install", "profile", "tools", "workspace"])]
     uninstall: Option<Client>,
 
-    /// With --install: move the client's servers to Coracle, so that the client has their tools through code only.
+    /// With --install: move the client's MCP servers to Coracle, so that their tools are available through code only.
     #[arg(long, requires = "install", conflicts_with = "keep_servers")]
     move_servers: bool,
 
-    /// With --install: leave the client's servers where they are, without asking.
+    /// With --install: leave the client's MCP servers in place, without asking.
     #[arg(long, requires = "install")]
     keep_servers: bool,
 
-    /// With --install or --uninstall: write without asking. Servers are moved only with --move-servers.
+    /// With --install or --uninstall: apply the change without asking. Servers are moved only with --move-servers.
     #[arg(long, short = 'y')]
     yes: bool,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
-  coracle mcp --install claude               connect Claude Code (shows the change first)
+  coracle mcp --install claude               connect Claude Code; shows the change and asks first
   coracle mcp --install claude --move-servers --yes
-                                             the same, with its servers moved to Coracle, and without a question
-  coracle mcp --uninstall claude             put everything back as it was
-  coracle mcp                                what the client then starts
-  coracle mcp --profile direct               a plain gateway: every tool of every server
-  coracle mcp --tools execute_code           just this one";
+                                             also move its servers to Coracle, without asking
+  coracle mcp --uninstall claude             undo the changes
+  coracle mcp                                start the server; normally the client does this
+  coracle mcp --profile direct               act as a plain gateway: every tool of every server
+  coracle mcp --tools execute_code           offer only this tool";
 
 pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option<Ahead>) -> anyhow::Result<Status> {
     if let Some(client) = arguments.install {

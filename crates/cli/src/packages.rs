@@ -31,28 +31,28 @@ pub(crate) struct EnvArguments {
 
 const AFTER_HELP: &str = "\
 Examples:
-  coracle env sync                  NumPy, pandas and the like, or what execution.requirements names
-  coracle env add 'polars>=1' rich  these as well
-  coracle env remove plotly         without this one
-  coracle env list                  what sandboxes can import, and in which version
+  coracle env sync                  install NumPy, pandas and others, or the packages of execution.requirements
+  coracle env add 'polars>=1' rich  add packages
+  coracle env remove plotly         remove a package
+  coracle env list                  list the installed packages and their versions
 
-A server that is running goes on with what it has until it is started again.";
+A running server keeps its environment until it is restarted.";
 
 #[derive(Debug, Subcommand)]
 enum EnvCommand {
-    /// Make the environment anew, with the newest packages; if that fails, the old one stays.
+    /// Rebuild the environment with the newest packages. If that fails, the old environment is kept.
     Sync(sync::SyncArguments),
-    /// Print what is installed.
+    /// List the installed packages.
     List(list::ListArguments),
-    /// Add packages to the environment; what is there stays in its version where that is possible.
+    /// Add packages to the environment, keeping installed versions where possible.
     Add(AddArguments),
-    /// Take packages out, or remove an older environment.
+    /// Remove packages, or delete an older environment.
     Remove(RemoveArguments),
 }
 
 #[derive(Debug, Args)]
 struct AddArguments {
-    /// Packages as pip calls them, with versions if that matters.
+    /// Packages in pip's syntax, such as rich or 'polars>=1'.
     #[arg(value_name = "PACKAGE", required = true)]
     packages: Vec<String>,
 
@@ -62,11 +62,11 @@ struct AddArguments {
 
 #[derive(Debug, Args)]
 struct RemoveArguments {
-    /// Packages by their names.
+    /// Names of the packages to remove.
     #[arg(value_name = "PACKAGE", required_unless_present = "environment", conflicts_with = "environment")]
     packages: Vec<String>,
 
-    /// An older environment instead, by its number.
+    /// Number of an older environment to delete instead of packages.
     #[arg(long, value_name = "N")]
     environment: Option<u32>,
 

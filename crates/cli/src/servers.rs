@@ -27,26 +27,26 @@ pub(crate) struct ServersArguments {
 
 const AFTER_HELP: &str = "\
 Examples:
-  coracle servers import                                   what Claude, Cursor and VS Code have
-  coracle servers add git -- uvx mcp-server-git            a program
-  coracle servers add docs --url https://example.com/mcp   an address
-  coracle servers test                                     start all of them and see";
+  coracle servers import                                   import servers from Claude, Cursor and VS Code
+  coracle servers add git -- uvx mcp-server-git            add a server that runs as a program
+  coracle servers add docs --url https://example.com/mcp   add a server by its URL
+  coracle servers test                                     check that all servers start";
 
 #[derive(Debug, Subcommand)]
 enum ServersCommand {
-    /// Print the configured servers and what is known of them; starts none.
+    /// List the configured servers and their last known state, without starting them.
     List(list::ListArguments),
     /// Add a server to the settings file.
     Add(add::AddArguments),
-    /// Remove a server from the settings file, and forget what is known of it.
+    /// Remove a server from the settings file, along with its sign-ins, credentials and tool decisions.
     Remove(remove::RemoveArguments),
-    /// Start servers, all at once, and say how that went; exit status 1 if any fails.
+    /// Start servers in parallel and report the results; exits with status 1 if any server fails.
     Test(test::TestArguments),
-    /// Take over the servers that Claude Desktop, Claude Code, Cursor and VS Code have.
+    /// Import servers from Claude Desktop, Claude Code, Cursor and VS Code.
     Import(import::ImportArguments),
-    /// Sign in to a server by OAuth, with a browser.
+    /// Sign in to a server with OAuth in a browser.
     Login(login::LoginArguments),
-    /// Forget a sign-in.
+    /// Delete the stored sign-in for a server.
     Logout(login::LogoutArguments),
 }
 

@@ -31,7 +31,7 @@ const SHOWN_TASKS: usize = 50;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SessionsArguments {
-    /// Whose sessions.
+    /// User who owns the sessions.
     #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = |name: &str| user_name(name).map_err(|error| error.to_string()))]
     user: UserId,
 
@@ -40,61 +40,61 @@ pub(crate) struct SessionsArguments {
 }
 
 const AFTER_HELP: &str = "\
-A session is named by its name, its id or its number.
+A session can be given by name, ID or number.
 
 Examples:
-  coracle exec --session analysis -c 'x = 1'   run something in a session
-  coracle sessions list                        which there are
-  coracle sessions resume analysis             what the next program should know
-  coracle sessions replay analysis             does the code still do what it did?
-  coracle sessions remove analysis             delete its log
+  coracle exec --session analysis -c 'x = 1'   run code in a session
+  coracle sessions list                        list all sessions
+  coracle sessions resume analysis             print a summary for continuing the work
+  coracle sessions replay analysis             check whether the code still gives the same results
+  coracle sessions remove analysis             delete the session and its log
 
-`coracle exec` ends with its one program: files stay, variables do not. A session of a server (`coracle mcp`, `coracle up`)
-keeps variables too.";
+`coracle exec` keeps the files of a session, but not its variables: the interpreter ends with the command. Sessions of a
+server (`coracle mcp`, `coracle up`) keep variables, too.";
 
 #[derive(Debug, Subcommand)]
 enum SessionsCommand {
-    /// Print all sessions, the newest first.
+    /// List all sessions, newest first.
     List {
-        /// As JSON.
+        /// Print JSON instead of a table.
         #[arg(long)]
         json: bool,
     },
     /// Print the tasks of a session.
     Show(One),
-    /// Print what the next program should know: where the work stopped, and what is left of it.
+    /// Print a summary for continuing a session: last checkpoint, state files, variables and tasks.
     Resume(One),
-    /// Print all that is kept of a session, as JSON.
+    /// Export a session as JSON.
     Export {
-        /// Its name, id or number.
+        /// Session name, ID or number.
         session: String,
 
-        /// A file to write instead.
+        /// File to write to instead of standard output.
         #[arg(long, short = 'o', value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Run the code of a session again, in an empty workspace and with the answers that tools gave then, and print what
-    /// comes out otherwise.
+    /// Run the code of a session again, in an empty workspace and with the recorded tool results, and print the
+    /// differences.
     Replay {
         #[command(flatten)]
         one: One,
 
-        /// In a copy of the workspace as it is now, for a session that read what was there before it.
+        /// Replay in a copy of the current workspace, for a session that read files created before it.
         #[arg(long)]
         with_files: bool,
     },
-    /// End a session: its name is free for another, and nothing more runs in it.
+    /// End a session: no more code can run in it, and its name can be reused. The log is kept.
     End(One),
-    /// Delete a session with its log. Files in the workspace stay.
+    /// Delete a session and its log. Files in the workspace are kept.
     Remove(One),
 }
 
 #[derive(Debug, Args)]
 struct One {
-    /// Its name, id or number.
+    /// Session name, ID or number.
     session: String,
 
-    /// As JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SkillsArguments {
-    /// Whose code skills.
+    /// User who owns the code skills.
     #[arg(long, value_name = "USER", global = true, default_value = "local", value_parser = user)]
     user: UserId,
 
@@ -30,28 +30,29 @@ pub(crate) struct SkillsArguments {
 }
 
 const AFTER_HELP: &str = "\
-A skill is code that was saved (`from skills.NAME import f`, `import { f } from \"skills/NAME\"`), or a folder with a
-SKILL.md, which says how something is done. Such folders are looked for in execution.skills_dir, .agents/skills and
-.claude/skills here, and .agents/skills and .claude/skills in the home folder; the first of a name wins.
+A skill is either saved code (`from skills.NAME import f`, `import { f } from \"skills/NAME\"`) or a folder with
+instructions in a SKILL.md. Skill folders are searched for in execution.skills_dir, in .agents/skills and .claude/skills
+of the current folder, and in .agents/skills and .claude/skills of the home folder. If several have the same name, the
+first one is used.
 
 Examples:
-  coracle skills list                          all of them, with what is wrong
-  coracle skills search clean a table          what could help
-  coracle skills add clean_csv.py --example try.py   code, if the example runs
-  coracle skills add ./pdf                     a folder with a SKILL.md
-  coracle skills test clean_csv                does its example still run?";
+  coracle skills list                          list all skills and their problems
+  coracle skills search clean a table          find skills by purpose
+  coracle skills add clean_csv.py --example try.py   save code if its example runs
+  coracle skills add ./pdf                     add a folder with a SKILL.md
+  coracle skills test clean_csv                check that the example still runs";
 
 #[derive(Debug, Subcommand)]
 enum SkillsCommand {
-    /// Print all skills, what is wrong with them, and which of their tools have changed.
+    /// List all skills, with their problems and changes to the tools they use.
     List(list::ListArguments),
-    /// Find skills by what they do.
+    /// Search for skills by purpose.
     Search(search::SearchArguments),
-    /// Print one skill.
+    /// Print a skill.
     Show(show::ShowArguments),
-    /// Add a file of Python or TypeScript, or a folder with a SKILL.md.
+    /// Add a Python or TypeScript file, or a folder with a SKILL.md.
     Add(add::AddArguments),
-    /// Run the example of a code skill; of a folder, check its head and its packages.
+    /// Run the example of a code skill, or check the metadata and packages of a skill folder.
     Test(test::TestArguments),
     /// Remove a skill with all its versions.
     Remove(remove::RemoveArguments),

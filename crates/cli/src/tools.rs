@@ -38,30 +38,30 @@ pub(crate) struct ToolsArguments {
 }
 
 const AFTER_HELP: &str = "\
-A server is started only if its tools are not known yet; `coracle servers test` has all of them list their tools anew.
+A server is started only if its tools are not known yet; `coracle servers test` refreshes the tool lists of all servers.
 
 Examples:
-  coracle tools search send a message          what could help
-  coracle tools select 'close stale issues'    a first program for a task
-  coracle tools show github.list_issues        what code sees
-  coracle tools generate typings               modules for an editor, mypy or tsc
-  coracle tools forget github delete_repo      ask me again before it is called";
+  coracle tools search send a message          find tools by purpose
+  coracle tools select 'close stale issues'    print a starter program for a task
+  coracle tools show github.list_issues        print the function that code calls
+  coracle tools generate typings               write modules for an editor, mypy or tsc
+  coracle tools forget github delete_repo      ask again before this tool is called";
 
 #[derive(Debug, Subcommand)]
 enum ToolsCommand {
-    /// Print the tools of all servers, one in each line.
+    /// List the tools of all servers, one per line.
     List(list::ListArguments),
-    /// Find tools by what they do.
+    /// Search for tools by purpose.
     Search(search::SearchArguments),
-    /// Choose tools for a task, and print a first program that uses them.
+    /// Select tools for a task and print a starter program that uses them.
     Select(select::SelectArguments),
-    /// Print one tool.
+    /// Print the definition of a tool.
     Show(show::ShowArguments),
-    /// Write the modules of all tools to a folder, so that an editor, mypy or tsc can check programs.
+    /// Write typed modules for all tools to a folder, for use by editors, mypy and tsc.
     Generate(generate::GenerateArguments),
-    /// Print which tools you have allowed for good.
+    /// List the tools that you have permanently allowed.
     Decisions(decisions::DecisionsArguments),
-    /// Take back that a tool is allowed for good.
+    /// Revoke the permanent permission for a tool.
     Forget(decisions::ForgetArguments),
 }
 

@@ -36,15 +36,15 @@ pub(crate) struct UpArguments {
     #[command(flatten)]
     face: FaceArguments,
 
-    /// The address to listen on [default: 127.0.0.1].
+    /// IP address to listen on [default: 127.0.0.1].
     #[arg(long, value_name = "ADDRESS")]
     host: Option<String>,
 
-    /// The port; with 0 the system chooses one [default: 8989].
+    /// Port to listen on; 0 picks a free port [default: 8989].
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
 
-    /// Only these parts, separated by commas. There is one part in this version: mcp.
+    /// Parts to serve, separated by commas. This version has one part: mcp.
     #[arg(long, value_name = "PART,…", value_delimiter = ',', value_parser = part)]
     only: Option<Vec<String>>,
 }
@@ -52,12 +52,13 @@ pub(crate) struct UpArguments {
 const AFTER_HELP: &str = "\
 Examples:
   coracle up                               serve on http://127.0.0.1:8989/mcp
-  coracle up --profile direct --port 0     a plain gateway, on any free port
-  coracle up --only mcp                    no other part than this
+  coracle up --profile direct --port 0     act as a plain MCP gateway, on any free port
+  coracle up --only mcp                    serve MCP only
 
-Who may use it: without users, the one user of this machine, from this machine. As soon as there is a user (coracle
-users add), everyone signs in. With server.auth: required in the settings the first start adds a user `admin` and prints
-a link to sign in with; that, or a user, is needed to listen on an address that others can reach.";
+Authentication: by default, the server listens on loopback addresses only, and requires no sign-in as long as there are
+no users. Once a user exists (coracle users add), everyone must sign in. With server.auth: required in the settings, the
+first start creates the user `admin` and prints a sign-in link. To listen on an address that other machines can reach,
+add a user or set server.auth to required.";
 
 fn part(name: &str) -> Result<String, String> {
     match name {

@@ -28,74 +28,73 @@ pub(crate) struct UsersArguments {
 
 const AFTER_HELP: &str = "\
 Examples:
-  coracle users add ann                        prints a link that signs ann in once
-  coracle users add bob --admin --password     asks for a password
-  coracle users keys add ann --name laptop     a key for ann's programs, shown once
-  coracle users rename ann annie               ann keeps her files, sessions and keys
-  coracle users disable ann                    ann, her browsers and her keys are shut out
-  coracle users remove ann                     the same, and her workspace is deleted";
+  coracle users add ann                        add a user and print a one-time sign-in link
+  coracle users add bob --admin --password     add an admin and prompt for a password
+  coracle users keys add ann --name laptop     create an API key; it is shown only once
+  coracle users rename ann annie               rename a user; files, sessions and keys are kept
+  coracle users disable ann                    block sign-in and all keys of a user
+  coracle users remove ann                     delete a user and their workspace";
 
 #[derive(Debug, Subcommand)]
 enum UsersCommand {
-    /// Add somebody. Without a password it prints a link that signs in once.
+    /// Add a user. Prints a one-time sign-in link unless a password or --oidc-subject is given.
     Add(AddArguments),
-    /// Print everybody: role, last visit, and how much their workspaces hold.
+    /// List users with role, last activity and workspace size.
     List(list::ListArguments),
-    /// Shut somebody out: their browsers, links and keys no longer work. Their files stay.
+    /// Disable a user: browser sessions, sign-in links and keys stop working. Files are kept.
     Disable(NameArguments),
-    /// Let somebody in again.
+    /// Enable a disabled user.
     Enable(NameArguments),
-    /// Delete somebody with everything that is theirs: keys, sessions, skills, artifacts and workspace.
+    /// Delete a user with all keys, sessions, skills, artifacts and the workspace.
     Remove(remove::RemoveArguments),
-    /// Set somebody's password; all their browsers are signed out.
+    /// Set a user's password and sign out all their browsers.
     Passwd(PasswdArguments),
-    /// Print a link that signs somebody in once, within a day.
+    /// Print a sign-in link for a user. The link works once and expires after 24 hours.
     Link(NameArguments),
-    /// Give somebody another name: their files, sessions and keys go along, and they are signed out. Stop `coracle up`
-    /// first.
+    /// Rename a user. Files, sessions and keys are kept, and the user is signed out. Stop `coracle up` first.
     Rename(rename::RenameArguments),
-    /// Keys for programs.
+    /// Manage API keys for programs.
     Keys(keys::KeysArguments),
 }
 
 #[derive(Debug, Args)]
 struct AddArguments {
-    /// The name to sign in with: letters, digits, '-', '_' and '.'; letters become small ones.
+    /// User name: letters, digits, '-', '_' and '.'; converted to lower case.
     name: String,
 
-    /// May look after other people's accounts.
+    /// Let the user manage other accounts.
     #[arg(long)]
     admin: bool,
 
-    /// What they are called.
+    /// Display name, such as a full name.
     #[arg(long, value_name = "NAME")]
     display_name: Option<String>,
 
-    /// Ask for a password at the terminal.
+    /// Prompt for a password.
     #[arg(long, conflicts_with = "password_stdin")]
     password: bool,
 
-    /// Read a password from the first line of standard input.
+    /// Read the password from the first line of standard input.
     #[arg(long)]
     password_stdin: bool,
 
-    /// How the OpenID provider of the settings knows them: its `sub`.
+    /// Subject (`sub` claim) of the user at the configured OpenID provider.
     #[arg(long, value_name = "SUB")]
     oidc_subject: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct NameArguments {
-    /// Who.
+    /// User name.
     name: String,
 }
 
 #[derive(Debug, Args)]
 struct PasswdArguments {
-    /// Who.
+    /// User name.
     name: String,
 
-    /// Read it from the first line of standard input instead of asking at the terminal.
+    /// Read the password from the first line of standard input instead of prompting.
     #[arg(long)]
     password_stdin: bool,
 }

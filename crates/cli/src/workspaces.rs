@@ -24,40 +24,40 @@ pub(crate) struct WorkspacesArguments {
 }
 
 const AFTER_HELP: &str = "\
-A workspace is deleted only if nobody has used it for workspaces.cleanup.after_days, and a notice about it was given
-workspaces.cleanup.notice_hours before. Skills, sessions and accounts stay.
+A workspace is deleted only if it has not been used for the number of days in workspaces.cleanup.after_days, and if a
+notice was issued at least workspaces.cleanup.notice_hours hours before. Skills, sessions and accounts are kept.
 
 Examples:
-  coracle workspaces list               how full each is, and when it was last used
-  coracle workspaces clean              give notice of those that nobody uses
-  coracle workspaces clean --yes        delete those whose time is over";
+  coracle workspaces list               show the size and last use of each workspace
+  coracle workspaces clean              issue notices for unused workspaces
+  coracle workspaces clean --yes        delete workspaces whose notice period is over";
 
 #[derive(Debug, Subcommand)]
 enum WorkspacesCommand {
-    /// Print all workspaces, how full they are, and when they were last used.
+    /// List all workspaces with size and last use.
     List(ListArguments),
-    /// Give notice of workspaces that nobody uses, and delete those whose time is over.
+    /// Issue notices for unused workspaces; with --yes, delete those whose notice period is over.
     Clean(CleanArguments),
 }
 
 #[derive(Debug, Args)]
 struct ListArguments {
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct CleanArguments {
-    /// Delete; without it nothing is.
+    /// Delete unused workspaces whose notice period is over. Without this option, nothing is deleted.
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
 
-    /// Only say what would be deleted; this is what happens without --yes.
+    /// Only report which workspaces would be deleted; this is the default.
     #[arg(long)]
     dry_run: bool,
 
-    /// Nobody has used it for so many days, instead of workspaces.cleanup.after_days.
+    /// Number of days after which a workspace counts as unused [default: the workspaces.cleanup.after_days setting].
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36_500))]
     after_days: Option<u64>,
 }

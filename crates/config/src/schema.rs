@@ -9,8 +9,8 @@ pub fn schema() -> String {
     add_old_servers(&mut schema);
     add_server_spellings(&mut schema["$defs"]["McpServer"]);
     // As other spellings mean the same, editors should not mark them.
-    add_choice(&mut schema["$defs"]["SandboxType"], "microsandbox", "The same as `microvm`.");
-    add_choice(&mut schema["$defs"]["ConnectionType"], "streamable-http", "The same as `http`.");
+    add_choice(&mut schema["$defs"]["SandboxType"], "microsandbox", "Same as `microvm`.");
+    add_choice(&mut schema["$defs"]["ConnectionType"], "streamable-http", "Same as `http`.");
     // Only a value that is no JSON could fail here.
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
@@ -18,12 +18,12 @@ pub fn schema() -> String {
 /// The list that earlier tools had.
 fn add_old_servers(schema: &mut Value) {
     if let Some(properties) = schema["properties"].as_object_mut() {
-        let description = "Servers as earlier tools list them: `name`, `url` and `connection_type`. Better under \
-                           `mcpServers`, by name.";
+        let description = "Servers in the list format of earlier tools: `name`, `url` and `connection_type`. Prefer \
+                           `mcpServers`.";
         let item = json!({
             "allOf": [{"$ref": "#/$defs/McpServer"}],
             "required": ["name"],
-            "properties": {"name": {"type": "string", "description": "What Coracle calls it."}},
+            "properties": {"name": {"type": "string", "description": "Server name."}},
         });
         properties.insert(OLD_SERVERS.to_owned(), json!({"description": description, "type": "array", "items": item}));
     }
@@ -35,19 +35,19 @@ fn add_server_spellings(server: &mut Value) {
     let ours: Map<String, Value> = properties.clone();
     for (theirs, name) in SERVER_SYNONYMS {
         let mut schema = ours.get(*name).cloned().unwrap_or_default();
-        schema["description"] = json!(format!("The same as `{name}`."));
+        schema["description"] = json!(format!("Same as `{name}`."));
         properties.insert((*theirs).to_owned(), schema);
     }
     for theirs in SERVER_IGNORED {
-        properties.insert((*theirs).to_owned(), json!({"description": "Known to other clients; means nothing here."}));
+        properties.insert((*theirs).to_owned(), json!({"description": "Used by other clients; has no effect here."}));
     }
     let texts = json!({"type": "array", "items": {"type": "string"}});
     for theirs in SERVER_DENIED_TOOLS {
         let mut schema = texts.clone();
-        schema["description"] = json!("Tools of this server that are denied, as rules of `policy.tools` would.");
+        schema["description"] = json!("Tools of this server to deny, as with `deny` rules in `policy.tools`.");
         properties.insert((*theirs).to_owned(), schema);
     }
-    properties.insert("enabled".to_owned(), json!({"description": "The contrary of `disabled`.", "type": "boolean"}));
+    properties.insert("enabled".to_owned(), json!({"description": "Opposite of `disabled`.", "type": "boolean"}));
     debug_assert!(
         SERVER_KEYS.iter().all(|(name, _)| ours.contains_key(*name)),
         "a key of a server is not in its schema"

@@ -16,51 +16,52 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The settings of Coracle: `coracle.yaml`.
+/// Coracle settings (`coracle.yaml`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// How and where code runs.
+    /// Code execution: sandbox, interpreter, folders and limits.
     pub execution: Execution,
-    /// What no request may exceed, and how code is looked at before it runs.
+    /// Upper bounds that no request can exceed, and checks of code before it runs.
     pub guardrails: Guardrails,
-    /// Which tools may be called.
+    /// Rules that allow or deny tool calls, or require confirmation.
     pub policy: Policy,
-    /// Caps on the tool calls that code makes.
+    /// Limits on the tool calls that code makes.
     pub calls: Calls,
-    /// How tools are chosen for a task.
+    /// Tool search and tool selection.
     pub search: Search,
-    /// Files that code leaves for its user.
+    /// Artifacts: files that code leaves for its user.
     pub artifacts: Artifacts,
-    /// How much of what has run is kept.
+    /// Retention of executions, sessions and tasks.
     pub history: History,
-    /// The folders of users.
+    /// User workspaces.
     pub workspaces: Workspaces,
-    /// What `coracle mcp` and `coracle up` show to clients, and where.
+    /// Servers for clients: `coracle mcp` and `coracle up`.
     pub server: Server,
-    /// What is logged, and where to.
+    /// Log level and destination.
     pub log: Log,
-    /// The chat agent.
+    /// Models for the chat agent.
     pub agent: Agent,
-    /// MCP servers by name, as Claude, Cursor and VS Code write them. A list of `name`, `url` and `connection_type` under
-    /// `mcp_servers` is understood too.
+    /// MCP servers by name, in the format of Claude, Cursor and VS Code. A list of `name`, `url` and `connection_type`
+    /// under `mcp_servers` is accepted, too.
     #[serde(rename = "mcpServers")]
     pub mcp_servers: BTreeMap<String, McpServer>,
 }
 
-/// What no request may exceed, and how code is looked at before it runs.
+/// Upper bounds that no request can exceed, and checks of code before it runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Guardrails {
-    /// Whether the guardrails are on.
+    /// Enforce `max_execution_time` and `max_memory_mb`.
     pub enabled: bool,
-    /// Refuse what would otherwise only be warned about.
+    /// Reject code that would otherwise only cause a warning. Not supported in this version: no code runs if this is
+    /// `true`.
     pub strict_mode: bool,
-    /// Look at code before it runs.
+    /// Check code before it runs. Has no effect in this version.
     pub security_checks: bool,
-    /// The longest time in seconds that an execution may be given, whatever it asks for.
+    /// Maximum wall-clock time of an execution, in seconds. Requests for more are lowered to this value.
     pub max_execution_time: Option<f64>,
-    /// The most memory in MB that an execution may be given, whatever it asks for.
+    /// Maximum memory of an execution, in MB (10^6 bytes). Requests for more are lowered to this value.
     pub max_memory_mb: Option<u64>,
 }
 
@@ -70,40 +71,41 @@ impl Default for Guardrails {
     }
 }
 
-/// Which tools may be called.
+/// Rules that allow or deny tool calls, or require confirmation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// What happens to a call, by pattern: `server.tool`, `server.*`, `server.delete_*` or `*`. The narrowest pattern
-    /// counts. Without any, tools that say they are destructive ask, and others are allowed.
+    /// Decisions by tool pattern: `server.tool`, `server.*`, `server.delete_*` or `*`. The narrowest matching pattern
+    /// applies. Without a match, tools that declare themselves destructive require confirmation, and all others are
+    /// allowed.
     #[schemars(with = "BTreeMap<String, DecisionText>")]
     pub tools: BTreeMap<String, Decision>,
 }
 
-/// The schema of a [`Decision`], which knows nothing of schemas.
+/// Decision about a tool call.
 #[derive(JsonSchema)]
 #[schemars(rename = "Decision", rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]
 enum DecisionText {
-    /// The call is made.
+    /// Make the call.
     Allow,
-    /// A person is asked.
+    /// Ask a person before making the call.
     Ask,
-    /// The call is refused.
+    /// Refuse the call.
     Deny,
 }
 
-/// Caps on the tool calls that code makes. How many there may be is `execution.limits.calls`.
+/// Limits on the tool calls that code makes. The number of calls is limited by `execution.limits.calls`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Calls {
-    /// The largest arguments of one call, in bytes of JSON.
+    /// Maximum size of the arguments of one call, in bytes of JSON.
     #[schemars(range(min = 1024, max = MAX_CALL_BYTES))]
     pub max_argument_bytes: u64,
-    /// The largest result of one call, in bytes of JSON; what is longer is an error that code can catch.
+    /// Maximum size of the result of one call, in bytes of JSON. A larger result is an error that code can catch.
     #[schemars(range(min = 1024, max = MAX_CALL_BYTES))]
     pub max_result_bytes: u64,
-    /// How many calls of one execution may wait for their answers at once.
+    /// Maximum number of concurrent calls of one execution.
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: u64,
 }
@@ -114,21 +116,21 @@ impl Default for Calls {
     }
 }
 
-/// How tools are found, and chosen for a task by `coracle tools select`.
+/// Tool search, and tool selection by `coracle tools select`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
-    /// How many tools are chosen at most.
+    /// Maximum number of tools to select.
     #[schemars(range(min = 1, max = 100))]
     pub select_top: u64,
-    /// A tool is chosen if it fits at least this well, in percent of the one that fits best.
+    /// Minimum score of a selected tool, in percent of the best score.
     #[schemars(range(min = 0, max = 100))]
     pub select_threshold: u64,
-    /// A folder that describes tools, in a folder for each category: what is in it is found even if its server is not
-    /// connected. Without it `tools_registry` in the current folder, if there is one.
+    /// Folder that describes tools, with one subfolder per category. Search finds these tools even if their servers are
+    /// not connected. Defaults to `tools_registry` in the current folder, if that exists.
     pub registry_dir: Option<PathBuf>,
-    /// Another model that says what texts mean, instead of the table inside the program. Descriptions of tools and what
-    /// is searched for are sent to it.
+    /// Embeddings model to use instead of the built-in table. Tool descriptions and search queries are sent to it,
+    /// except queries from sandboxed code.
     pub embedder: Embedder,
 }
 
@@ -138,64 +140,65 @@ impl Default for Search {
     }
 }
 
-/// Another model that says what texts mean. Used if it has a `model`, and a `url` or an endpoint of `agent.azure_openai`.
+/// Embeddings model for tool search. Used if `model` is set, and either `url` or `agent.azure_openai.endpoint`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embedder {
-    /// An address that answers as OpenAI's embeddings do, with or without `/embeddings` at its end; or the endpoint of an
-    /// Azure resource. Without it, the endpoint, key and version of `agent.azure_openai`.
+    /// URL of an OpenAI-compatible embeddings API, with or without `/embeddings` at the end, or the endpoint of an
+    /// Azure OpenAI resource. Defaults to the endpoint of `agent.azure_openai`, with its key and version.
     pub url: Option<String>,
-    /// The model; with Azure, the deployment.
+    /// Model name; for Azure, the deployment name.
     pub model: Option<String>,
-    /// The key; better in the environment than in the file.
+    /// API key. Prefer an environment variable to the settings file.
     #[schemars(with = "Option<String>")]
     pub api_key: Option<Secret>,
-    /// The version of Azure's API. An address with one is Azure's, whatever its name.
+    /// Azure API version. If set, `url` is treated as an Azure endpoint, whatever its host name.
     pub api_version: Option<String>,
-    /// How many numbers a vector has, for models that let one choose.
+    /// Number of dimensions of a vector, for models that support several.
     #[schemars(range(min = 1, max = 16384))]
     pub dimensions: Option<u64>,
 }
 
-/// What `coracle mcp` and `coracle up` show to clients, and where.
+/// Servers for clients: `coracle mcp` and `coracle up`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
-    /// The address that `coracle up` listens on.
+    /// IP address that `coracle up` listens on, or `localhost`.
     pub host: String,
-    /// The port; with 0 the system chooses one.
+    /// Port that `coracle up` listens on; 0 picks a free port.
     #[schemars(range(min = 0, max = 65535))]
     pub port: u64,
-    /// Which tools clients see: `code`, three small ones; `direct`, all of all servers as they are; `full`, all of
-    /// Coracle's own.
+    /// Tools to offer to clients: `code` (three small tools), `direct` (all tools of all servers) or `full` (all of
+    /// Coracle's own tools).
     #[schemars(with = "ProfileText")]
     pub profile: String,
-    /// Exactly these tools instead.
+    /// Coracle tools to offer instead of those of the profile.
     pub tools: Option<Vec<String>>,
-    /// Host names under which this server may be addressed, besides those of the loopback interface.
+    /// Host names to accept in requests, in addition to those of the loopback interface.
     pub allowed_hosts: Vec<String>,
-    /// Web pages of these origins may call it, besides its own: `https://chat.example`.
+    /// Origins whose web pages may call this server, in addition to its own, such as `https://chat.example`.
     pub allowed_origins: Vec<String>,
-    /// Who must sign in: `auto`, everyone as soon as there is a user; `required`, everyone from the start. Addresses
-    /// that others can reach are served to nobody who has not signed in.
+    /// Authentication: `auto` requires sign-in once a user exists, `required` always does. Sign-in is also always
+    /// required on an address that other machines can reach, and with `oidc.issuer`, `trusted_proxies` or
+    /// `user_id_proxies`.
     #[schemars(with = "sign_in::AuthText")]
     pub auth: String,
-    /// The address under which people know this server, if that is not where it listens: `https://coracle.example`.
+    /// Public URL of this server, if it differs from the address it listens on, such as `https://coracle.example`.
     pub public_url: Option<String>,
-    /// Proxies whose `x-forwarded-for` is believed: addresses (`10.0.0.7`) or networks (`10.0.0.0/8`). The address that
-    /// they name is the one whose sign-in attempts and connections are counted.
+    /// Proxies whose `x-forwarded-for` header is trusted: addresses (`10.0.0.7`) or networks (`10.0.0.0/8`). Sign-in
+    /// attempts and connections are counted for the client address in that header.
     pub trusted_proxies: Vec<String>,
-    /// Proxies whose `x-user-id` is believed: whoever it names is signed in. They must remove that header from what comes
-    /// to them. Their `x-forwarded-for` is believed too.
+    /// Proxies whose `x-user-id` header is trusted: requests run as the user that it names. The proxies must remove
+    /// this header from incoming requests. Their `x-forwarded-for` header is trusted, too.
     pub user_id_proxies: Vec<String>,
-    /// How long a browser stays signed in.
+    /// Lifetime of a browser sign-in, in hours.
     #[schemars(range(min = 1, max = 8760))]
     pub session_hours: u64,
-    /// The most connections at once; fewer if the limit on open files does not allow for as many. One address, but for
-    /// those of `trusted_proxies`, may have a quarter of them.
+    /// Maximum number of concurrent connections; lower if the limit on open files requires it. One client address can
+    /// use a quarter of them, unless it is in `trusted_proxies`.
     #[schemars(range(min = 16, max = 1_000_000))]
     pub max_connections: u64,
-    /// Sign-in by an OpenID provider.
+    /// Sign-in with an OpenID provider.
     pub oidc: Oidc,
 }
 
@@ -219,26 +222,26 @@ impl Default for Server {
     }
 }
 
-/// The schema of a profile, which the server crate knows.
+/// Set of tools offered to clients.
 #[derive(JsonSchema)]
 #[schemars(rename = "Profile", rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]
 enum ProfileText {
     /// Three small tools: run code, find a tool, read its definition.
     Code,
-    /// Every tool, resource and prompt of every server, as it is.
+    /// All tools, resources and prompts of all servers, unchanged.
     Direct,
-    /// All tools of Coracle's own.
+    /// All of Coracle's own tools.
     Full,
 }
 
-/// What is logged, and where to.
+/// Log level and destination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// A level (`error`, `warn`, `info`, `debug`, `trace`) or a filter such as `warn,coracle_upstream=debug`.
+    /// Log level (`error`, `warn`, `info`, `debug`, `trace`) or filter, such as `warn,coracle_upstream=debug`.
     pub level: String,
-    /// A file to write the log to instead of standard error.
+    /// File to write the log to instead of standard error.
     pub file: Option<PathBuf>,
 }
 
@@ -248,28 +251,28 @@ impl Default for Log {
     }
 }
 
-/// The chat agent.
+/// Models for the chat agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agent {
-    /// The model that is used when nobody names one.
+    /// Model to use if a request names none. Has no effect in this version.
     pub default_model: Option<String>,
-    /// Azure OpenAI, if models come from there.
+    /// Azure OpenAI resource. In this version only `search.embedder` uses it, as a fallback.
     pub azure_openai: AzureOpenAi,
 }
 
-/// Azure OpenAI.
+/// Azure OpenAI resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AzureOpenAi {
-    /// The address of the resource.
+    /// Endpoint URL of the resource.
     pub endpoint: Option<String>,
-    /// The key; better in the environment than in the file.
+    /// API key. Prefer an environment variable to the settings file.
     #[schemars(with = "Option<String>")]
     pub api_key: Option<Secret>,
-    /// The version of the API.
+    /// API version, such as `2024-10-21`.
     pub api_version: Option<String>,
-    /// The deployment to use.
+    /// Deployment name. Has no effect in this version.
     pub deployment: Option<String>,
 }
 

@@ -25,16 +25,16 @@ const READY_WITHIN: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Args)]
 pub(super) struct SearchArguments {
-    /// A folder with tools.jsonl and queries.jsonl, whose answers are known; may be given again. Without one, catalogues
-    /// of 1,000, 10,000 and 100,000 tools are made.
+    /// Folder with tools.jsonl and queries.jsonl, with known answers; can be repeated [default: generated catalogs of
+    /// 1,000, 10,000 and 100,000 tools].
     #[arg(long = "set", value_name = "DIR")]
     sets: Vec<PathBuf>,
 
-    /// Write which tools were found to this file, a line of JSON for each query.
+    /// Write the tools found to this file, one line of JSON per query.
     #[arg(long, value_name = "FILE", requires = "sets")]
     rankings: Option<PathBuf>,
 
-    /// Only the smallest of the catalogues that are made: to see that it works.
+    /// Use only the smallest generated catalog, to check that the benchmark works.
     #[arg(long)]
     quick: bool,
 

@@ -42,19 +42,20 @@ const PEER_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
 pub(super) struct ServerArguments {
-    /// People, each with a session that lives on.
+    /// Number of users, each with a live session.
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     users: u32,
 
-    /// Executions at once.
+    /// Number of concurrent executions.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     at_once: u32,
 
-    /// For so long.
+    /// Duration of the measurement in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
 
-    /// The image for docker: it is not pulled and must have a python3; else the first local one that has.
+    /// Container image for docker. It must contain python3 and is never pulled [default: the first local image with
+    /// python3].
     #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
     image: Option<String>,
 

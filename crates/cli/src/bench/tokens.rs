@@ -23,23 +23,23 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct TokensArguments {
-    /// Count the definitions of your servers, and do no tasks.
+    /// Count only the tool definitions of your servers; do no tasks.
     #[arg(long, conflicts_with_all = ["only", "tasks"])]
     own: bool,
 
-    /// Only these tasks, separated by commas; any part of their names will do. Your servers are left out then.
+    /// Tasks to do, as parts of their names separated by commas. Your servers are then not counted.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// Other tasks than those of this program: a folder with a world.py and a YAML file for each.
+    /// Folder with the tasks: world.py and one YAML file per task [default: the built-in tasks].
     #[arg(long, value_name = "DIR")]
     tasks: Option<PathBuf>,
 
-    /// Also find tools in this set: a folder with tools.jsonl and queries.jsonl.
+    /// Also measure tool discovery on this set: a folder with tools.jsonl and queries.jsonl.
     #[arg(long, value_name = "DIR")]
     set: Option<PathBuf>,
 
-    /// The folder of the test servers; else CORACLE_TEST_SERVERS, else beside the folder of this program.
+    /// Folder with the test servers [default: CORACLE_TEST_SERVERS, otherwise test-servers in the build folder].
     #[arg(long, value_name = "DIR")]
     servers: Option<PathBuf>,
 
@@ -49,8 +49,8 @@ pub(super) struct TokensArguments {
 }
 
 const AFTER_HELP: &str = "\
-The tasks are done on real servers in a folder of their own: `cargo xtask test-servers` installs them. It ends with 1 if a
-way of doing a task gave another result than the task says.";
+The tasks run against real servers in a separate folder; `cargo xtask test-servers` installs the servers. The exit
+status is 1 if any way of doing a task gives a result other than the expected one.";
 
 pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> anyhow::Result<Outcome> {
     let mut report = Report::default();

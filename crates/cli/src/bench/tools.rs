@@ -25,15 +25,15 @@ const QUICK_CALLS: usize = 10;
 
 #[derive(Debug, Args)]
 pub(super) struct ToolsArguments {
-    /// Calls of each row in each of three rounds; of those that take 20 ms fewer.
+    /// Number of calls per row in each of three rounds; slow rows get fewer.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
 
-    /// The folder of the test servers; else CORACLE_TEST_SERVERS, else beside the folder of this program.
+    /// Folder with the test servers [default: CORACLE_TEST_SERVERS, otherwise test-servers in the build folder].
     #[arg(long, value_name = "DIR")]
     servers: Option<PathBuf>,
 
-    /// One round with few calls: to see that it works, not to learn a number.
+    /// Use one round with few calls, only to check that the benchmark works.
     #[arg(long)]
     quick: bool,
 

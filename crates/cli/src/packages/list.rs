@@ -9,7 +9,7 @@ use std::io::Write;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }

@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Args)]
 pub(super) struct SyncArguments {
-    /// Also install packages that have to be built: that runs their authors' code here, outside of any sandbox.
+    /// Also install packages that must be built from source. This runs their build code outside any sandbox.
     #[arg(long)]
     allow_builds: bool,
 }

@@ -13,54 +13,54 @@ use std::path::Path;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct AddArguments {
-    /// What to call it: `from servers.NAME import …`.
+    /// Server name; code imports its tools with `from servers.NAME import …`.
     #[arg(value_name = "NAME", value_parser = |name: &str| ServerName::new(name))]
     name: ServerName,
 
-    /// Its address, if it is no program.
+    /// URL of the server, instead of a command.
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "cwd"])]
     url: Option<String>,
 
-    /// A header for each request, as NAME=VALUE; may be given more than once.
+    /// HTTP header to send with each request; can be repeated.
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "command", value_parser = header)]
     header: Vec<(String, String)>,
 
-    /// The address speaks HTTP with server-sent events, as servers did before 2025.
+    /// Use the older HTTP+SSE transport instead of streamable HTTP.
     #[arg(long, conflicts_with = "command")]
     sse: bool,
 
-    /// An environment variable for the program, as NAME=VALUE; may be given more than once.
+    /// Environment variable for the command; can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
 
-    /// The program's working directory.
+    /// Working directory of the command.
     #[arg(long, value_name = "DIR")]
     cwd: Option<String>,
 
-    /// Whether each user has their own, or all share one [default: user].
+    /// Scope of the server: one process or connection per user, or one shared by all users [default: user].
     #[arg(long, value_name = "SCOPE")]
     scope: Option<ScopeName>,
 
-    /// What it is for, in a few words.
+    /// Short description of the server.
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
 
-    /// Take the place of a server of the same name.
+    /// Replace an existing server with the same name.
     #[arg(long)]
     replace: bool,
 
-    /// A command without the `--` before it: refused with the line that was meant.
+    /// Command without `--` before it; rejected with the corrected command line.
     #[arg(hide = true, value_name = "WORD", num_args = 0.., allow_hyphen_values = true)]
     misplaced: Vec<String>,
 
-    /// The program and its arguments, after `--`.
+    /// Command that starts the server, with its arguments, after `--`.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 const AFTER_HELP: &str = "\
-Credentials do not go into the settings file: each becomes a variable in .env in the data folder, which only you can
-read. ${VAR} is filled in when the server is started.
+Credentials are not written to the settings file: each one is stored as a variable in .env in the data folder, which
+only you can read. ${VAR} is expanded when the server starts.
 
 Examples:
   coracle servers add git -- uvx mcp-server-git

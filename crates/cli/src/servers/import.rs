@@ -20,23 +20,24 @@ const MAX_TEXT: usize = 300;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct ImportArguments {
-    /// Only from here: claude-desktop, claude-code, cursor, vscode, or a file of one of these.
+    /// Client to import from (claude-desktop, claude-code, cursor or vscode), or a settings file of one of them
+    /// [default: all clients].
     #[arg(long, value_name = "CLIENT|FILE", value_parser = source)]
     from: Option<Source>,
 
-    /// Take over all that can be, without asking.
+    /// Import all servers that can be imported, without asking.
     #[arg(long, short = 'y')]
     yes: bool,
 }
 
 const AFTER_HELP: &str = "\
-The files of the other clients are only read. Credentials in them go into .env in the data folder, which only you can
+The files of the other clients are not changed. Credentials are stored in .env in the data folder, which only you can
 read; the settings file refers to them by name.
 
 Examples:
-  coracle servers import                       show what there is, and ask
-  coracle servers import --from cursor --yes   all of one client
-  coracle servers import --from mcp.json       one file";
+  coracle servers import                       show the servers found, and ask which to import
+  coracle servers import --from cursor --yes   import all servers of one client
+  coracle servers import --from mcp.json       import servers from one file";
 
 /// Where to look.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ const MAX_NAME: usize = 64;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }

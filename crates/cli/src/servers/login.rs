@@ -15,14 +15,14 @@ const MAX_ADDRESS: usize = 8_000;
 
 #[derive(Debug, Args)]
 pub(super) struct LoginArguments {
-    /// Which server.
+    /// Server name.
     #[arg(value_name = "NAME")]
     name: String,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct LogoutArguments {
-    /// Which server.
+    /// Server name.
     #[arg(value_name = "NAME")]
     name: String,
 }

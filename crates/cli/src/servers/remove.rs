@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveArguments {
-    /// Which server.
+    /// Server name.
     #[arg(value_name = "NAME")]
     name: String,
 }

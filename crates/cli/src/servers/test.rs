@@ -29,11 +29,11 @@ const TICK: Duration = Duration::from_millis(120);
 
 #[derive(Debug, Args)]
 pub(super) struct TestArguments {
-    /// Which servers; without any, all.
+    /// Names of the servers to test [default: all].
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }

@@ -19,27 +19,27 @@ const MAX_WARNING: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct AddArguments {
-    /// A .py or .ts file, or a folder with a SKILL.md.
+    /// Python or TypeScript file (.py, .ts), or folder with a SKILL.md.
     #[arg(value_name = "PATH")]
     path: PathBuf,
 
-    /// What it is imported by, instead of the name of the file.
+    /// Module name to import the code by [default: the file name without its extension].
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 
-    /// What it does.
+    /// Short description of the skill.
     #[arg(long, value_name = "TEXT", default_value = "")]
     description: String,
 
-    /// Words to find it by, separated by commas.
+    /// Tags for searching, separated by commas.
     #[arg(long, value_name = "TAG,…", default_value = "")]
     tags: String,
 
-    /// A program that uses it; if that fails in a sandbox, nothing is saved.
+    /// Program that uses the skill. The skill is saved only if this program succeeds in a sandbox.
     #[arg(long, value_name = "FILE")]
     example: Option<PathBuf>,
 
-    /// The tools that it calls, as server.tool, if its imports do not say so.
+    /// Tools that the skill calls, as SERVER.TOOL, separated by commas [default: detected from its imports].
     #[arg(long, value_name = "TOOL,…", value_delimiter = ',')]
     tools: Option<Vec<String>>,
 }

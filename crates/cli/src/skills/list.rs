@@ -14,11 +14,11 @@ const MAX_WARNING: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Only skills that fit these words, best first.
+    /// Only list skills that match these words, best match first.
     #[arg(long, value_name = "WORDS")]
     search: Option<String>,
 
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }

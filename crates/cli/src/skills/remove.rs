@@ -14,11 +14,11 @@ enum Kind {
 
 #[derive(Debug, Args)]
 pub(super) struct RemoveArguments {
-    /// Which skill.
+    /// Skill name.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Which of the two, if code and a folder have the same name.
+    /// Kind of skill to remove, if code and a folder have the same name.
     #[arg(long)]
     kind: Option<Kind>,
 }

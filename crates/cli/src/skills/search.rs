@@ -11,7 +11,7 @@ const MAX_DESCRIPTION: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct SearchArguments {
-    /// What the skill should do, in any words.
+    /// Words that describe the skill.
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
 
@@ -19,7 +19,7 @@ pub(super) struct SearchArguments {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }

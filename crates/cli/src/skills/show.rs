@@ -11,19 +11,19 @@ const MAX_WARNING: usize = 500;
 #[derive(Debug, Args)]
 #[command(disable_version_flag = true)]
 pub(super) struct ShowArguments {
-    /// Which skill.
+    /// Skill name.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Of a code skill, this version instead of the newest.
+    /// Version of a code skill [default: the newest].
     #[arg(long, value_name = "N")]
     version: Option<u32>,
 
-    /// Of a folder, this file instead of its SKILL.md.
+    /// File of a skill folder to print instead of SKILL.md.
     #[arg(long, value_name = "PATH", conflicts_with = "version")]
     file: Option<String>,
 
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }

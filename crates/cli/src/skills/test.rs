@@ -10,11 +10,11 @@ const MAX_WARNING: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct TestArguments {
-    /// Which skill.
+    /// Skill name.
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// Print the execution of the example as JSON.
+    /// Print the result of the example as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -12,18 +12,18 @@ const MAX_NAME: usize = 128;
 
 #[derive(Debug, Args)]
 pub(super) struct DecisionsArguments {
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ForgetArguments {
-    /// The server.
+    /// Server name.
     #[arg(value_name = "SERVER", value_parser = |name: &str| ServerName::new(name))]
     server: ServerName,
 
-    /// The tool, by the name that `coracle tools decisions` shows.
+    /// Tool name, as printed by `coracle tools decisions`.
     #[arg(value_name = "TOOL")]
     tool: String,
 }

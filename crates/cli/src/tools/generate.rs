@@ -24,17 +24,17 @@ const OUTSIDE_MANIFEST: &str =
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct GenerateArguments {
-    /// A folder that is new, empty, or was written by this command.
+    /// Folder to write to. It must be new, empty or written by this command before.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 const AFTER_HELP: &str = "\
-The modules can be imported anywhere. A call works inside a sandbox only, and says so elsewhere.
+The modules can be imported anywhere, but calls work only inside a sandbox; elsewhere they fail with an explanation.
 
 Examples:
   coracle tools generate typings
-  MYPYPATH=typings mypy --strict program.py    for tsc: \"paths\": {\"servers/*\": [\"./typings/servers/*\"]}";
+  MYPYPATH=typings mypy --strict program.py    for tsc, set \"paths\": {\"servers/*\": [\"./typings/servers/*\"]}";
 
 pub(super) fn run(arguments: &GenerateArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let folder = &arguments.folder;

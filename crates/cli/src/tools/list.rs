@@ -9,15 +9,15 @@ use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Only the tools of this server.
+    /// Only list tools of this server.
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
 
-    /// Only tools with this text in their name or summary.
+    /// Only list tools with this text in their name or summary.
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
 
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }

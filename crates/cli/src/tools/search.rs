@@ -12,27 +12,27 @@ use std::str::FromStr;
 
 #[derive(Debug, Args)]
 pub(super) struct SearchArguments {
-    /// What the tool should do, in any words.
+    /// Words that describe the tool.
     #[arg(value_name = "QUERY", required = true)]
     query: Vec<String>,
 
-    /// Only the tools of this server.
+    /// Only search tools of this server.
     #[arg(long, value_name = "SERVER")]
     server: Option<String>,
 
-    /// Only the tools of this category.
+    /// Only search tools of this category.
     #[arg(long, value_name = "CATEGORY")]
     category: Option<String>,
 
-    /// How many to print.
+    /// Maximum number of results.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 
-    /// How much to tell: name, summary, full, python or typescript.
+    /// Level of detail: name, summary, full, python or typescript.
     #[arg(long, value_name = "LEVEL", default_value = "summary", value_parser = Level::from_str)]
     level: Level,
 
-    /// Print JSON.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }

@@ -9,15 +9,15 @@ use std::path::Path;
 
 #[derive(Debug, Args)]
 pub(super) struct SelectArguments {
-    /// The task, as you would tell it to somebody.
+    /// Description of the task.
     #[arg(value_name = "TASK", required = true)]
     task: Vec<String>,
 
-    /// The language of the program.
+    /// Language of the starter program.
     #[arg(long = "lang", value_name = "LANG", default_value = "python")]
     language: Language,
 
-    /// How many tools at most, instead of what the settings say.
+    /// Maximum number of tools [default: the search.select_top setting].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=100))]
     top: Option<u16>,
 }

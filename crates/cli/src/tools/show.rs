@@ -12,15 +12,15 @@ use std::str::FromStr;
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArguments {
-    /// The tool as SERVER.TOOL, or the server alone if TOOL follows.
+    /// Tool as SERVER.TOOL, or only the server if TOOL is given separately.
     #[arg(value_name = "SERVER[.TOOL]")]
     server: String,
 
-    /// The tool, by its name or its function.
+    /// Tool name or function name.
     #[arg(value_name = "TOOL")]
     tool: Option<String>,
 
-    /// How much to tell: name, summary, full, python or typescript.
+    /// Level of detail: name, summary, full, python or typescript.
     #[arg(long, value_name = "LEVEL", default_value = "python", value_parser = Level::from_str)]
     level: Level,
 }

@@ -23,45 +23,45 @@ pub(super) struct KeysArguments {
 
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
-    /// Make a key and print it: it cannot be shown again.
+    /// Create a key and print it. The key cannot be shown again.
     Add(AddArguments),
-    /// Print somebody's keys: scopes, end, and when each was last used.
+    /// List a user's keys with scopes, expiry and last use.
     List(ListArguments),
-    /// Take a key back, for good.
+    /// Revoke a key permanently.
     Revoke(RevokeArguments),
 }
 
 #[derive(Debug, Args)]
 struct AddArguments {
-    /// Whose.
+    /// User name of the key's owner.
     user: String,
 
-    /// What it is for.
+    /// Name for the key, such as the program that uses it.
     #[arg(long)]
     name: String,
 
-    /// What it is good for: mcp, api, admin, metrics; several separated by commas.
+    /// Scopes of the key, separated by commas: mcp, api, admin, metrics.
     #[arg(long = "scope", value_name = "SCOPE,…", value_delimiter = ',', default_value = "mcp,api", value_parser = KeyScope::from_str)]
     scopes: Vec<KeyScope>,
 
-    /// For how long: 90d, 12h, 30m. For ever without.
+    /// Lifetime of the key, such as 90d, 12h or 30m. Without it, the key does not expire.
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 struct ListArguments {
-    /// Whose.
+    /// User name of the key's owner.
     user: String,
 
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct RevokeArguments {
-    /// Which, as `list` calls it.
+    /// Key ID, as printed by `coracle users keys list`.
     id: String,
 }
 

@@ -16,7 +16,7 @@ const MAX_NAME: usize = 40;
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Print JSON.
+    /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
 }

@@ -17,10 +17,10 @@ const MAX_NAME: usize = 64;
 
 #[derive(Debug, Args)]
 pub(super) struct RenameArguments {
-    /// Current name. It may be an old one that is written in capital letters, or a reserved one such as `local`.
+    /// Current user name. Old names with capital letters and reserved names such as `local` are accepted.
     name: String,
 
-    /// New name.
+    /// New user name.
     new_name: String,
 }
 

@@ -1,12 +1,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Files that code leaves for its user.
+/// Artifacts: files that code leaves for its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Artifacts {
-    /// What all artifacts of one user may amount to, with all their versions, in MB. What is beyond it is not kept, and
-    /// the execution says so.
+    /// Maximum total size of a user's artifacts, including all versions, in MB (10^6 bytes). Files beyond this limit
+    /// are not kept, and the execution reports a warning.
     #[schemars(range(min = 1, max = 16_777_216))]
     pub max_mb: u64,
 }
@@ -17,21 +17,21 @@ impl Default for Artifacts {
     }
 }
 
-/// How much of what has run is kept. The oldest goes first; a session that is in use is never dropped.
+/// Retention of executions, sessions and tasks. The oldest are removed first; a session in use is never removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct History {
-    /// Executions of each user.
+    /// Maximum number of executions to keep per user.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub executions: u64,
-    /// Sessions of each user, with their tasks.
+    /// Maximum number of sessions to keep per user, with their tasks.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub sessions: u64,
-    /// Tasks of each session.
+    /// Maximum number of tasks to keep per session.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub tasks: u64,
-    /// Sessions of each user that keep an interpreter at once. A further one is refused until one of them has ended or
-    /// nobody has used it for 30 minutes.
+    /// Maximum number of live sessions (with a running interpreter) per user. Further sessions are refused until one
+    /// has ended or has been idle for 30 minutes.
     #[schemars(range(min = 1, max = 100_000))]
     pub live_sessions: u64,
 }
@@ -42,25 +42,24 @@ impl Default for History {
     }
 }
 
-/// The folders of users.
+/// User workspaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workspaces {
-    /// What happens to workspaces that nobody uses. `coracle up` looks after them every hour, `coracle workspaces clean`
-    /// when it is asked to.
+    /// Cleanup of unused workspaces. `coracle up` runs it every hour, `coracle workspaces clean` on demand.
     pub cleanup: WorkspacesCleanup,
 }
 
-/// What happens to workspaces that nobody uses.
+/// Cleanup of unused workspaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WorkspacesCleanup {
-    /// `off`; `dry_run`, which only logs what would be deleted; or `delete`.
+    /// Cleanup mode: `off`, `dry_run` (only log what would be deleted) or `delete`.
     pub mode: CleanupMode,
-    /// Nobody has used it for so many days.
+    /// Number of days without use after which a workspace counts as unused.
     #[schemars(range(min = 1, max = 36_500))]
     pub after_days: u64,
-    /// Nothing is deleted sooner than so many hours after a notice about it was logged.
+    /// Minimum number of hours between the logged notice and the deletion of a workspace.
     #[schemars(range(min = 1, max = 8_760))]
     pub notice_hours: u64,
 }
@@ -71,15 +70,15 @@ impl Default for WorkspacesCleanup {
     }
 }
 
-/// What happens to workspaces that nobody uses.
+/// Cleanup mode for unused workspaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CleanupMode {
-    /// Nothing.
+    /// No cleanup.
     #[default]
     Off,
-    /// What would be deleted is logged.
+    /// Log what would be deleted.
     DryRun,
-    /// They are deleted, some time after a notice was logged.
+    /// Delete workspaces `notice_hours` after a notice was logged.
     Delete,
 }

@@ -4,103 +4,104 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How and where code runs.
+/// Code execution: sandbox, interpreter, folders and limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Execution {
-    /// What kind of sandbox code runs in.
+    /// Sandbox type. This version supports only `native`.
     pub sandbox_type: SandboxType,
-    /// The image for sandboxes that are made from one.
+    /// Container image for sandboxes. Has no effect in this version.
     pub sandbox_image: Option<String>,
-    /// Where the workspaces of users are, instead of `workspaces` in the data folder.
+    /// Folder for user workspaces. Defaults to `workspaces` in the data folder.
     pub workspace_dir: Option<PathBuf>,
-    /// Where generated modules for tools are kept, instead of the data folder. If there are Python modules in it already,
-    /// code imports these as `servers.NAME`, and nothing is written there.
+    /// Folder for generated tool modules. Defaults to `cache/servers` in the data folder. If the folder already
+    /// contains Python modules, code imports them as `servers.NAME`, and nothing is written to it.
     pub servers_dir: Option<PathBuf>,
-    /// A folder of skills (`SKILL.md`) that code sees as `/skills`. Python files in it are imported as `skills.NAME`.
+    /// Folder with skills (`SKILL.md`), which code sees in `/skills`. Python files in it can be imported as
+    /// `skills.NAME`.
     pub skills_dir: Option<PathBuf>,
-    /// A folder of modules that code sees as `/tools`.
+    /// Folder with modules, which code sees as `/tools`.
     pub tools_dir: Option<PathBuf>,
-    /// Whether code may use the network.
+    /// Allow code to use the network. Not supported in this version: no code runs if this is `true`.
     pub allow_network_access: bool,
-    /// Refuse to run with less than full isolation.
+    /// Refuse to run code unless Landlock, a memory cgroup and a private `/proc` are available.
     pub require_full_isolation: bool,
-    /// The Python for sandboxes; without it the system's `python3`, else the first on `PATH`.
+    /// Python interpreter for sandboxes. Defaults to the system's `python3`, or the first one on `PATH`.
     pub python: Option<PathBuf>,
-    /// A requirements file, as pip reads it: `coracle env sync` installs what it names instead of the usual packages.
+    /// Requirements file in pip's format. `coracle env sync` installs its packages instead of the default ones.
     pub requirements: Option<PathBuf>,
-    /// Modules that a server imports in advance, so that they cost an execution nothing.
+    /// Python modules that a server imports in advance, so that executions do not wait for them.
     pub preload: Vec<String>,
-    /// What one execution may use if it asks for nothing else.
+    /// Default limits of one execution.
     pub limits: ExecutionLimits,
-    /// A server of microsandbox, if sandboxes are made there.
+    /// Microsandbox server. Has no effect in this version.
     pub microsandbox: Microsandbox,
 }
 
-/// What kind of sandbox code runs in.
+/// Sandbox type. This version supports only `native`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxType {
-    /// Namespaces, seccomp and Landlock of this Linux.
+    /// Linux namespaces, seccomp and Landlock.
     #[default]
     Native,
-    /// Containers of Docker or Podman.
+    /// Docker or Podman containers.
     Docker,
-    /// Small virtual machines.
+    /// Lightweight virtual machines.
     Microvm,
-    /// Pods.
+    /// Kubernetes pods.
     Kubernetes,
 }
 
-/// A server of microsandbox.
+/// Microsandbox server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Microsandbox {
-    /// Its address.
+    /// URL of the microsandbox server.
     pub server_url: Option<String>,
-    /// Its key; better in the environment than in the file.
+    /// API key. Prefer an environment variable to the settings file.
     #[schemars(with = "Option<String>")]
     pub api_key: Option<Secret>,
 }
 
-/// What one execution may use if it asks for nothing else.
+/// Default limits of one execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutionLimits {
-    /// Wall-clock time, in seconds.
+    /// Maximum wall-clock time, in seconds.
     #[schemars(range(min = 0.001, max = 86400))]
     pub time: f64,
-    /// Memory of the whole process tree, in MB of 10^6 bytes.
+    /// Maximum memory of the whole process tree, in MB (10^6 bytes).
     #[schemars(range(min = 32, max = 1_048_576))]
     pub memory_mb: u64,
-    /// Processes and threads at once.
+    /// Maximum number of concurrent processes and threads.
     #[schemars(range(min = 4, max = 32_768))]
     pub processes: u64,
-    /// Open files of one process.
+    /// Maximum number of open files per process.
     #[schemars(range(min = 16, max = 65_536))]
     pub open_files: u64,
-    /// Size of one file, in MB.
+    /// Maximum size of one file, in MB (10^6 bytes).
     #[schemars(range(min = 1, max = 1_048_576))]
     pub file_mb: u64,
-    /// Size of the workspace, in MB.
+    /// Maximum size of the workspace, in MB (10^6 bytes).
     #[schemars(range(min = 1, max = 16_777_216))]
     pub workspace_mb: u64,
-    /// Files and folders in the workspace, and as many in the artifacts.
+    /// Maximum number of files and folders in the workspace, and as many in the artifacts.
     #[schemars(range(min = 16, max = 100_000_000))]
     pub workspace_files: u64,
-    /// Size of the private `/tmp`, in MB.
+    /// Maximum size of the private `/tmp`, in MB (10^6 bytes).
     #[schemars(range(min = 1, max = 1_048_576))]
     pub tmp_mb: u64,
-    /// Size of the artifacts of one sandbox, in MB.
+    /// Maximum size of the artifacts of one sandbox, in MB (10^6 bytes).
     #[schemars(range(min = 1, max = 16_777_216))]
     pub artifacts_mb: u64,
-    /// Bytes the code may print, both streams together; past that it is ended.
+    /// Maximum output on stdout and stderr together, in bytes. Code that prints more is terminated.
     #[schemars(range(min = 1024, max = 1_073_741_824))]
     pub output_bytes: u64,
-    /// Tokens of output that a model gets to see; the rest is in a file.
+    /// Maximum number of output tokens returned to a model; the rest is saved to a file.
     #[schemars(range(min = 16, max = 1_000_000))]
     pub output_tokens: u64,
-    /// Tool calls.
+    /// Maximum number of tool calls.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub calls: u64,
 }

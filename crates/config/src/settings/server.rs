@@ -4,68 +4,68 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One MCP server: a program with `command`, or an address with `url`. `${VAR}`, `${VAR:-default}` and `${env:VAR}` are
-/// filled in from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`, `client_id` and
-/// `client_secret`; `$${` is a literal `${`.
+/// MCP server: a program (`command`) or an HTTP endpoint (`url`). `${VAR}`, `${VAR:-default}` and `${env:VAR}` are
+/// expanded from the environment and `.env` in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`,
+/// `client_id` and `client_secret`; `$${` is a literal `${`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServer {
-    /// How to talk to it; without it `stdio` for a program and `http` for an address.
+    /// Transport. Defaults to `stdio` with `command` and to `http` with `url`.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub connection: Option<ConnectionType>,
-    /// The program to start.
+    /// Program to start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of the program.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Text>")]
     pub args: Vec<Secret>,
-    /// Its environment variables, besides a small set of harmless ones.
+    /// Environment variables of the program, in addition to a small set that is always passed on, such as `PATH`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Text>")]
     pub env: BTreeMap<String, Secret>,
-    /// A file with more environment variables, in the form of `.env`.
+    /// File with more environment variables, in `.env` format.
     #[serde(rename = "envFile", skip_serializing_if = "Option::is_none")]
     pub env_file: Option<String>,
-    /// Its working directory.
+    /// Working directory of the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The address.
+    /// URL of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub url: Option<Secret>,
-    /// Sent with each request.
+    /// HTTP headers to send with each request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Text>")]
     pub headers: BTreeMap<String, Secret>,
-    /// What Coracle is registered as with whoever signs people in to it, where that cannot be done on the way; or the
-    /// address of a document that describes the client.
+    /// OAuth client ID, for an authorization server without dynamic client registration; or the URL of a client ID
+    /// metadata document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// The secret that belongs to it, if there is one.
+    /// OAuth client secret, if the client has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub client_secret: Option<Secret>,
-    /// `user`, the default: each user has their own process or connection. `shared`: one for all, for a server that
-    /// keeps nothing about anybody.
+    /// Scope: `user` (the default) uses one process or connection per user; `shared` uses one for all users, for a
+    /// server that keeps no per-user state.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ScopeText>")]
     pub scope: Option<Scope>,
-    /// What it is for.
+    /// Short description of the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where it belongs among the others.
+    /// Category of the server's tools, for tool search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// Longest wait in seconds for it to be ready; 60 without it.
+    /// Maximum time to wait until the server is ready, in seconds. Defaults to 60.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.001, max = 86400))]
     pub start_timeout: Option<f64>,
-    /// Longest wait in seconds for the answer to one call; 120 without it.
+    /// Maximum time to wait for the result of one call, in seconds. Defaults to 120.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.001, max = 86400))]
     pub call_timeout: Option<f64>,
-    /// Leave it alone.
+    /// Do not use this server.
     #[serde(skip_serializing_if = "is_false")]
     pub disabled: bool,
 }
@@ -86,39 +86,39 @@ impl McpServer {
     }
 }
 
-/// How to talk to a server.
+/// Transport of an MCP server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ConnectionType {
-    /// A child process.
+    /// Child process that communicates over standard input and output.
     Stdio,
     /// Streamable HTTP.
     #[serde(alias = "streamable-http", alias = "streamable_http", alias = "streamableHttp")]
     Http,
-    /// HTTP with server-sent events, as servers did before 2025.
+    /// HTTP+SSE, the older transport that streamable HTTP replaced in 2025.
     Sse,
 }
 
-/// The schema of a [`Scope`], which knows nothing of schemas.
+/// Scope of an MCP server.
 #[derive(JsonSchema)]
 #[schemars(rename = "Scope", rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]
 enum ScopeText {
-    /// Each user has their own process or connection.
+    /// One process or connection per user.
     User,
-    /// One for all.
+    /// One process or connection for all users.
     Shared,
 }
 
-/// A text; numbers and truth values are taken as they are written.
+/// String; numbers and booleans are used as written.
 #[derive(JsonSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum Text {
-    /// A text.
+    /// String value.
     Plain(String),
-    /// A number.
+    /// Number, used as written.
     Number(f64),
-    /// A truth value.
+    /// Boolean, used as written.
     Truth(bool),
 }

@@ -4,26 +4,27 @@ use coracle_types::Secret;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Sign-in by an OpenID provider. Used if it has an `issuer`; people then sign in with it in a browser if there is a
-/// `client_id` too, and MCP clients with access tokens that it has issued for this server.
+/// Sign-in with an OpenID provider. Enabled if `issuer` is set: MCP clients can then use access tokens that the
+/// provider issued for this server. Sign-in in a browser also requires `client_id`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Oidc {
-    /// The provider's address; `/.well-known/openid-configuration` is below it.
+    /// Issuer URL of the provider, without `/.well-known/openid-configuration`.
     pub issuer: Option<String>,
-    /// What Coracle is registered as there, with `<public_url>/auth/oidc/callback` as its redirect address.
+    /// Client ID of Coracle at the provider, registered with the redirect URI `<public_url>/auth/oidc/callback`.
     pub client_id: Option<String>,
-    /// The secret that belongs to it, if there is one; better in the environment than in the file.
+    /// Client secret, if the client has one. Prefer an environment variable to the settings file.
     #[schemars(with = "Option<String>")]
     pub client_secret: Option<Secret>,
-    /// What is asked of the provider.
+    /// Scopes to request from the provider.
     pub scopes: Vec<String>,
-    /// Whom the provider knows and nobody has added yet is added at their first sign-in.
+    /// Create accounts for users of the provider at their first sign-in. Otherwise, only existing users can sign in.
     pub auto_create: bool,
-    /// Of these only with an address in one of these domains, which the provider must have verified. Without any,
-    /// everybody.
+    /// Email domains for which `auto_create` creates accounts; the provider must have verified the email address. If
+    /// empty, all users of the provider are accepted.
     pub allowed_domains: Vec<String>,
-    /// An audience that access tokens may be for, besides the address of `/mcp`: for providers that cannot name that.
+    /// Additional audience to accept in access tokens, besides the URL of `/mcp`, for providers that cannot issue
+    /// tokens for that URL.
     pub audience: Option<String>,
 }
 
@@ -41,15 +42,15 @@ impl Default for Oidc {
     }
 }
 
-/// The schema of `server.auth`.
+/// Authentication mode of `coracle up`.
 #[derive(JsonSchema)]
 #[schemars(rename = "Auth", rename_all = "lowercase")]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum AuthText {
-    /// Everyone signs in as soon as there is a user; until then this machine's own user needs not.
+    /// Sign-in is required once a user exists. Until then, requests from this machine need none.
     Auto,
-    /// Everyone signs in. If there is nobody, the first start adds `admin` and prints a link to sign in with.
+    /// Sign-in is always required. If there are no users, the first start creates `admin` and prints a sign-in link.
     Required,
-    /// The same.
+    /// Same as `required`.
     On,
 }

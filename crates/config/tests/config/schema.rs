@@ -5,7 +5,7 @@ use coracle_config::schema;
 use serde_json::Value;
 use std::path::Path;
 
-/// Regenerate with `CORACLE_UPDATE=1 cargo test -p coracle-config --test schema`.
+/// Regenerate with `CORACLE_UPDATE=1 cargo test -p coracle-config --test config`.
 #[test]
 fn the_schema_is_the_one_in_the_file() {
     let text = schema();
