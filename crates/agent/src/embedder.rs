@@ -46,7 +46,7 @@ pub struct EmbedderSettings {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedderError {
     /// It is no address.
-    #[error("`url` is no address of http or https")]
+    #[error("`url` is not an http or https URL")]
     Address,
     /// A key in the address would end up where addresses are shown.
     #[error("`url` has a user or a password in it: a key goes into `api_key`")]
@@ -147,7 +147,7 @@ impl RemoteEmbedder {
             return Err(useless("vectors of another length"));
         }
         if !vectors.iter().flatten().all(|number| number.is_finite()) {
-            return Err(useless("vectors of what are no numbers"));
+            return Err(useless("vectors with elements that are not numbers"));
         }
         Ok(vectors)
     }

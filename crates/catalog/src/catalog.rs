@@ -54,7 +54,7 @@ impl fmt::Display for Level {
 
 /// No such level.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no level of detail: use name, summary, full, python or typescript")]
+#[error("{0:?} is not a level of detail: use name, summary, full, python or typescript")]
 pub struct UnknownLevel(String);
 
 impl FromStr for Level {

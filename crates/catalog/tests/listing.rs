@@ -82,7 +82,7 @@ fn levels_have_names() {
     }
     assert_eq!(
         "all".parse::<Level>().unwrap_err().to_string(),
-        "\"all\" is no level of detail: use name, summary, full, python or typescript"
+        "\"all\" is not a level of detail: use name, summary, full, python or typescript"
     );
 }
 

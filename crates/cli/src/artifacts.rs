@@ -237,7 +237,7 @@ impl Kept {
         } else if let Err(error) = fresh.persist_noclobber(&target) {
             if error.error.kind() == std::io::ErrorKind::AlreadyExists {
                 let hint = "--force replaces it, and --output names another";
-                return Err(Mistake::new(format!("{shown} is there already"), Some(hint)).into());
+                return Err(Mistake::new(format!("{shown} already exists"), Some(hint)).into());
             }
             return Err(error.error).with_context(|| format!("cannot write {shown}"));
         }

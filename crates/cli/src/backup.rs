@@ -81,7 +81,7 @@ pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow:
         eprintln!("warning: and {} more", done.skipped.len() - MAX_NAMED);
     }
     if done.with_key {
-        eprintln!("the master key is in it: whoever has the file has all credentials");
+        eprintln!("the backup contains the master key: anyone who has the file can read all credentials");
     } else if home.master_key().exists() {
         let key = home.master_key();
         eprintln!("the master key is not in it: keep {} elsewhere, or give --with-key", key.display());
@@ -108,7 +108,7 @@ pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> an
     }
     if !restored.sealed.is_empty() {
         let names = plain(&restored.sealed.join(", "), MAX_PATH);
-        eprintln!("warning: not opened for want of the master key: {names}");
+        eprintln!("warning: cannot be decrypted without the master key: {names}");
         eprintln!(
             "hint: restore again with --key FILE --force, FILE being the master.key of the folder that was backed up"
         );

@@ -146,10 +146,12 @@ fn take_out(wanted: &mut coracle_store::WantedPackages, name: &str, settings: &S
         return Ok(());
     }
     let hint = match &settings.execution.requirements {
-        Some(file) => format!("what {} names is taken out there; what others need stays with them", file.display()),
-        None => "`coracle env list` says what was asked for; what others need stays with them".to_owned(),
+        Some(file) => {
+            format!("remove packages listed in {} from that file; packages that others depend on stay", file.display())
+        }
+        None => "`coracle env list` shows the added packages; packages that others depend on stay".to_owned(),
     };
-    Err(Mistake::new(format!("nobody has asked for {name}"), Some(hint)).into())
+    Err(Mistake::new(format!("{name} was not added to the environment"), Some(hint)).into())
 }
 
 fn environments() -> anyhow::Result<Environments> {
@@ -177,7 +179,7 @@ pub(crate) fn packages(settings: &Settings) -> anyhow::Result<Packages> {
     let wrong = |name: &&String| !is_module(name);
     if let Some(name) = preload.iter().find(wrong) {
         let hint = "give names as `import` has them: pandas, matplotlib.pyplot";
-        return Err(Mistake::new(format!("execution.preload: {name:?} is no name of a module"), Some(hint)).into());
+        return Err(Mistake::new(format!("execution.preload: {name:?} is not a module name"), Some(hint)).into());
     }
     if preload.len() > MOST_PRELOADED {
         let message = format!("execution.preload: {} modules: at most {MOST_PRELOADED}", preload.len());

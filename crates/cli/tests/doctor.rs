@@ -85,7 +85,7 @@ fn without_python_no_tier_is_safe_and_the_mend_is_said() {
 
         let text = coracle.command().env("CORACLE_PYTHON", "/nonexistent").arg("doctor").output().unwrap();
         let text = String::from_utf8(text.stdout).unwrap();
-        assert!(text.contains("native: does not run") && text.contains("To mend python:"), "{text}");
+        assert!(text.contains("native: does not run") && text.contains("To fix python:"), "{text}");
     }
 }
 

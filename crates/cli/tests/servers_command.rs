@@ -219,7 +219,7 @@ fn nothing_is_taken_over_without_a_yes() {
     let said = place.run(&["servers", "import"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stdout.contains("1) ") && said.stdout.contains("skipped: it is there a second time"), "{said:?}");
-    assert!(said.stderr.contains("nothing was changed: there is no terminal to ask at"), "{said:?}");
+    assert!(said.stderr.contains("nothing was changed: cannot prompt"), "{said:?}");
     assert!(said.stderr.contains(".cursor/mcp.json is not read: line 2"), "{said:?}");
     assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0);
     let said = place.run(&["servers", "import", "--yes"]);

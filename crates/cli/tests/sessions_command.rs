@@ -114,7 +114,7 @@ fn a_backup_is_read_back_into_another_data_folder() {
     assert_eq!(mode(&place.folder().join("all.tar")), 0o600);
     let said = place.run(&["backup", "all.tar"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("is there already") && said.stderr.contains("--force"), "{said:?}");
+    assert!(said.stderr.contains("already exists") && said.stderr.contains("--force"), "{said:?}");
 
     let mut other = Place::new();
     fs::copy(place.folder().join("all.tar"), other.put("all.tar", "")).unwrap();
@@ -124,7 +124,7 @@ fn a_backup_is_read_back_into_another_data_folder() {
     assert_eq!((&next["result"], &next["session_restarted"]), (&json!(["here", false]), &json!(true)), "{next:#}");
     let said = other.run(&["restore", "all.tar"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("is there already"), "{said:?}");
+    assert!(said.stderr.contains("already exists"), "{said:?}");
     let said = other.run(&["restore", "all.tar", "--force"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stderr.contains("what was there before is in"), "{said:?}");
@@ -134,7 +134,7 @@ fn a_backup_is_read_back_into_another_data_folder() {
     other.set("CORACLE_HOME", other.folder().join("fresh").to_str().unwrap());
     let said = other.run(&["restore", "none.tar"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("is no backup that can be restored"), "{said:?}");
+    assert!(said.stderr.contains("is not a backup that can be restored"), "{said:?}");
 }
 
 /// Sets the version of the schema, as another program would; gives the one before.

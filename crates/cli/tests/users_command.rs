@@ -179,7 +179,7 @@ fn keys_are_shown_once_and_revoked() {
     let listed = place.output(&["users", "keys", "list", "bob"]);
     assert!(listed.contains("mcp, api") && listed.contains("in 89 days") && !listed.contains(secret), "{listed}");
     for (arguments, complaint) in [
-        (&["users", "keys", "add", "bob", "--name", "x", "--scope", "admin"][..], "bob is no admin"),
+        (&["users", "keys", "add", "bob", "--name", "x", "--scope", "admin"][..], "bob is not an admin"),
         (&["users", "keys", "add", "bob", "--name", "x", "--scope", "all"], "there are mcp, api, admin and metrics"),
         (&["users", "keys", "add", "bob", "--name", "x", "--expires", "soon"], "90d, 12h or 30m"),
         (&["users", "keys", "revoke", "key-none"], "there is no key"),
@@ -221,7 +221,7 @@ fn addresses_that_others_can_reach_need_users() {
     assert!(shared.code == Some(2) && shared.stderr.contains("one folder for all users"), "{shared:?}");
     for (key, value, complaint) in [
         ("CORACLE_SERVER_TRUSTED_PROXIES", "proxy.example", "neither an address nor a network"),
-        ("CORACLE_SERVER_PUBLIC_URL", "coracle.example", "is no address of a server"),
+        ("CORACLE_SERVER_PUBLIC_URL", "coracle.example", "is not the URL of a server"),
         ("CORACLE_SERVER_AUTH", "maybe", "auto"),
     ] {
         let mut place = Place::new();

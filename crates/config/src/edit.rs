@@ -75,7 +75,7 @@ impl EditError {
     /// What mends it.
     pub fn hint(&self) -> String {
         match self {
-            Self::Syntax { .. } => "mend the YAML first".to_owned(),
+            Self::Syntax { .. } => "fix the YAML first".to_owned(),
             Self::Exists { .. } => "remove it first, or take another name".to_owned(),
             Self::NotFound { .. } => "look at the names with `coracle servers list`".to_owned(),
             Self::ByHand { .. } => "edit the file by hand".to_owned(),

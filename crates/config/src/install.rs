@@ -44,7 +44,7 @@ pub enum InstallError {
     #[error("it cannot be read: {0}")]
     Syntax(String),
     /// Something else stands where the servers should.
-    #[error("`{0}` in it is no table of servers")]
+    #[error("`{0}` is not a table of servers")]
     Shape(&'static str),
 }
 
@@ -133,7 +133,7 @@ pub fn take_out(
         return Ok((document.to_string(), taken));
     }
     let root = parse_json(text)?;
-    let top = root.object_value().ok_or_else(|| InstallError::Syntax("it is no object".to_owned()))?;
+    let top = root.object_value().ok_or_else(|| InstallError::Syntax("it is not an object".to_owned()))?;
     if top.get(section).is_none() {
         return Ok((text.to_owned(), taken));
     }
@@ -154,7 +154,7 @@ pub fn put_back(target: Target, text: &str, entries: &BTreeMap<String, Value>) -
         return Ok(text.to_owned());
     }
     let root = parse_json(if text.trim().is_empty() { "{}\n" } else { text })?;
-    let top = root.object_value().ok_or_else(|| InstallError::Syntax("it is no object".to_owned()))?;
+    let top = root.object_value().ok_or_else(|| InstallError::Syntax("it is not an object".to_owned()))?;
     let section = target.section();
     let servers = top.object_value_or_create(section).ok_or(InstallError::Shape(section))?;
     for (name, value) in entries {
@@ -189,7 +189,7 @@ fn parse_toml(text: &str) -> Result<DocumentMut, InstallError> {
 fn into_json(target: Target, text: &str, entry: &Entry) -> Result<String, InstallError> {
     let text = if text.trim().is_empty() { "{}\n" } else { text };
     let root = parse_json(text)?;
-    let Some(top) = root.object_value() else { return Err(InstallError::Syntax("it is no object".to_owned())) };
+    let Some(top) = root.object_value() else { return Err(InstallError::Syntax("it is not an object".to_owned())) };
     let section = target.section();
     let servers = top.object_value_or_create(section).ok_or(InstallError::Shape(section))?;
     let texts = |items: &[String]| CstInputValue::Array(items.iter().cloned().map(CstInputValue::String).collect());

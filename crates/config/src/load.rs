@@ -214,8 +214,8 @@ fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> 
                 continue;
             }
             let message = match stray.meant {
-                Some(meant) => format!("{name} is no setting: did you mean {meant}?"),
-                None => format!("{name} is no setting"),
+                Some(meant) => format!("{name} is not a setting: did you mean {meant}?"),
+                None => format!("{name} is not a setting"),
             };
             gathered.warnings.push(Warning { origin, message });
         }

@@ -53,7 +53,7 @@ impl ConfigError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Unreadable { .. } => Some("name a readable file, or none to use the defaults".to_owned()),
-            Self::Syntax { .. } => Some("mend the YAML at that place".to_owned()),
+            Self::Syntax { .. } => Some("fix the YAML at that place".to_owned()),
             Self::Invalid(_) => None,
         }
     }

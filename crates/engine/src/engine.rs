@@ -703,7 +703,7 @@ fn elsewhere_ran(count: u64) -> String {
 
 fn being_deleted() -> Failure {
     Failure {
-        error: "the workspace, which nobody has used for long, is being deleted".to_owned(),
+        error: "the workspace is being deleted, because it was unused for a long time".to_owned(),
         error_code: ErrorCode::SandboxUnavailable,
         traceback: None,
         hint: Some("try again in a moment: there will be an empty one".to_owned()),

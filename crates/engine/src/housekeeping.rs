@@ -172,7 +172,7 @@ impl Housekeeping {
             let text = Notice { noticed_at_ms: millis(now), last_used_ms };
             tracing::warn!(
                 user = %workspace.user, bytes = workspace.bytes, files = workspace.files, idle_days = days(idle),
-                "nobody uses this workspace: it is to be deleted"
+                "this workspace is unused and will be deleted"
             );
             blocking(move || write(&notice, &text)).await?;
             return Ok(Some(Cleaned { workspace, step: CleanupStep::Noticed, due: now + cleanup.notice }));
@@ -195,7 +195,7 @@ impl Housekeeping {
         let Some(_held) = self.active.hold(user) else { return CleanupStep::Waiting };
         tracing::warn!(
             %user, bytes = workspace.bytes, files = workspace.files, idle_days = days(idle),
-            "a workspace that nobody uses is deleted"
+            "deleting an unused workspace"
         );
         let folder = self.workspaces.join(user.as_str());
         let gone = async {

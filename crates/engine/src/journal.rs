@@ -64,7 +64,7 @@ impl Drop for OpenTask {
             let end = TaskEnd {
                 ended_at: SystemTime::now(),
                 state: TaskState::Interrupted,
-                outcome: json!({ "interrupted": "whoever asked for it did not wait for its end" }),
+                outcome: json!({ "interrupted": "the client disconnected before it ended" }),
                 recording: None,
             };
             let TaskPlace { user, session, number, .. } = &place;

@@ -127,7 +127,7 @@ impl Engine {
             }
             let recording = self.store().recording(user, &session.id, task.number).await?;
             let Some((entries, missed)) = recording.as_ref().map(Tape::entries) else {
-                replayed.tasks.push(skipped("what its calls were answered is no longer kept"));
+                replayed.tasks.push(skipped("the recorded results of its calls are no longer kept"));
                 continue;
             };
             let mut request = Request::new(user.clone(), task.begun.language, task.begun.code.clone());

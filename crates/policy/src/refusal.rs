@@ -18,7 +18,7 @@ pub enum Refusal {
     #[error("a person refused this call")]
     Refused,
     /// A person would have to say yes, and there is none.
-    #[error("this call needs a person's approval and there is nobody to ask: {reason}")]
+    #[error("this call requires approval, and there is no one to ask: {reason}")]
     NobodyToAsk {
         /// Why a person would have to be asked.
         reason: Reason,

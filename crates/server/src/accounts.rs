@@ -270,7 +270,10 @@ impl People {
             return Err(AccountError::Key("a key without a scope would be good for nothing".to_owned()));
         }
         if scopes.contains(&KeyScope::Admin) && owner.role != Role::Admin {
-            return Err(AccountError::Key(format!("{} is no admin: their keys cannot have the scope admin", owner.id)));
+            return Err(AccountError::Key(format!(
+                "{} is not an admin: their keys cannot have the scope admin",
+                owner.id
+            )));
         }
         let now = SystemTime::now();
         let good = self.store.keys(&owner.id).await?.iter().filter(|key| is_good(key, now)).count();

@@ -65,7 +65,7 @@ impl Face {
         let Some(request) = extensions.get::<Parts>() else { return Ok(self.clone()) };
         match request.extensions.get::<Identity>() {
             Some(caller) => Ok(self.of_user(&caller.user)),
-            None => Err(ErrorData::invalid_request("nobody has signed in", None)),
+            None => Err(ErrorData::invalid_request("authentication required", None)),
         }
     }
 

@@ -246,7 +246,7 @@ impl App {
 fn unreadable(body: &[u8]) -> Response {
     let (code, message) = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
         Err(error) => (-32_700, format!("the body is no JSON: {error}")),
-        Ok(_) => (-32_600, "the body is no message of JSON-RPC 2.0, or of a shape that MCP does not have".to_owned()),
+        Ok(_) => (-32_600, "the body is not a valid JSON-RPC 2.0 message of MCP".to_owned()),
     };
     let error = serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
     (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()

@@ -36,7 +36,7 @@ impl fmt::Display for Profile {
 
 /// No such profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no profile: use code, direct or full")]
+#[error("{0:?} is not a profile: use code, direct or full")]
 pub struct UnknownProfile(String);
 
 impl FromStr for Profile {

@@ -81,7 +81,7 @@ pub enum BackupError {
         reason: String,
     },
     /// There is something in the place of what was to be written.
-    #[error("{path:?} is there already")]
+    #[error("{path:?} already exists")]
     Exists {
         /// Which one.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum BackupError {
         path: PathBuf,
     },
     /// It is none of our files, or not whole, or it means harm.
-    #[error("{path:?} is no backup that can be restored: {reason}")]
+    #[error("{path:?} is not a backup that can be restored: {reason}")]
     NoBackup {
         /// Which one.
         path: PathBuf,

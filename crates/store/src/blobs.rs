@@ -50,7 +50,7 @@ impl FromStr for BlobId {
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
     /// The text names no blob.
-    #[error("{text:?} is no blob id: 64 digits 0-9 and a-f are")]
+    #[error("{text:?} is not a blob ID: expected 64 hexadecimal digits")]
     NoId {
         /// Its beginning.
         text: String,
@@ -163,7 +163,9 @@ impl Blobs {
     fn refuse_link(&self, id: &BlobId) -> Result<(), BlobError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         match std::fs::symlink_metadata(folder.join(id.as_str())) {
-            Ok(found) if !found.is_file() => Err(BlobError::Damaged { id: id.clone(), reason: "it is no plain file" }),
+            Ok(found) if !found.is_file() => {
+                Err(BlobError::Damaged { id: id.clone(), reason: "it is not a regular file" })
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     }

@@ -100,7 +100,7 @@ impl Home {
         // A link could lead to where others write, and is not what this crate made.
         let found = fs::symlink_metadata(folder).map_err(failed)?;
         if !found.is_dir() {
-            return Err(StoreError::home(folder, "it is no folder"));
+            return Err(StoreError::home(folder, "it is not a folder"));
         }
         if found.mode() & 0o777 & !PRIVATE_FOLDER != 0 {
             fs::set_permissions(folder, Permissions::from_mode(PRIVATE_FOLDER)).map_err(failed)?;
@@ -118,7 +118,7 @@ impl Home {
         let path = self.database();
         let failed = |error: io::Error| StoreError::file(&path, &error);
         match fs::symlink_metadata(&path) {
-            Ok(found) if !found.is_file() => return Err(StoreError::home(&path, "it is no file")),
+            Ok(found) if !found.is_file() => return Err(StoreError::home(&path, "it is not a file")),
             Ok(found) => tighten(&path, found.mode()).map_err(failed)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => place(&store, &path, &[]).map_err(failed)?,
             Err(error) => return Err(failed(error)),

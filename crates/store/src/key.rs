@@ -136,7 +136,7 @@ impl MasterKey {
         };
         let found = file.metadata().map_err(unusable)?;
         if !found.is_file() {
-            return Err(KeyError::Unusable { path: path.to_owned(), reason: "it is no file".to_owned() });
+            return Err(KeyError::Unusable { path: path.to_owned(), reason: "it is not a file".to_owned() });
         }
         if found.mode() & 0o077 != 0 {
             return Err(KeyError::Exposed { path: path.to_owned(), mode: found.mode() & 0o777 });

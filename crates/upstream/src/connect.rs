@@ -360,9 +360,7 @@ impl Attempt<'_> {
         Url::parse(url.expose())
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| {
-                self.unavailable("its `url` is no address of the web: it must begin with https:// or http://")
-            })
+            .ok_or_else(|| self.unavailable("its `url` is not a web address: it must begin with https:// or http://"))
     }
 
     fn header_map(&self, headers: &BTreeMap<String, Secret>) -> Result<HeaderMap, Failure> {

@@ -288,8 +288,8 @@ impl Connection {
     fn timed_out(&self, what: &str, after: Duration) -> UpstreamError {
         let note = match self.origin.desk.garbage.load(Ordering::Relaxed) {
             0 => String::new(),
-            1 => "; so far it printed one line that is no message".to_owned(),
-            count => format!("; so far it printed {count} lines that are no messages"),
+            1 => "; so far it printed one line that is not a message".to_owned(),
+            count => format!("; so far it printed {count} lines that are not messages"),
         };
         UpstreamError::Timeout { server: self.server().clone(), what: what.to_owned(), after, note }
     }

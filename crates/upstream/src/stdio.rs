@@ -114,12 +114,12 @@ impl Stdio {
             // One tells a person enough; a server that goes on must not fill the log.
             if seen == 1 {
                 let server = &self.server;
-                tracing::warn!(%server, line = shown, "a server printed a line that is no message; no more of its are told");
+                tracing::warn!(%server, line = shown, "a server printed a line that is not a message; further lines are not reported");
             } else {
-                tracing::debug!(server = %self.server, line = shown, "another line that is no message");
+                tracing::debug!(server = %self.server, line = shown, "another line that is not a message");
             }
             if seen > MAX_GARBAGE_LINES {
-                let reason = format!("it printed more than {MAX_GARBAGE_LINES} lines that are no messages: {shown:?}");
+                let reason = format!("it printed more than {MAX_GARBAGE_LINES} lines that are not messages: {shown:?}");
                 self.desk.fail(Fault::Protocol(reason));
                 return false;
             }

@@ -108,7 +108,7 @@ impl<'a> Intake<'a> {
     /// One definition as it came, of any shape.
     pub(crate) fn take(&mut self, definition: Value) {
         let Value::Object(mut definition) = definition else {
-            return self.warn("", "its definition is no object", false);
+            return self.warn("", "its definition is not an object", false);
         };
         let Some(Value::String(name)) = definition.remove("name") else {
             return self.warn("", "it has no name", false);
@@ -199,7 +199,7 @@ fn category(definition: &Map<String, Value>) -> Option<String> {
 /// The schema, if it is the schema of an object and can be followed to its end.
 fn usable(schema: Value) -> Result<Schema, String> {
     let Value::Object(schema) = schema else {
-        return Err("is no object".to_owned());
+        return Err("is not an object".to_owned());
     };
     if schema.get("type").is_some_and(|kind| !may_be_object(kind)) {
         return Err("does not describe an object".to_owned());

@@ -44,7 +44,7 @@ impl<'a> Flat<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The properties of an object schema with all that is joined to it; `None` if it is no object.
+    /// The properties of an object schema with all that is joined to it; `None` if it is not an object.
     pub(super) fn flatten(&mut self, map: &'a Map<String, Value>, depth: usize) -> Option<Flat<'a>> {
         self.records.nodes += 1;
         if depth > MAX_DEPTH || self.records.nodes > MAX_NODES {

@@ -186,7 +186,7 @@ fn rights(probe: &Probe) -> Check {
     let none =
         probe.capabilities.as_ref().is_some_and(|capabilities| capabilities.held == 0 && capabilities.bounding == 0);
     let detail = match (none, probe.no_new_privs) {
-        (true, 1) => "no capabilities, none to be had, no_new_privs".to_owned(),
+        (true, 1) => "no capabilities, none obtainable, no_new_privs".to_owned(),
         (_, no_new_privs) => format!("capabilities {:?}, no_new_privs {no_new_privs}", probe.capabilities),
     };
     Check::new("rights", Outcome::must(none && probe.no_new_privs == 1), detail)
@@ -212,7 +212,7 @@ fn files(files: &Files) -> Check {
     let works = files.beside.is_none() && files.workspace.is_none();
     let holds = hidden && refused(files.root) && refused(files.usr) && works;
     let detail = if holds {
-        "host files are not there, / and /usr cannot be written, /workspace can".to_owned()
+        "host files are invisible, / and /usr are read-only, /workspace is writable".to_owned()
     } else {
         format!("{files:?}")
     };
@@ -243,8 +243,11 @@ fn own_proc(processes: &Processes, report: &NativeReport, machine: &Machine) -> 
         return Check::new("proc", Outcome::Weak, detail).with_mend(mends::own_proc(machine));
     }
     let seen = processes.seen.as_deref().unwrap_or_default();
-    let detail =
-        format!("/proc shows {} process of {}", seen.len(), if seen.len() == 1 { "one's own" } else { "somebody" });
+    let detail = if seen == [processes.own] {
+        "/proc shows only the sandbox's own process".to_owned()
+    } else {
+        format!("/proc shows {} processes", seen.len())
+    };
     Check::new("proc", Outcome::must(seen == [processes.own]), detail)
 }
 

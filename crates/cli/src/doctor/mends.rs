@@ -77,7 +77,7 @@ fn in_container() -> Vec<String> {
 pub(crate) fn cgroup(machine: &Machine, is_root: bool) -> Vec<String> {
     if machine.cgroup2 && machine.systemd && !is_root {
         return vec![
-            "ask systemd for a cgroup of one's own:".to_owned(),
+            "ask systemd for a separate cgroup:".to_owned(),
             "  systemd-run --user --scope -p Delegate=yes coracle …".to_owned(),
         ];
     }

@@ -49,7 +49,7 @@ fn render_checks(checks: &[Check], start: Option<StartTimes>, text: &mut String)
         let _ = writeln!(text, "{}", line.trim_end());
     }
     for check in checks.iter().filter(|check| !check.mend.is_empty()) {
-        let _ = writeln!(text, "\nTo mend {}:", check.name);
+        let _ = writeln!(text, "\nTo fix {}:", check.name);
         for line in &check.mend {
             let _ = writeln!(text, "  {line}");
         }

@@ -251,9 +251,9 @@ fn read(file: &Path) -> anyhow::Result<Option<String>> {
 fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
     let program = std::env::current_exe().context("find this program")?;
     let text = |path: &Path| {
-        path.to_str()
-            .map(str::to_owned)
-            .ok_or_else(|| Mistake::new(format!("{} is no text", path.display()), Some("move it to a path that is")))
+        path.to_str().map(str::to_owned).ok_or_else(|| {
+            Mistake::new(format!("{} is not valid UTF-8", path.display()), Some("move it to a path that is"))
+        })
     };
     let mut arguments = vec!["mcp".to_owned()];
     // A client starts it in a folder of its own choosing, where only the file in the data folder would be found.
@@ -307,7 +307,7 @@ fn print_lines(file: &Path, lines: impl Iterator<Item = String>) -> anyhow::Resu
 
 fn agreed(file: &Path) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(Mistake::new("nobody can be asked", Some("add --yes to write it")).into());
+        return Err(Mistake::new("cannot prompt: stdin is not a terminal", Some("add --yes to write it")).into());
     }
     eprint!("write {}? [y/N] ", file.display());
     let mut line = String::new();

@@ -33,7 +33,7 @@ pub(super) fn run(
         return Ok(Status::Success);
     }
     let Some(current) = current else {
-        eprintln!("there is no environment: sandboxes have what the interpreter has itself\nhint: coracle env sync");
+        eprintln!("no environment: sandboxes have only the packages of the interpreter\nhint: coracle env sync");
         return Ok(Status::Success);
     };
     let rows = current.packages.iter().map(|package| [plain(&package.name, SHOWN), plain(&package.version, SHOWN)]);

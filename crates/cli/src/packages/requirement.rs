@@ -17,7 +17,7 @@ impl Requirement {
     pub(super) fn new(text: &str) -> Result<Self, Mistake> {
         let text = text.trim();
         let hint = "write it as pip does: polars, 'polars>=1,<2', 'httpx[http2]', 'name @ https://…/name.whl'";
-        let wrong = |reason: &str| Err(Mistake::new(format!("{text:?} is no package: {reason}"), Some(hint)));
+        let wrong = |reason: &str| Err(Mistake::new(format!("{text:?} is not a package: {reason}"), Some(hint)));
         if text.len() > MAX_CHARACTERS || text.chars().any(char::is_control) {
             return wrong("it is too long, or has characters that cannot be seen");
         }
@@ -27,7 +27,7 @@ impl Requirement {
             return wrong("a package begins with its name");
         }
         if !rest.trim_start().is_empty() && !rest.trim_start().starts_with(['<', '>', '=', '!', '~', '[', '@', ';']) {
-            return wrong("what follows its name is no version");
+            return wrong("the text after the name is not a version");
         }
         Ok(Self { name, text: text.to_owned() })
     }

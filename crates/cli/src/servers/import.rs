@@ -100,7 +100,7 @@ pub(super) fn run(arguments: &ImportArguments, config: Option<&Path>) -> anyhow:
     } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
         ask(&numbered, candidate.file())?
     } else {
-        eprintln!("nothing was changed: there is no terminal to ask at; --yes takes them over without asking");
+        eprintln!("nothing was changed: cannot prompt, because stdin is not a terminal; --yes imports without asking");
         return Ok(Status::Failed);
     };
     if chosen.is_empty() {

@@ -95,7 +95,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
 fn add_folder(path: &Path, loaded: &Loaded) -> anyhow::Result<Status> {
     let skill = SkillFolder::check(path).map_err(|reason| {
         let hint = "agentskills.io says how a SKILL.md begins: a name and a description between two lines of ---";
-        Mistake::new(format!("{}: it is no skill: {reason}", path.display()), Some(hint))
+        Mistake::new(format!("{} is not a skill: {reason}", path.display()), Some(hint))
     })?;
     for warning in &skill.warnings {
         eprintln!("warning: {}", plain(warning, MAX_WARNING));
@@ -107,7 +107,7 @@ fn add_folder(path: &Path, loaded: &Loaded) -> anyhow::Result<Status> {
     let target = place.join(&skill.folder);
     if target.exists() {
         let hint = format!("`coracle skills remove {}` takes it away", skill.name);
-        return Err(Mistake::new(format!("{} is there already", target.display()), Some(hint)).into());
+        return Err(Mistake::new(format!("{} already exists", target.display()), Some(hint)).into());
     }
     fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
     // Made aside and renamed, so that nobody ever reads half of it.
@@ -140,8 +140,8 @@ fn copy(from: &Path, to: &Path, depth: usize, room: &mut Room) -> anyhow::Result
         } else if kind.is_file() {
             let bytes = fs::copy(&source, &target).with_context(|| format!("copy {}", source.display()))?;
             File::open(&target)?.sync_all().with_context(|| format!("write {}", target.display()))?;
-            room.files = room.files.checked_sub(1).context("a skill with so many files is none")?;
-            room.bytes = room.bytes.checked_sub(bytes).context("a skill that is so large is none")?;
+            room.files = room.files.checked_sub(1).context("the skill has too many files")?;
+            room.bytes = room.bytes.checked_sub(bytes).context("the skill is too large")?;
         } else {
             eprintln!(
                 "warning: {}: links and the like are not copied",

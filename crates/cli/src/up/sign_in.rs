@@ -17,8 +17,11 @@ pub(super) fn host(loaded: &Loaded) -> anyhow::Result<IpAddr> {
     match loaded.settings.server.host.as_str() {
         "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
         text => text.trim_matches(['[', ']']).parse().map_err(|_| {
-            Mistake::new(format!("server.host: {text:?} is no address"), Some("give one such as 127.0.0.1 or ::1"))
-                .into()
+            Mistake::new(
+                format!("server.host: {text:?} is not an IP address"),
+                Some("give one such as 127.0.0.1 or ::1"),
+            )
+            .into()
         }),
     }
 }
@@ -45,7 +48,7 @@ impl Auth {
             && Url::parse(issuer).is_err()
         {
             let hint = Some("give one such as https://id.example.com");
-            return Err(Mistake::new(format!("server.oidc.issuer: {issuer:?} is no address"), hint).into());
+            return Err(Mistake::new(format!("server.oidc.issuer: {issuer:?} is not a URL"), hint).into());
         }
         Ok(Self {
             host,
@@ -170,7 +173,7 @@ impl Auth {
 fn public_url(text: &str) -> anyhow::Result<Url> {
     let wrong = || {
         let hint = Some("give one such as https://coracle.example, with nothing after the host");
-        Mistake::new(format!("server.public_url: {text:?} is no address of a server"), hint)
+        Mistake::new(format!("server.public_url: {text:?} is not the URL of a server"), hint)
     };
     let url = Url::parse(text).map_err(|_| wrong())?;
     let is_plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();

@@ -20,7 +20,7 @@ pub(super) fn from_stdin() -> anyhow::Result<Secret> {
 pub(super) fn asked() -> anyhow::Result<Secret> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|error| {
         let hint = Some("give it on standard input with --password-stdin");
-        Mistake::new(format!("there is no terminal to ask for a password: {error}"), hint)
+        Mistake::new(format!("cannot prompt for a password: {error}"), hint)
     })?;
     let mut quiet = Quiet::new(terminal)?;
     let first = quiet.ask(&format!("New password ({}): ", rule()))?;
@@ -93,7 +93,7 @@ fn typed(keys: impl BufRead) -> anyhow::Result<Secret> {
 impl Drop for Quiet {
     fn drop(&mut self) {
         if let Err(error) = tcsetattr(self.terminal.get_ref(), OptionalActions::Flush, &self.before) {
-            tracing::warn!(%error, "the terminal stays quiet: `stty sane` mends it");
+            tracing::warn!(%error, "the terminal does not echo what is typed; run `stty sane`");
         }
     }
 }

@@ -26,7 +26,8 @@ pub(super) async fn run(arguments: &RemoveArguments, people: &People, loaded: &L
     let name = existing(people, &arguments.name).await?;
     if name == UserId::local() {
         let hint = "`coracle users disable` shuts this user out";
-        let message = format!("{name} cannot be removed: the workspace of that name belongs to whoever runs Coracle");
+        let message =
+            format!("{name} cannot be removed: the workspace of that name belongs to the user who runs Coracle");
         return Err(Mistake::new(message, Some(hint)).into());
     }
     let parent = workspaces(&loaded.settings)?;

@@ -89,7 +89,7 @@ fn skills_are_saved_found_read_and_deleted() {
             assert!(prompt.contains(words), "{words}: {prompt}");
         }
         assert!(all[11].to_string().contains("skill://pdf/SKILL.md"), "{:#}", all[11]);
-        assert!(failed(12) && text(&all[12]).contains("is no name for a skill"), "{:#}", all[12]);
+        assert!(failed(12) && text(&all[12]).contains("is not a valid skill name"), "{:#}", all[12]);
         assert!(!failed(13), "{:#}", all[13]);
         assert!(failed(14), "{:#}", all[14]);
         assert_eq!(whole(15)["result"], "READ\n", "{:#}", all[15]);

@@ -90,14 +90,14 @@ async fn calls_about_skills_are_counted_and_refusals_can_be_read() {
     request.limits.calls = 5;
     assert_eq!(error_code(&lab.execute(request).await), Some(ErrorCode::Calls));
     for (code, words) in [
-        ("save_skill('../x', 'x = 1')", "is no name for a skill"),
+        ("save_skill('../x', 'x = 1')", "is not a valid skill name"),
         ("save_skill('a', '')", "is empty"),
         ("save_skill('a', 'x' * 300_000)", "at most 262144"),
         ("save_skill('a', 'def f(:')", "does not compile"),
         ("save_skill('a', 'x', tags=7)", "wrong arguments"),
         ("load_skill('nope')", "there is no skill \"nope\""),
         ("delete_skill('nope')", "there is no skill \"nope\""),
-        ("load_skill('/etc/passwd')", "is no name for a skill"),
+        ("load_skill('/etc/passwd')", "is not a valid skill name"),
         ("get_skill('nope')", "there is no skill \"nope\""),
     ] {
         let execution = lab.python(code).await;

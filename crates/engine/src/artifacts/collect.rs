@@ -64,7 +64,7 @@ impl ArtifactFolder {
             match file.kind {
                 FileKind::Folder => {}
                 FileKind::Link | FileKind::Other => {
-                    left.warn(&file.path, "it is no regular file");
+                    left.warn(&file.path, "it is not a regular file");
                 }
                 FileKind::File if self.seen.get(&file.path) == Some(&file.stamp) => {}
                 FileKind::File if left.changed.len() >= MAX_KEPT => too_many = true,

@@ -28,7 +28,7 @@ pub enum FileError {
         reason: &'static str,
     },
     /// It is there already.
-    #[error("{path:?} is there already")]
+    #[error("{path:?} already exists")]
     Exists {
         /// Relative to the workspace.
         path: String,

@@ -254,7 +254,7 @@ pub(crate) fn entry(task: &TaskRecord) -> Value {
         }
     }
     if task.state == TaskState::Interrupted {
-        entry["error"] = "it was interrupted: nobody knows how far it came".into();
+        entry["error"] = "it was interrupted: how far it came is unknown".into();
     }
     entry
 }

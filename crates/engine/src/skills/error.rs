@@ -6,7 +6,7 @@ use std::path::PathBuf;
 pub enum SkillError {
     /// A name that cannot be imported.
     #[error(
-        "{0} is no name for a skill: use 1 to 64 ASCII letters, digits and underscores, beginning with a letter, and no word of Python"
+        "{0} is not a valid skill name: use 1 to 64 ASCII letters, digits and underscores, beginning with a letter, and not a Python keyword"
     )]
     Name(String),
     /// A name that differs from another one only in its case.
@@ -122,7 +122,7 @@ impl SkillError {
             Self::Taken { .. } => Some("save it under that name, or under quite another one"),
             Self::Missing { .. } => Some("list_skills or `coracle skills list` tells which there are"),
             Self::TooMany(_) | Self::Full(_) => Some("delete skills that are not used any more"),
-            Self::Example(_) => Some("mend the code, or the example: it must run to its end in an empty workspace"),
+            Self::Example(_) => Some("fix the code or the example: it must run to its end in an empty workspace"),
             Self::Files { .. } => Some("the data folder must belong to the user who runs Coracle, and have room"),
             Self::Arguments(_)
             | Self::NoVersion { .. }

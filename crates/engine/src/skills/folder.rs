@@ -118,7 +118,7 @@ impl SkillFolder {
     /// Whether a folder can be used as a skill; if not, why.
     pub fn check(path: &Path) -> Result<Self, String> {
         let path = path.canonicalize().map_err(|error| error.to_string())?;
-        let folder = path.file_name().and_then(|name| name.to_str()).ok_or("its name is no text")?.to_owned();
+        let folder = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not valid UTF-8")?.to_owned();
         Self::read(&path, &folder, Origin::User).unwrap_or_else(|| Err("there is no SKILL.md in it".to_owned()))
     }
 
@@ -251,7 +251,7 @@ fn read_beneath(root: &OwnedFd, path: &str) -> io::Result<String> {
     })?;
     let file = File::from(opened);
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a file"));
     }
     let mut bytes = Vec::new();
     file.take(MAX_BODY_BYTES + 1).read_to_end(&mut bytes)?;

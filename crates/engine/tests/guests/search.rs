@@ -151,7 +151,7 @@ async fn what_makes_no_sense_is_refused_with_few_words() {
         (json!({ "limit": 1.5 }), "invalid type: floating point `1.5`"),
         (json!({ "limit": long }), "invalid type: string"),
         (json!({ "detail_level": "everything" }), "use name, summary, full, python or typescript"),
-        (json!({ "detail_level": long }), "is no level of detail"),
+        (json!({ "detail_level": long }), "is not a level of detail"),
         (json!({ "detail_level": 1 }), "expected a string"),
         (json!({ "server": "nobody" }), "there is no server \"nobody\"; there are: demo"),
         (json!({ "server": "../\0" }), "there is no server"),

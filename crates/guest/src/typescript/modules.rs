@@ -106,7 +106,7 @@ const OUTSIDE: &str = "modules are loaded from the workspace, \"servers/…\" an
 
 fn wanted(base: &str, name: &str) -> Result<PathBuf, String> {
     if name.len() > MAX_NAME || name.contains('\0') {
-        return Err("this is no name of a module".to_owned());
+        return Err("this is not a module name".to_owned());
     }
     let path = Path::new(name);
     if name.starts_with("./") || name.starts_with("../") || name == "." || name == ".." {
@@ -188,7 +188,7 @@ fn compiled(path: &str) -> Result<(String, Positions, String), Unloadable> {
     let io = |error: std::io::Error| Unloadable::Io(error.to_string());
     let metadata = fs::metadata(path).map_err(io)?;
     if !metadata.is_file() || metadata.len() > MAX_MODULE_BYTES {
-        return Err(Unloadable::Io(format!("it is no file of at most {MAX_MODULE_BYTES} bytes")));
+        return Err(Unloadable::Io(format!("it is not a file of at most {MAX_MODULE_BYTES} bytes")));
     }
     let source = fs::read_to_string(path).map_err(io)?;
     if Path::new(path).extension().is_some_and(|ending| ending == "json") {

@@ -69,7 +69,7 @@ async fn set(workspace: &Path, wanted: Wanted) -> Result<bool, String> {
     let Some(mount) = quota_mount(&mounts, folder.dev()) else { return Ok(false) };
     let id = u32::try_from(folder.ino()).ok().filter(|inode| *inode < OURS).map(|inode| OURS | inode);
     let id = id.ok_or("the number of its inode is too large for a project")?;
-    let path = workspace.to_str().ok_or("its path is no text")?;
+    let path = workspace.to_str().ok_or("its path is not valid UTF-8")?;
     let listed = run("lsattr", &["-pd", path]).await?;
     match project(&listed) {
         Some(0) => {

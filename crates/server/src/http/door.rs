@@ -93,10 +93,7 @@ async fn admitted(desk: &Desk, scope: KeyScope, request: &mut Parts) -> Result<I
     }
     let identity = identified(desk, request).await?.ok_or_else(ApiError::not_signed_in)?;
     if !identity.may(scope) {
-        let refusal = ApiError::forbidden(
-            "insufficient_scope",
-            format!("this is not allowed to whoever has not the scope {}", scope.as_str()),
-        );
+        let refusal = ApiError::forbidden("insufficient_scope", format!("this requires the scope {}", scope.as_str()));
         return Err(Outside { refusal, error: Some("insufficient_scope") });
     }
     let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
@@ -190,7 +187,7 @@ async fn by_token(desk: &Desk, request: &Parts, token: &str) -> Result<Identity,
     let resource = format!("{}/mcp", desk.base(&request.uri, &request.headers));
     let claims = provider.access_token(token, &resource).await.map_err(|error| invalid_token(error.to_string()))?;
     let user: User = provider.user(&desk.people, &claims).await.map_err(|error| {
-        tracing::warn!(%error, "an access token is good, and nobody here is meant by it");
+        tracing::warn!(%error, "a valid access token belongs to no account");
         Outside::from(ApiError::forbidden("no_account", error.to_string()))
     })?;
     // What only admins may is not for tokens that were made for an MCP client.

@@ -94,7 +94,7 @@ impl StateFile {
         let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
         if key.is_empty() || key.len() > MAX_KEY || key.starts_with('.') || !key.chars().all(valid) {
             return Err(format!(
-                "{:?} is no key: use 1 to {MAX_KEY} letters, digits, '-', '_', '.' or blanks, not starting with '.'",
+                "{:?} is not a valid key: use 1 to {MAX_KEY} letters, digits, '-', '_', '.' or blanks, not starting with '.'",
                 key.chars().take(MAX_KEY).collect::<String>()
             ));
         }
@@ -182,7 +182,7 @@ pub(crate) async fn read_workspace_file(
         Err(error) => return Ok(failed(&error)),
     };
     let Ok(content) = String::from_utf8(bytes) else {
-        return Ok(refusal(format!("{filename} is no text: work on it with execute_code")));
+        return Ok(refusal(format!("{filename} is not text: process it with execute_code")));
     };
     let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     let mut fields = json!({ "success": true, "filename": filename, "content": content, "size": info.bytes });

@@ -91,7 +91,7 @@ impl Approver for Outward {
         match self.put("elicitation/create", form(&question)).await {
             Ok(answer) => said(&answer),
             Err(reason) => {
-                tracing::debug!(reason, "nobody can be asked");
+                tracing::debug!(reason, "the client cannot be asked");
                 Answer::Nobody
             }
         }

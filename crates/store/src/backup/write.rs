@@ -199,7 +199,7 @@ impl Archive {
                 return self.skip(path, why);
             }
         };
-        let Some(name) = path.to_str() else { return self.skip(path, "its name is no text") };
+        let Some(name) = path.to_str() else { return self.skip(path, "its name is not valid UTF-8") };
         if u64::try_from(stat.st_size).unwrap_or_default() > MAX_SEALED {
             return self.skip(
                 path,
@@ -242,7 +242,7 @@ impl Archive {
                 }
                 Err(errno) => self.skip(path, errno),
             },
-            _ => self.skip(path, "it is no file"),
+            _ => self.skip(path, "it is not a file"),
         }
     }
 
@@ -265,7 +265,7 @@ impl Archive {
         // What was a file a moment ago may be something else now.
         let stat = rustix::fs::fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return self.skip(path, "it is no file");
+            return self.skip(path, "it is not a file");
         }
         if (stat.st_dev, stat.st_ino) == self.own {
             return Ok(());

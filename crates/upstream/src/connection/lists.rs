@@ -86,7 +86,7 @@ impl Connection {
             };
             let (Value::Object(mut page), missing) = (page, || {
                 let member = shortened(list.member, SHOWN_KEY);
-                self.protocol(&format!("what it sent in place of its {member} is no list of {member}"))
+                self.protocol(&format!("its {member} are not a list"))
             }) else {
                 return Err(self.protocol("what it sent in place of a list is none"));
             };

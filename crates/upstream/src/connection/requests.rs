@@ -169,7 +169,7 @@ impl Connection {
     }
 
     fn object(&self, answer: Value) -> Result<Value, UpstreamError> {
-        if answer.is_object() { Ok(answer) } else { Err(self.protocol("its answer is no object")) }
+        if answer.is_object() { Ok(answer) } else { Err(self.protocol("its answer is not an object")) }
     }
 }
 

@@ -48,7 +48,7 @@ impl Flight {
     pub(crate) async fn answer(&self, question: Question) -> Result<Value, Refusal> {
         let kind = question.kind;
         let Some(reverse) = &self.reverse else {
-            return Err(Refusal::unsupported("nobody can be asked"));
+            return Err(Refusal::unsupported("the caller cannot be asked"));
         };
         if !kind.is_within(&self.capabilities, &question.params) {
             return Err(Refusal::unsupported(format!("{} is not supported for this call", kind.method())));

@@ -132,7 +132,7 @@ impl Borrowed {
         }
         let message = value.and_then(|value| message(value, &self.desk));
         if message.is_none() {
-            self.desk.fail(Fault::Protocol("the running `coracle up` sent a line that is no message".to_owned()));
+            self.desk.fail(Fault::Protocol("the running `coracle up` sent a line that is not a message".to_owned()));
         }
         message
     }

@@ -74,7 +74,7 @@ impl Lender {
                 }
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                tracing::debug!(MAX_LENT, "a command is turned away: so many connections are lent");
+                tracing::debug!(MAX_LENT, "a command is refused: the maximum number of connections is lent");
                 continue;
             };
             let (upstream, stop) = (upstream.clone(), stop.clone());

@@ -23,7 +23,7 @@ pub(super) const ANYWHERE: &str = "http://127.0.0.1/callback";
 /// Why nobody came back from the browser.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RedirectError {
-    #[error("nobody came back from the browser within {PATIENCE:?}")]
+    #[error("no response from the browser within {PATIENCE:?}")]
     TimedOut,
     #[error("the sign-in was refused: {0}")]
     Refused(String),

@@ -22,11 +22,11 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Why a child could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    #[error("the program {0:?} is not there; install it, or give its full path as `command`")]
+    #[error("the program {0:?} was not found; install it, or give its full path as `command`")]
     NoProgram(String),
     #[error("the program {0:?} may not be executed; see its permissions")]
     NotExecutable(String),
-    #[error("the folder {0} is not there; mend `cwd`")]
+    #[error("the folder {0} does not exist; fix `cwd`")]
     NoFolder(PathBuf),
     #[error("the program {0:?} cannot be started: {1}")]
     Other(String, io::Error),

@@ -43,7 +43,7 @@ async fn a_server_that_behaves_is_the_control() {
 async fn a_program_that_is_not_there_is_named() {
     let upstream = upstream(vec![crate::lab::stdio("bad", "no-such-program-here", &[]), rogue("good", &["good"])]);
     let error = call(&upstream, "bad", "act", json!({})).await.unwrap_err();
-    assert!(error.to_string().contains(r#"the program "no-such-program-here" is not there"#), "{error}");
+    assert!(error.to_string().contains(r#"the program "no-such-program-here" was not found"#), "{error}");
     assert!(error.retryable());
     good_answers(&upstream).await;
     upstream.shutdown().await;
@@ -163,7 +163,7 @@ async fn garbage_is_skipped_and_too_much_of_it_ends_the_connection() {
     let result = upstream.call(&user("ada"), &server("bad"), "act", arguments(json!({})), context).await;
     let (code_, text) = code(result);
     assert_eq!(code_, "timeout");
-    assert!(text.contains("one line that is no message"), "{text}");
+    assert!(text.contains("one line that is not a message"), "{text}");
     echo_works_again(&upstream).await;
     let (code_, text) = code(call(&upstream, "flood", "act", json!({})).await);
     assert_eq!(code_, "protocol");

@@ -148,7 +148,7 @@ fn parse(name: &str, text: &str) -> anyhow::Result<Task> {
     let task: Task = serde_saphyr::from_str(text)?;
     anyhow::ensure!(!task.direct.is_empty(), "`direct` is empty");
     anyhow::ensure!(!task.code.is_empty(), "`code` is empty");
-    anyhow::ensure!(task.direct.iter().all(|step| step.call.contains('.')), "a `call` is no server.tool");
+    anyhow::ensure!(task.direct.iter().all(|step| step.call.contains('.')), "a `call` is not server.tool");
     Ok(Task { name: name.to_owned(), ..task })
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum OidcError {
     Useless(String),
     #[error("this token is not taken: {0}")]
     Token(String),
-    #[error("nobody here is who the OpenID provider means: ask an admin to add you")]
+    #[error("no account matches this sign-in: ask an admin to add you")]
     NoAccount,
     #[error(transparent)]
     Account(#[from] AccountError),
@@ -254,7 +254,7 @@ impl Provider {
                 let shown = shown
                     .map(|name| name.chars().filter(|c| !coracle_types::is_hidden(*c)).take(60).collect::<String>());
                 let user = people.add_foreign(wanted, shown.filter(|name| !name.is_empty()), foreign).await?;
-                tracing::info!(user = %user.id, "a user was added whom the OpenID provider knows");
+                tracing::info!(user = %user.id, "an account was created at the first sign-in with OpenID");
                 user
             }
             None => return Err(OidcError::NoAccount),
