@@ -178,7 +178,7 @@ pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::R
         // As a task, as a server would run it; the thread that waits here only waits.
         let mut work = match arguments.what {
             What::Search(arguments) => tokio::spawn(async { search::run(arguments).await.map(Outcome::from) }),
-            What::Sandbox(arguments) => tokio::spawn(async { sandbox(arguments).await.map(Outcome::from) }),
+            What::Sandbox(arguments) => tokio::spawn(async { Box::pin(sandbox(arguments)).await.map(Outcome::from) }),
             What::Tools(arguments) => tokio::spawn(async { tools::run(arguments).await.map(Outcome::from) }),
             What::Tokens(arguments) => tokio::spawn(tokens::run(arguments, config)),
             What::Server(arguments) => tokio::spawn(server::run(arguments)),

@@ -129,9 +129,9 @@ async fn examine_booted(
     let launcher = backend.launcher_pid().await;
     let outside = launcher.zip(probe.pid_namespace()).and_then(|(pid, namespace)| look_from_outside(pid, namespace));
     let small = Limits { memory_mb: SMALL_MEMORY_MB, ..Limits::default() };
-    let memory = tried.taking_memory(HOLD_OVER_LIMIT_SECONDS, small).await;
-    let control = tried.taking_memory(HOLD_WITHIN_LIMIT_SECONDS, Limits::default()).await;
-    let processes = tried.limited(TAKE_PROCESSES, Limits { processes: FEW_PROCESSES, ..Limits::default() }).await;
+    let memory = tried.taking_memory(HOLD_OVER_LIMIT_SECONDS, &small).await;
+    let control = tried.taking_memory(HOLD_WITHIN_LIMIT_SECONDS, &Limits::default()).await;
+    let processes = tried.limited(TAKE_PROCESSES, &Limits { processes: FEW_PROCESSES, ..Limits::default() }).await;
     let bash = tried.engine.execute(tried.request(Language::Bash, "echo \"$BASH_VERSION\"")).await;
     let typescript = tried.engine.execute(tried.request(Language::TypeScript, "const n: number = 6; n * 7")).await;
 
@@ -178,19 +178,19 @@ impl Tried {
         request
     }
 
-    async fn limited(&self, code: &str, limits: Limits) -> Execution {
+    async fn limited(&self, code: &str, limits: &Limits) -> Execution {
         self.engine.execute(self.limited_request(code, limits)).await
     }
 
-    async fn taking_memory(&self, seconds: f64, limits: Limits) -> Execution {
+    async fn taking_memory(&self, seconds: f64, limits: &Limits) -> Execution {
         let mut request = self.limited_request(TAKE_MEMORY, limits);
         request.vars.insert("seconds".to_owned(), seconds.into());
         self.engine.execute(request).await
     }
 
-    fn limited_request(&self, code: &str, limits: Limits) -> Request {
+    fn limited_request(&self, code: &str, limits: &Limits) -> Request {
         let mut request = self.request(Language::Python, code);
-        request.limits = Limits { wall_ms: PROBE_WALL_MS, ..limits };
+        request.limits = Limits { wall_ms: PROBE_WALL_MS, ..limits.clone() };
         request
     }
 
