@@ -25,7 +25,7 @@ const KNOWN: [&str; 24] = [
     "the program `coracle` itself must be readable and executable for everybody; see `coracle doctor`",
     "there is no server '%'; did you mean %?",
     "there is no server '%'; there are: %",
-    "there is no server '%'; there are: ",
+    "there is no server '%'; none are configured: on the host, `coracle servers add` adds one",
     "there is no tool '%' in %",
     "there is no tool '%' in %; did you mean %?",
     "a promise is awaited that no timer and no call will ever settle",
@@ -101,6 +101,7 @@ mod tests {
         for hint in [
             "network is off in this sandbox",
             "there is no server 'git'; did you mean github, gitlab?",
+            "there is no server 'git'; none are configured: on the host, `coracle servers add` adds one",
             "there is no tool 'lg' in servers.git; did you mean git_log?",
             "pandas is not installed in the sandboxes; on the host, `coracle env sync` installs it",
             "polars is not installed in the sandboxes; on the host, `coracle env add polars` installs it",

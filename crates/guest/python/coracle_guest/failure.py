@@ -77,7 +77,12 @@ def _missing(error: ImportError) -> str | None:
     name = server or quoted[1]
     there = sorted(entry for place in servers.__path__ for entry in os.listdir(place) if "." not in entry)
     close = get_close_matches(name, there, 3, 0.5)
-    mean = f"did you mean {', '.join(close)}?" if close else f"there are: {', '.join(there[:_SHOWN_SERVERS])}"
+    if close:
+        mean = f"did you mean {', '.join(close)}?"
+    elif there:
+        mean = f"there are: {', '.join(there[:_SHOWN_SERVERS])}"
+    else:
+        mean = "none are configured: on the host, `coracle servers add` adds one"
     return text.cap(f"there is no server {name!r}; {mean}", MESSAGE_BYTES)
 
 
