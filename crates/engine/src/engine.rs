@@ -103,8 +103,9 @@ pub(crate) struct Facts {
     modules: Option<PathBuf>,
     /// In a session: which one, the line in its log, what the host answers, and the right to use it.
     session: Option<SessionRecord>,
-    /// The session was not looked up in the store, which turned out not to have it any more.
+    /// The session was remembered, not looked up in the store.
     remembered: bool,
+    /// The store does not have the session any more, or it has ended.
     gone: bool,
     task: Option<OpenTask>,
     tape: Option<Tape>,
@@ -239,7 +240,7 @@ impl Engine {
             Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
         };
         if let (true, true, Some(session)) = (facts.remembered, facts.gone, &facts.session) {
-            // Another process has ended it. What its name means now, or that there is none, is in the store.
+            // Another process has ended the session. The store knows what the name refers to now.
             self.inner.sessions.forget(&request.user, &session.id);
             open.discard();
             return Box::pin(self.execute(Request { session: handle, cancel: asked, ..request })).await;

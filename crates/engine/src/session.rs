@@ -43,7 +43,7 @@ pub(crate) struct Sessions {
 #[derive(Debug, Default)]
 struct All {
     places: HashMap<(UserId, SessionId), Place>,
-    /// Which remembered session has this label.
+    /// Remembered sessions by label.
     labels: HashMap<(UserId, String), SessionId>,
 }
 
@@ -75,7 +75,7 @@ impl Sessions {
         std::mem::replace(&mut place.used, true)
     }
 
-    /// The store has just taken a task of this session.
+    /// Remembers a session for which the store has just accepted a task.
     pub(crate) fn remember(&self, user: &UserId, session: SessionRecord) {
         let mut all = self.lock();
         if let Some(label) = session.label.clone() {
@@ -85,8 +85,8 @@ impl Sessions {
         place.record = Some(session);
     }
 
-    /// The session of this id or label, if it has an interpreter. Another process may have ended it: the store does not take
-    /// its next task then.
+    /// The session with this ID or label, if it has an interpreter. Another process may have ended the session: then the
+    /// store does not accept its next task.
     pub(crate) fn remembered(&self, user: &UserId, handle: &SessionId) -> Option<SessionRecord> {
         let all = self.lock();
         let id =

@@ -115,7 +115,7 @@ impl Open {
         self.record.clone().map(|record| ExecutionRecord { state, outcome, ..record })
     }
 
-    /// It has not begun after all: nothing is written down.
+    /// Drops the record of an execution that did not begin after all.
     pub(crate) fn discard(mut self) {
         self.record = None;
     }

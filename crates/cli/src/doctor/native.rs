@@ -30,7 +30,7 @@ const PROBE_WALL_MS: u64 = 5_000;
 
 const SMALL_MEMORY_MB: u64 = 96;
 /// Takes twice the small limit, and less than the default one; the value is written to, so that it is really there. Holds
-/// it for a while: without a cgroup, the limit is enforced by looking every few milliseconds.
+/// it for a while: without a cgroup, memory use is checked only every 40 to 80 milliseconds.
 const TAKE_MEMORY: &str = "import time\nblock = b'x' * 192_000_000\ntime.sleep(seconds)\nlen(block)";
 const HOLD_OVER_LIMIT_SECONDS: f64 = 10.0;
 const HOLD_WITHIN_LIMIT_SECONDS: f64 = 0.2;

@@ -122,7 +122,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
 
-    /// What a server lists whose tool takes a text of this type.
+    /// The tool list of a server with one tool, whose argument has this type.
     fn list(kind: &str) -> Arc<ToolList> {
         let schema = json!({ "type": "object", "properties": { "text": { "type": kind } } });
         let tool = Tool {

@@ -30,8 +30,8 @@ const STALE_TIMES: u32 = 50;
 /// One is due at the end of a run that took so many times as long.
 const SOON_TIMES: u32 = 10;
 
-/// At the end of a run, files without a name are looked for when the file system has lost this much more than a walk finds,
-/// and after this time in any case: what others free hides what is written here.
+/// At the end of a run, nameless files are looked for if the file system has lost this many bytes more than a walk finds,
+/// and after this time in any case: space that others free hides space that was written here.
 const UNEXPLAINED_BYTES: u64 = 1 << 20;
 const UNSEEN_FOR: Duration = Duration::from_millis(250);
 
@@ -225,7 +225,7 @@ impl Ledger {
             }
         };
         let walked = usage.bytes;
-        // To look for them takes longer than a small run.
+        // Looking for nameless files takes longer than a small run.
         let known = known.filter(|known| {
             matches!(when, When::Ending(_))
                 && known.at.elapsed() < UNSEEN_FOR

@@ -159,8 +159,8 @@ impl Journal for SqliteStore {
         let vars = bounds::task(task)?;
         let instance = self.life.name().await?;
         let mut writer = self.writer().await?;
-        // One statement: each takes a change of threads there and back, for which the code would wait. Run to its end, which
-        // is where it may fail to commit.
+        // One statement, because each one is a round trip to SQLite's thread that the code waits for. All rows are fetched:
+        // the statement commits, and may fail to, after the last row.
         let own: Vec<i64> = sqlx::query_scalar(
             "INSERT INTO tasks (user_id, session_id, number, execution_id, instance, description, language, code, vars,
                                 state, started_at)
