@@ -14,8 +14,9 @@
 
 use super::messages::{CgroupKind, Counters, Kills};
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 #[cfg(test)]
@@ -55,6 +56,9 @@ enum Layout {
 
 /// The file in an instance's folder that names its cgroup folders, one a line.
 const RECORD: &str = "cgroups";
+
+/// The counter of processes killed for memory.
+const OOM_KILL: &str = "oom_kill";
 
 /// The file that lists the processes of a group, and moves them there.
 const PROCESSES: &str = "cgroup.procs";
@@ -204,10 +208,25 @@ impl Group {
     }
 }
 
-impl Kills {
-    /// How many there were since the sandbox was made.
-    pub(crate) fn count(&self) -> u64 {
-        field(&self.file, "oom_kill").saturating_sub(self.before)
+/// Reads the kernel's count of processes killed for memory. Its file stays open: a session reads it after every run.
+#[derive(Debug)]
+pub(crate) struct KillCount {
+    kills: Kills,
+    file: Option<File>,
+}
+
+impl KillCount {
+    pub(crate) fn new(kills: Kills) -> Self {
+        Self { kills, file: None }
+    }
+
+    /// The number of processes killed since the sandbox was made.
+    pub(crate) fn read(&mut self) -> u64 {
+        if self.file.is_none() {
+            self.file = File::open(&self.kills.file).ok();
+        }
+        let text = self.file.as_ref().and_then(|file| beginning_of(file).ok()).unwrap_or_default();
+        number(&text, OOM_KILL).saturating_sub(self.kills.before)
     }
 }
 
@@ -402,7 +421,7 @@ impl Layout {
     }
 
     fn counters(&self, name: &str) -> Counters {
-        let oom_kills = field(&self.kills(name), "oom_kill");
+        let oom_kills = field(&self.kills(name), OOM_KILL);
         match self {
             Self::One { .. } => Counters { oom_kills, forks_refused: 0 },
             Self::Two { .. } => Counters { oom_kills, forks_refused: field(&self.file(name, "pids.events"), "max") },
@@ -444,15 +463,22 @@ fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>)
     enable(&control, "+memory +pids")
 }
 
-/// The beginning of a control file, which is all of those that count: one read, since this is done for every sandbox.
+/// The beginning of a control file, which is the whole of a file with counters: one read, since every sandbox needs it.
 fn beginning(path: &Path) -> io::Result<String> {
+    beginning_of(&File::open(path)?)
+}
+
+fn beginning_of(file: &File) -> io::Result<String> {
     let mut buffer = [0; 512];
-    let length = File::open(path)?.read(&mut buffer)?;
+    let length = file.read_at(&mut buffer, 0)?;
     Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
 fn field(path: &Path, name: &str) -> u64 {
-    let text = beginning(path).unwrap_or_default();
+    number(&beginning(path).unwrap_or_default(), name)
+}
+
+fn number(text: &str, name: &str) -> u64 {
     text.lines()
         .find_map(|line| line.split_once(' ').filter(|(key, _)| *key == name)?.1.trim().parse().ok())
         .unwrap_or(0)

@@ -30,8 +30,9 @@ const STALE_TIMES: u32 = 50;
 /// One is due at the end of a run that took so many times as long.
 const SOON_TIMES: u32 = 10;
 
-/// At the end of a run, nameless files are looked for if the file system has lost this many bytes more than a walk finds,
-/// and after this time in any case: space that others free hides space that was written here.
+/// At the end of a run, nameless files are looked for if the file system has lost this many bytes more than a walk finds.
+/// Space that others free hides space that was written here, so after the answer they are looked for in any case, unless
+/// that was done within this time.
 const UNEXPLAINED_BYTES: u64 = 1 << 20;
 const UNSEEN_FOR: Duration = Duration::from_millis(250);
 
@@ -131,6 +132,7 @@ impl LastWalk {
                 When::Running => may_be_over && much || self.is_older_than(STALE_TIMES),
                 When::Resting => may_be_over && much || self.at.elapsed() > STALE && self.is_older_than(STALE_TIMES),
                 When::Ending(run) => may_be_over || changed && (self.is_small() || run > self.took * SOON_TIMES),
+                When::Ended => self.is_small() && self.unseen.at.elapsed() > UNSEEN_FOR,
             }
     }
 
@@ -153,8 +155,10 @@ pub(super) enum When {
     Running,
     /// Between two runs of a session.
     Resting,
-    /// Code that ran for so long says that all went well, and somebody waits for the answer.
+    /// Code that ran for this long reports success, and a caller waits for the answer.
     Ending(Duration),
+    /// The caller has the answer, and the session goes on.
+    Ended,
 }
 
 /// What a folder may hold.
@@ -226,11 +230,7 @@ impl Ledger {
         };
         let walked = usage.bytes;
         // Looking for nameless files takes longer than a small run.
-        let known = known.filter(|known| {
-            matches!(when, When::Ending(_))
-                && known.at.elapsed() < UNSEEN_FOR
-                && known.is_still_nothing(walked, now.bytes)
-        });
+        let known = known.filter(|known| matches!(when, When::Ending(_)) && known.is_still_nothing(walked, now.bytes));
         let unseen = known.unwrap_or_else(|| Unseen::new(unseen(), walked, now));
         usage.bytes += unseen.bytes;
         let cause = over(usage, name, most);

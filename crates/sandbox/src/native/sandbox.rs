@@ -1,8 +1,9 @@
 //! A native sandbox in use: its life, its watchers, how it ended.
 
+use super::cgroup::KillCount;
 use super::disk::{self, When};
 use super::link::{Ended, Link};
-use super::messages::{Counters, Kills, Slot};
+use super::messages::{Counters, Slot};
 use super::output::Output;
 use super::pool::Prepared;
 use super::watch::{self, Pace, Watched, watch};
@@ -64,7 +65,7 @@ pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enfo
             link: Arc::clone(link),
             ended: prepared.ended,
             seen,
-            kills: prepared.kills,
+            kills: prepared.kills.map(KillCount::new),
             watched,
             pace,
             watcher,
@@ -80,7 +81,7 @@ struct NativeControl {
     ended: watch_channel::Receiver<Option<Ended>>,
     seen: Arc<Mutex<Vec<Cause>>>,
     /// Where the kernel counts processes that it killed for memory.
-    kills: Option<Kills>,
+    kills: Option<KillCount>,
     watched: Arc<Watched>,
     pace: Arc<Pace>,
     watcher: JoinHandle<()>,
@@ -115,6 +116,7 @@ impl Control for NativeControl {
     async fn rest(&mut self) {
         self.pace.rest();
         self.earlier = self.link.count(self.slot).await;
+        watch::end_if_over(&self.watched, &self.life, &self.seen, When::Ended).await;
     }
 
     async fn exit(&mut self) -> Exit {
@@ -138,7 +140,7 @@ impl Control for NativeControl {
         if seen.is_some() {
             return seen;
         }
-        if self.kills.as_ref().is_some_and(|kills| kills.count() > self.earlier.oom_kills) {
+        if self.kills.as_mut().is_some_and(|kills| kills.read() > self.earlier.oom_kills) {
             return Some(Cause::Memory { used: None });
         }
         watch::disk(&self.watched, &self.life, When::Ending(self.pace.run())).await

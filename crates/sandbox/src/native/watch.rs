@@ -85,7 +85,11 @@ pub(super) async fn watch(watched: Arc<Watched>, life: Arc<Life>, seen: Arc<Mute
     loop {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = watched.pace.begins.notified() => {}
+            () = watched.pace.begins.notified() => {
+                // Code that has just begun has used nothing yet.
+                pause = QUICK;
+                continue;
+            }
         }
         let rests = watched.pace.rests.load(Ordering::Relaxed);
         let resident = if watched.memory { resident_bytes(&life) } else { 0 };
@@ -103,16 +107,30 @@ pub(super) async fn watch(watched: Arc<Watched>, life: Arc<Life>, seen: Arc<Mute
             USUAL
         };
         (last, left) = (resident, now);
-        let cause = match memory(&watched, &life, resident) {
-            Some(cause) => Some(cause),
-            None => disk(&watched, &life, if rests { When::Resting } else { When::Running }).await,
-        };
-        if let Some(cause) = cause {
-            seen.lock().unwrap_or_else(PoisonError::into_inner).push(cause);
-            life.kill();
+        if let Some(cause) = memory(&watched, &life, resident) {
+            end(&life, &seen, cause);
+            return;
+        }
+        let when = if rests { When::Resting } else { When::Running };
+        if end_if_over(&watched, &life, &seen, when).await {
             return;
         }
     }
+}
+
+/// Ends the sandbox if the workspace or the artifacts hold more than they may. Returns whether it did.
+pub(super) async fn end_if_over(watched: &Watched, life: &Life, seen: &Mutex<Vec<Cause>>, when: When) -> bool {
+    let cause = disk(watched, life, when).await;
+    let is_over = cause.is_some();
+    if let Some(cause) = cause {
+        end(life, seen, cause);
+    }
+    is_over
+}
+
+fn end(life: &Life, seen: &Mutex<Vec<Cause>>, cause: Cause) {
+    seen.lock().unwrap_or_else(PoisonError::into_inner).push(cause);
+    life.kill();
 }
 
 /// Even if the watch never began.
