@@ -11,7 +11,6 @@ mod harness;
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_types::Limits;
 use harness::{Coracle, everybody};
-use std::time::{Duration, Instant};
 
 /// As whoever runs the tests: the launcher is a child of this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,11 +64,10 @@ fn code_that_lies_through_its_channel_is_killed_and_reported() {
             let code = format!(
                 "import os, time\ndef say(body):\n    body = len(body).to_bytes(4, 'big') + body\n    while body: body = body[os.write(3, body):]\n{lie}\ntime.sleep(60)\n"
             );
-            let begun = Instant::now();
+            // A program that waits for the code to end would answer with `timeout`.
             let answer = coracle.run("python", &code, &["--timeout", "20"]);
             assert_eq!(answer["error_code"], "guest_protocol", "{name} as {who:?}: {answer:#}");
             assert!(answer["error"].as_str().unwrap().len() < 200_000, "{name}");
-            assert!(begun.elapsed() < Duration::from_secs(15), "{name} as {who:?} took {:?}", begun.elapsed());
         }
         let status = coracle.exec(&["-c", "import os; os.write(3, bytes(4)); import time; time.sleep(60)"]).status;
         assert_eq!(status.code(), Some(1), "as {who:?}");

@@ -340,9 +340,14 @@ fn an_entry_names_the_settings_that_were_in_use() {
 #[test]
 fn an_import_of_a_server_says_how_to_add_one_if_there_is_none() {
     let place = Place::new();
-    let said = place.run(&["exec", "-c", "from servers.git import git_log"]);
     let hint = "\nhint: there is no server 'git'; none are configured: on the host, `coracle servers add` adds one\n";
-    assert!(said.code == Some(1) && said.stderr.ends_with(hint), "{said:?}");
-    // The control: code that imports no server runs.
-    assert_eq!(place.run(&["exec", "-c", "print(6 * 7)"]).stdout, "42\n");
+    for (language, import, control) in [
+        ("python", "from servers.git import git_log", "print(6 * 7)"),
+        ("typescript", "import { git_log } from \"servers/git\"", "console.log(6 * 7)"),
+    ] {
+        let said = place.run(&["exec", "--lang", language, "-c", import]);
+        assert!(said.code == Some(1) && said.stderr.ends_with(hint), "{said:?}");
+        // The control: code that imports no server runs.
+        assert_eq!(place.run(&["exec", "--lang", language, "-c", control]).stdout, "42\n");
+    }
 }

@@ -7,6 +7,7 @@
 //! no JavaScript is evaluated outside a sandbox; and nothing in here is trusted by the host once foreign code has run
 //! beside it.
 
+mod closest;
 mod entry;
 mod media;
 mod tool;

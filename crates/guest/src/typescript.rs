@@ -6,6 +6,7 @@
 //!
 //! Invariant: no JavaScript is evaluated in a process that is not confined, so never in the server.
 
+mod absent;
 mod compile;
 mod confined;
 mod failure;

@@ -1,7 +1,8 @@
 //! From flags to the arguments of a tool, by its input schema.
 
-use super::catalogue::{Server, Tool, closest};
+use super::catalogue::{Server, Tool};
 use super::{ToolError, help};
+use crate::closest::closest;
 use serde_json::{Map, Value};
 use std::io::Read;
 

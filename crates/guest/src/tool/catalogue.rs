@@ -1,6 +1,7 @@
 //! Which tools there are: one folder for each server, with a `tools.json` in it.
 
 use super::ToolError;
+use crate::closest::closest;
 use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
@@ -98,12 +99,4 @@ impl Server {
             ToolError::usage(format!("{} has no tool {name:?}", self.name), Some(hint))
         })
     }
-}
-
-/// What somebody may have meant.
-pub(super) fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    const ALIKE: f64 = 0.75;
-    let scored = known.map(|candidate| (strsim::jaro_winkler(name, candidate), candidate));
-    let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
-    (best.0 >= ALIKE).then_some(best.1)
 }

@@ -1,5 +1,6 @@
 //! What is told about a program that failed: a stable code, a message, the user's own frames, a hint where one helps.
 
+use super::absent;
 use super::compile::Rejected;
 use super::sources::{Sources, excerpt};
 use coracle_protocol::RunFailure;
@@ -104,6 +105,10 @@ pub(super) fn plain(message: impl Into<String>, hint: Option<&str>) -> RunFailur
 }
 
 fn hint(message: &str) -> Option<String> {
+    absent::hint(message).or_else(|| undefined(message))
+}
+
+fn undefined(message: &str) -> Option<String> {
     let name = message.strip_prefix("ReferenceError: ")?.strip_suffix(" is not defined")?.trim_matches('\'');
     let (_, hint) = ABSENT.iter().find(|(names, _)| names.contains(&name))?;
     Some((*hint).to_owned())
