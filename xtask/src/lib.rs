@@ -15,7 +15,7 @@ mod metadata;
 mod needs;
 mod readme;
 mod steps;
-mod surroundings;
+mod test_environment;
 mod test_servers;
 mod tidy;
 

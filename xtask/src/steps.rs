@@ -27,11 +27,11 @@ enum Outcome {
 impl Steps {
     /// Runs a command with its output going where ours goes; anything but success is an error.
     pub(crate) fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
-        let shown = shown(command);
-        self.step(name, &shown, || {
-            let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+        let line = render(command);
+        self.step(name, &line, || {
+            let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
             if !status.success() {
-                bail!("`{shown}` failed: {status}");
+                bail!("`{line}` failed: {status}");
             }
             Ok(())
         })
@@ -77,7 +77,7 @@ impl Steps {
     }
 }
 
-fn shown(command: &Command) -> String {
+fn render(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program()).file_stem().unwrap_or_default();
     std::iter::once(program).chain(command.get_args()).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -1,9 +1,9 @@
 //! `coracle artifacts`: what code has left in `/artifacts`, from the host.
 
-use crate::environment;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
+use crate::variables;
 use crate::wiring::{Sandboxes, cancellable, native, store, workspaces};
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -106,7 +106,7 @@ impl Kept {
     async fn open(loaded: &Loaded, user: &UserId) -> anyhow::Result<Self> {
         let settings = &loaded.settings;
         // Nothing is made to say that there is nothing.
-        let is_there = Home::new(environment::home()?).database().exists();
+        let is_there = Home::new(variables::home()?).database().exists();
         let store: Arc<dyn Store> = if is_there { store().await? } else { Arc::new(MemoryStore::new()) };
         let sandboxes = Sandboxes {
             pool: 0,

@@ -1,9 +1,9 @@
 //! `coracle backup` and `coracle restore`: the data folder in one file, and back.
 
-use crate::environment;
-use crate::plain::{counted, json, plain};
+use crate::output::{counted, json, plain};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
+use crate::variables;
 use crate::wiring::{cancellable, told, workspaces};
 use clap::Args;
 use coracle_store::{BackupError, Home, KeySource, SqliteStore};
@@ -56,7 +56,7 @@ pub(crate) struct RestoreArguments {
 
 pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
+    let (home, workspaces) = (Home::new(variables::home()?), workspaces(&loaded.settings)?);
     if !home.database().exists() {
         let message = format!("there is no data in {}", home.root().display());
         return Err(Mistake::new(message, Some("name the data folder with CORACLE_HOME")).into());
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow:
 
 pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
+    let (home, workspaces) = (Home::new(variables::home()?), workspaces(&loaded.settings)?);
     // Not to be dropped in the middle: between two renames nothing is where it belongs.
     let runtime = crate::wiring::runtime()?;
     let key = arguments.key.as_deref();

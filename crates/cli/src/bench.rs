@@ -1,25 +1,25 @@
 //! `coracle bench`: Coracle, its peers and the floor in one table, from one run.
 //!
 //! `tools.rs` is `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`, `server.rs` is `bench server`. The rest is `bench sandbox`:
-//! `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
+//! `start_times.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
 //! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
 
+mod coracle;
 mod floor;
 mod memory;
-mod ours;
 mod peers;
 mod program;
 mod rate;
 mod report;
 mod search;
 mod server;
-mod starts;
+mod start_times;
 mod tokens;
 mod tools;
 
-use crate::environment;
 use crate::signals::Signals;
 use crate::status::Status;
+use crate::variables;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -88,7 +88,7 @@ struct SandboxArguments {
 
     /// Container image for docker and podman. It must contain python3 and is never pulled [default: the first local
     /// image with python3].
-    #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
+    #[arg(long, value_name = "NAME", env = variables::BENCH_IMAGE, hide_env_values = true)]
     image: Option<String>,
 
     /// Use few runs and small counts, only to check that the benchmark works.
@@ -218,8 +218,8 @@ async fn measure(scale: Scale, wanted: Wanted) -> anyhow::Result<Report> {
     let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
     let mut report = Report::default();
     let progress = bar();
-    let bench = ours::Bench::start(folder.path()).await?;
-    starts::measure(&bench, &scale, &wanted, &progress, &mut report).await;
+    let bench = coracle::Bench::start(folder.path()).await?;
+    start_times::measure(&bench, &scale, &wanted, &progress, &mut report).await;
     if wanted.has(RATE) {
         rate::measure(&bench, &scale, &progress, &mut report).await;
     }

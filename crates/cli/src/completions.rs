@@ -55,7 +55,7 @@ pub(crate) fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<
     if let Some(folder) = &arguments.output {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let count = write_all(&root, "coracle", folder)?;
-        eprintln!("wrote {} to {}", crate::plain::counted(count, "page"), folder.display());
+        eprintln!("wrote {} to {}", crate::output::counted(count, "page"), folder.display());
         return Ok(Status::Success);
     }
     let mut found = &root;

@@ -1,6 +1,6 @@
 //! `coracle config`: what is set, where it came from, and what can be set.
 
-use crate::plain::{json, plain};
+use crate::output::{json, plain};
 use crate::settings::{self, load};
 use crate::status::Status;
 use anyhow::Context;

@@ -1,13 +1,13 @@
 //! `coracle doctor`: what this machine really enforces, found out by trying.
 //!
 //! Each tier is booted as a server would boot it. `probe.py` then tries from inside what must not work, each beside
-//! something like it that must, and the host looks at the processes from outside. `checks.rs` judges, `mends.rs` says
+//! something like it that must, and the host looks at the processes from outside. `checks.rs` judges, `fixes.rs` says
 //! what to do about what is missing. `data.rs` looks at the data folder.
 
 mod checks;
 mod data;
+mod fixes;
 mod machine;
-mod mends;
 mod native;
 mod policy;
 mod report;

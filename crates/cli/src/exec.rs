@@ -2,9 +2,8 @@
 
 mod report;
 
-use crate::named_workspace;
-use crate::packages::packages;
-use crate::plain::error_text;
+use crate::output::error_text;
+use crate::python_environment::packages;
 use crate::settings::flag;
 use crate::signals::Signals;
 use crate::spinner::Spinner;
@@ -14,6 +13,7 @@ use crate::wiring::{
     Purpose, Sandboxes, check, engine, folders, has_tools, lasting_store, native_for_one, store, told, toolbox_if_any,
     workspaces,
 };
+use crate::workspace_folder;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -165,7 +165,7 @@ async fn execute(
 ) -> anyhow::Result<Status> {
     let settings = &loaded.settings;
     let named = arguments.workspace.as_deref().or(loaded.workspace.as_deref());
-    let workspace = named.map(|folder| named_workspace::checked(folder, arguments.expose_home)).transpose()?;
+    let workspace = named.map(|folder| workspace_folder::checked(folder, arguments.expose_home)).transpose()?;
     let mut limits = settings.execution.limits.to_limits();
     limits.wall_ms = arguments.timeout.unwrap_or(limits.wall_ms);
     limits.memory_mb = arguments.memory.unwrap_or(limits.memory_mb);
@@ -189,7 +189,7 @@ async fn execute(
         store().await?
     } else {
         // Files are kept in the same data folder: if that is not ours to use, nothing runs.
-        Home::new(crate::environment::home()?).look().map_err(told)?;
+        Home::new(crate::variables::home()?).look().map_err(told)?;
         Arc::new(MemoryStore::new())
     };
     let purpose = if arguments.own_servers { Purpose::CommandAlone } else { Purpose::Command };

@@ -1,6 +1,6 @@
 //! Remembers for some minutes that a server could not be started, so that not every command waits for it again.
 
-use crate::environment;
+use crate::variables;
 use async_trait::async_trait;
 use coracle_engine::{Servers, fingerprint};
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
@@ -56,7 +56,7 @@ impl Remembering {
 }
 
 fn folder() -> anyhow::Result<PathBuf> {
-    Ok(environment::home()?.join("cache").join("failures"))
+    Ok(variables::home()?.join("cache").join("failures"))
 }
 
 fn file(folder: &Path, spec: &ServerSpec) -> PathBuf {

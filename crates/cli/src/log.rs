@@ -1,8 +1,8 @@
 //! The log: to standard error from the first moment, and as the settings say once these are known.
 
-use crate::environment;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Mistake;
+use crate::variables;
 use coracle_config::{Loaded, Origin};
 use coracle_types::is_hidden;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -26,7 +26,7 @@ static SWITCH: OnceLock<Switch> = OnceLock::new();
 
 /// Starts it; without a word from the environment, with what `default` lets through.
 pub(crate) fn start(default: &str) {
-    let filter = EnvFilter::try_from_env(environment::LOG).unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env(variables::LOG).unwrap_or_else(|_| EnvFilter::new(default));
     let (filter, filtered) = reload::Layer::new(filter);
     // What goes wrong in writing a line would be printed by a macro that panics when it cannot.
     let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).log_internal_errors(false);
@@ -77,7 +77,7 @@ struct OneLine<W>(W);
 impl<W: Write> Write for OneLine<W> {
     /// Gets an event at a time, with the end of its line.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        self.0.write_all(shown(event).as_bytes())?;
+        self.0.write_all(render(event).as_bytes())?;
         Ok(event.len())
     }
 
@@ -86,7 +86,7 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-fn shown(event: &[u8]) -> String {
+fn render(event: &[u8]) -> String {
     let text = String::from_utf8_lossy(event);
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.trim_end_matches('\n').chars() {
@@ -184,7 +184,7 @@ fn usable<T>(origin: &Origin, found: Result<T, String>) -> Result<Option<T>, Mis
 
 #[cfg(test)]
 mod tests {
-    use super::{LogFile, filter, shown};
+    use super::{LogFile, filter, render};
     use std::io::Write;
     use std::sync::atomic::Ordering;
 
@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn an_event_is_one_line_with_nothing_hidden() {
         let event = "WARN said: \"ok\"\nINFO all is well\u{202e}\r\u{200b}, \u{1b}[2mcolour\u{1b}[0m\n";
-        let line = shown(event.as_bytes());
+        let line = render(event.as_bytes());
         assert_eq!(line, "WARN said: \"ok\"\\nINFO all is well\\u{202e}\\r\\u{200b}, \u{1b}[2mcolour\u{1b}[0m\n");
-        assert_eq!(shown("WARN plain, with ümlauts\n".as_bytes()), "WARN plain, with ümlauts\n");
+        assert_eq!(render("WARN plain, with ümlauts\n".as_bytes()), "WARN plain, with ümlauts\n");
     }
 
     #[test]

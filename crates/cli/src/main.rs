@@ -24,17 +24,16 @@ mod bench;
 mod completions;
 mod config;
 mod doctor;
-mod environment;
 mod exec;
-mod face;
 mod failures;
-mod itself;
+mod frontend;
 mod log;
 mod mcp;
-mod named_workspace;
-mod packages;
-mod plain;
+mod oauth_tokens;
+mod output;
 mod process_tree;
+mod python_environment;
+mod recursion;
 mod resources;
 mod servers;
 mod sessions;
@@ -45,13 +44,14 @@ mod spinner;
 mod status;
 mod terminal;
 mod timing;
-mod tokens;
 mod tools;
 mod up;
 mod users;
+mod variables;
 mod wiring;
 #[cfg(test)]
 mod wording;
+mod workspace_folder;
 mod workspaces;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -106,7 +106,7 @@ enum Command {
     /// Manage skills: saved code and folders with instructions.
     Skills(skills::SkillsArguments),
     /// Manage the Python packages that sandboxed code can import.
-    Env(packages::EnvArguments),
+    Env(python_environment::EnvArguments),
     /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
     /// List, open and save files that code wrote to /artifacts.
@@ -168,7 +168,7 @@ fn main() -> ExitCode {
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Skills(arguments) => skills::run(&arguments, config),
-        Command::Env(arguments) => packages::run(arguments, config),
+        Command::Env(arguments) => python_environment::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Artifacts(arguments) => artifacts::run(&arguments, config),
         Command::Completions(arguments) => completions::completions(&arguments, Arguments::command()),
@@ -185,7 +185,7 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<status::Cancelled>() => status::Status::Cancelled.into(),
         Err(error) => {
-            eprint!("{}", plain::error_text(&error));
+            eprint!("{}", output::error_text(&error));
             let mistake = error.is::<status::Mistake>();
             if mistake { status::Status::Usage } else { status::Status::Unavailable }.into()
         }

@@ -5,7 +5,7 @@ mod moving;
 mod undo;
 
 use crate::exec::Ahead;
-use crate::face::{FaceArguments, Serving};
+use crate::frontend::{FrontendArguments, Serving};
 use crate::settings::{load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct McpArguments {
     #[command(flatten)]
-    face: FaceArguments,
+    frontend: FrontendArguments,
 
     /// Add Coracle to the configuration of an MCP client: claude, claude-desktop, cursor, vscode or codex.
     #[arg(long, value_name = "CLIENT", value_parser = Client::from_str)]
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
             (_, true) => Servers::Keep,
             _ => Servers::Ask,
         };
-        return install::run(client, &arguments.face, servers, arguments.yes, config);
+        return install::run(client, &arguments.frontend, servers, arguments.yes, config);
     }
     if let Some(client) = arguments.uninstall {
         return install::undo(client, arguments.yes);
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     }
     // Where there can be none, sandboxes are made as those of a server that runs for long.
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
-    let loaded = load(config, arguments.face.flags())?;
+    let loaded = load(config, arguments.frontend.flags())?;
     check(&loaded)?;
     warn_of_not_followed(&loaded);
     if std::io::stdin().is_terminal() {
@@ -82,8 +82,8 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
         let mut signals = Signals::listen().context("listen for signals")?;
-        let serving = Serving::start(&arguments.face, &loaded, launcher).await?;
-        let served = coracle_server::serve_stdio(serving.face.clone(), stop.clone());
+        let serving = Serving::start(&arguments.frontend, &loaded, launcher).await?;
+        let served = coracle_server::serve_stdio(serving.frontend.clone(), stop.clone());
         tokio::pin!(served);
         let served = tokio::select! {
             served = &mut served => served,

@@ -1,11 +1,11 @@
 //! `coracle sessions`: what ran, what the next program should know, and whether it comes out the same again.
 
-use crate::environment;
-use crate::packages::packages;
-use crate::plain::{columns, counted, json, plain, plain_lines};
+use crate::output::{columns, counted, json, plain, plain_lines};
+use crate::python_environment::packages;
 use crate::settings::load;
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
+use crate::variables;
 use crate::wiring::{
     Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces,
 };
@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &SessionsArguments, config: Option<&Path>) -> anyho
 async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     // Nothing is made to say that there is nothing.
-    let is_there = Home::new(environment::home()?).database().exists();
+    let is_there = Home::new(variables::home()?).database().exists();
     let store: Arc<dyn Store> = if is_there { store().await? } else { Arc::new(MemoryStore::new()) };
     let history = History::new(store, workspaces(&loaded.settings)?);
     match command {

@@ -1,8 +1,8 @@
 //! The settings of this run: the file, the environment, the flags.
 
-use crate::environment;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Mistake;
+use crate::variables;
 use anyhow::Context;
 use coracle_config::{ConfigError, Flag, Guardrails, LoadOptions, Loaded, Origin, ServerProblem, Way};
 use std::collections::BTreeMap;
@@ -106,7 +106,7 @@ fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions>
         file: file.map(Path::to_owned),
         env: variables(),
         folder: Some(std::env::current_dir().context("find the current folder")?),
-        home: Some(environment::home()?),
+        home: Some(variables::home()?),
         flags,
     })
 }
@@ -125,6 +125,6 @@ pub(crate) fn flag(key: &str, name: &str, value: Option<impl ToString>) -> Optio
 pub(crate) fn file_to_edit(loaded: &Loaded) -> anyhow::Result<PathBuf> {
     match &loaded.file {
         Some(file) => Ok(file.path.clone()),
-        None => Ok(environment::home()?.join(coracle_config::FILE_NAME)),
+        None => Ok(variables::home()?.join(coracle_config::FILE_NAME)),
     }
 }

@@ -7,7 +7,7 @@ mod search;
 mod show;
 mod test;
 
-use crate::packages::packages;
+use crate::python_environment::packages;
 use crate::settings::{announce, load};
 use crate::status::{Mistake, Status};
 use crate::wiring::{Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any};

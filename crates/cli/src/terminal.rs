@@ -41,7 +41,7 @@ impl Approver for Terminal {
 
 /// On a thread of its own, since a terminal blocks; it ends when nobody waits for the answer any more.
 async fn put(question: &Question) -> std::io::Result<Answer> {
-    let text = shown(question);
+    let text = render(question);
     let (waiting, asker) = UnixStream::pair()?;
     let answered = tokio::task::spawn_blocking(move || {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
@@ -65,7 +65,7 @@ async fn put(question: &Question) -> std::io::Result<Answer> {
     answer
 }
 
-fn shown(question: &Question) -> String {
+fn render(question: &Question) -> String {
     let Question { server, tool, description, arguments_preview, why, .. } = question;
     let mut text = format!("\ncoracle: may the code call {server}.{tool}?\n  with: {arguments_preview}\n");
     if !description.is_empty() {

@@ -7,7 +7,7 @@ mod search;
 mod select;
 mod show;
 
-use crate::plain::plain;
+use crate::output::plain;
 use crate::settings::{announce, load};
 use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake, Status};

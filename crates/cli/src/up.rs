@@ -2,14 +2,14 @@
 
 mod sign_in;
 
-use crate::environment;
-use crate::face::{FaceArguments, Serving};
-use crate::plain::{counted, plain};
+use crate::frontend::{FrontendArguments, Serving};
+use crate::output::{counted, plain};
 use crate::resources::share;
 use crate::settings::{announce, flag, load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
 use crate::users::warn_of_old_names;
+use crate::variables;
 use crate::wiring::{check, sound_store, told, workspaces};
 use crate::workspaces::keep_house;
 use anyhow::Context;
@@ -34,7 +34,7 @@ const MAX_REASON: usize = 300;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArguments {
     #[command(flatten)]
-    face: FaceArguments,
+    frontend: FrontendArguments,
 
     /// IP address to listen on [default: 127.0.0.1].
     #[arg(long, value_name = "ADDRESS")]
@@ -69,7 +69,7 @@ fn part(name: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Result<Status> {
-    let mut flags = arguments.face.flags();
+    let mut flags = arguments.frontend.flags();
     flags.extend(flag("server.host", "--host", arguments.host.as_ref()));
     flags.extend(flag("server.port", "--port", arguments.port));
     let loaded = load(config, flags)?;
@@ -87,12 +87,12 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let auth = sign_in::Auth::read(loaded, host)?;
     let share = share()?;
     // Two servers would each have an interpreter for the same session, with other variables.
-    let mut claim = Home::new(environment::home()?).claim().map_err(told)?;
-    auth.check(&People::new(sound_store().await?), arguments.face.workspace.is_some()).await?;
+    let mut claim = Home::new(variables::home()?).claim().map_err(told)?;
+    auth.check(&People::new(sound_store().await?), arguments.frontend.workspace.is_some()).await?;
     let listener = listen(loaded, host).await?;
     let address = listener.local_addr().context("find the address")?;
     claim.say(&format!("process {}, http://{address}", std::process::id())).map_err(told)?;
-    let serving = Serving::start(&arguments.face, loaded, None).await?;
+    let serving = Serving::start(&arguments.frontend, loaded, None).await?;
     serving.engine.limit_sandboxes(share.sandboxes);
     let workspaces = workspaces(&loaded.settings)?;
     warn_of_old_names(&workspaces);
@@ -101,7 +101,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     welcome.push(format!("try       {}", auth.example(&people, address).await?));
     let options = auth.options(loaded, people);
     // Clients are served at once: what is told about servers may take a while.
-    let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));
+    let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listener, options, stop.clone()));
     let lent = lend(&serving, &stop)?;
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
@@ -124,7 +124,7 @@ fn lend(serving: &Serving, stop: &CancellationToken) -> anyhow::Result<Option<Jo
     let Some(upstream) = serving.toolbox.as_ref().and_then(|toolbox| toolbox.upstream().passes_on()) else {
         return Ok(None);
     };
-    let socket = Home::new(environment::home()?).servers_socket();
+    let socket = Home::new(variables::home()?).servers_socket();
     match Lender::open(&socket) {
         Ok(lender) => Ok(Some(tokio::spawn(lender.serve(upstream.clone(), stop.clone())))),
         Err(error) => {

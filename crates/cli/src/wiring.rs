@@ -1,12 +1,12 @@
 //! Joins settings, store, servers, backend and engine.
 
-use crate::environment;
 use crate::failures::{Memory, Remembering};
-use crate::itself;
-use crate::plain::plain;
+use crate::oauth_tokens::StoredTokens;
+use crate::output::plain;
+use crate::recursion;
 use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake};
-use crate::tokens::StoredTokens;
+use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_catalog::server_names;
@@ -65,7 +65,7 @@ impl Purpose {
 
     /// Where connections are borrowed, if they are.
     fn lender(self) -> Option<PathBuf> {
-        let home = environment::home().ok().filter(|_| self == Self::Command)?;
+        let home = variables::home().ok().filter(|_| self == Self::Command)?;
         Some(Home::new(home).servers_socket())
     }
 }
@@ -144,7 +144,7 @@ pub(crate) fn library(settings: &Settings) -> anyhow::Result<Arc<Library>> {
     let here = std::env::current_dir().ok().into_iter().flat_map(|folder| PROJECT_SKILLS.map(|name| folder.join(name)));
     let own = std::env::home_dir().into_iter().flat_map(|folder| PROJECT_SKILLS.map(|name| folder.join(name)));
     let sources = configured.chain(here.map(source(Origin::Project))).chain(own.map(source(Origin::User)));
-    Ok(Library::new(sources.collect(), Some(&environment::home()?.join("cache").join("skills"))))
+    Ok(Library::new(sources.collect(), Some(&variables::home()?.join("cache").join("skills"))))
 }
 
 /// Settings that this version cannot follow are refused: running without them would not be what was asked for.
@@ -188,19 +188,19 @@ pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> a
 
 /// The store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await;
+    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await;
     Ok(Arc::new(store.map_err(told)?))
 }
 
 /// The same for the engine, which opens it when it needs it.
 pub(crate) async fn lasting_store() -> Result<Arc<dyn Store>, StoreError> {
-    let home = environment::home().map_err(|error| StoreError::home(environment::HOME, error))?;
+    let home = variables::home().map_err(|error| StoreError::home(variables::HOME, error))?;
     Ok(Arc::new(SqliteStore::open(&Home::new(home), KeySource::File).await?))
 }
 
 /// The same, for whoever serves others from it: one that is damaged is refused before anything is written to it.
 pub(crate) async fn sound_store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await.map_err(told)?;
+    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await.map_err(told)?;
     store.examine().await.map_err(told)?;
     Ok(Arc::new(store))
 }
@@ -222,7 +222,7 @@ pub(crate) fn upstream(
 ) -> Upstream {
     let options = Options {
         lender: purpose.lender(),
-        chain: itself::chain(loaded).unwrap_or_default(),
+        chain: recursion::chain(loaded).unwrap_or_default(),
         tokens: Arc::new(StoredTokens(Arc::clone(store))),
         warden: std::env::current_exe().ok(),
         capabilities: may_ask,
@@ -246,7 +246,7 @@ pub(crate) fn toolbox(
     // What somebody wrote by hand is imported from there, and nothing is written beside it.
     let cache = match settings.execution.servers_dir.as_ref().filter(|folder| !has_modules(folder)) {
         Some(folder) => folder.clone(),
-        None => environment::home()?.join("cache").join("servers"),
+        None => variables::home()?.join("cache").join("servers"),
     };
     let calls = &settings.calls;
     let caps = CallCaps {
@@ -308,7 +308,7 @@ fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
     });
     Ok(match made {
         Ok(embedder) => {
-            let cache = environment::home()?.join("cache").join("embeddings");
+            let cache = variables::home()?.join("cache").join("embeddings");
             Some(EmbedderConfig { embedder: Arc::new(embedder), cache })
         }
         Err(error) => {
@@ -386,7 +386,7 @@ pub(crate) fn native_with_first(
 
 fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     Ok(NativeConfig {
-        home: environment::home()?,
+        home: variables::home()?,
         launcher: std::env::current_exe().context("find this program")?,
         python: sandboxes.python.clone(),
         pool: sandboxes.pool,
@@ -401,7 +401,7 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
 pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     Ok(match &settings.execution.workspace_dir {
         Some(folder) => folder.clone(),
-        None => environment::home()?.join("workspaces"),
+        None => variables::home()?.join("workspaces"),
     })
 }
 
@@ -422,6 +422,6 @@ pub(crate) fn engine(
     let (executions, sessions) = (whole(history.executions), whole(history.sessions));
     let kept = Kept { executions, sessions, tasks: history.tasks, ..default };
     engine.limit_history(kept, whole(history.live_sessions));
-    engine.hide(&environment::home()?);
+    engine.hide(&variables::home()?);
     Ok(engine)
 }

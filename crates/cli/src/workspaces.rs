@@ -1,6 +1,6 @@
 //! `coracle workspaces`: the folders of users.
 
-use crate::plain::{columns, json};
+use crate::output::{columns, json};
 use crate::settings::{announce, load};
 use crate::status::Status;
 use crate::wiring::{cancellable, store, workspaces};

@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
@@ -184,5 +184,5 @@ async fn no_two_sandboxes_draw_the_same_random_numbers() {
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+    ordinary_user::run_tests_except(&["all_of_it_as_an_ordinary_user"]);
 }

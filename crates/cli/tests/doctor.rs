@@ -37,7 +37,7 @@ fn a_working_tier_is_safe_and_everything_essential_was_tried() {
             let check = check(tier, name);
             assert_ne!(check["outcome"], "failed", "as {who:?}: {tier:#}");
             assert!(
-                check["outcome"] == "ok" || check["mend"].as_array().is_some_and(|mend| !mend.is_empty()),
+                check["outcome"] == "ok" || check["fix"].as_array().is_some_and(|fix| !fix.is_empty()),
                 "{check:#}"
             );
         }
@@ -69,7 +69,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn without_python_no_tier_is_safe_and_the_mend_is_said() {
+fn without_python_no_tier_is_safe_and_the_fix_is_printed() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut command = coracle.command();
@@ -80,8 +80,8 @@ fn without_python_no_tier_is_safe_and_the_mend_is_said() {
         assert_eq!((&tier["verdict"], &tier["start"]), (&Value::from("unavailable"), &Value::Null), "{tier:#}");
         let python = check(tier, "python");
         assert!(python["detail"].as_str().unwrap().contains("/nonexistent"), "{python:#}");
-        let mend = python["mend"].to_string();
-        assert!(mend.contains("CORACLE_PYTHON") && mend.contains("install Python 3.10"), "{mend}");
+        let fix = python["fix"].to_string();
+        assert!(fix.contains("CORACLE_PYTHON") && fix.contains("install Python 3.10"), "{fix}");
 
         let text = coracle.command().env("CORACLE_PYTHON", "/nonexistent").arg("doctor").output().unwrap();
         let text = String::from_utf8(text.stdout).unwrap();
@@ -138,7 +138,7 @@ fn where_user_namespaces_are_switched_off_the_switch_is_named() {
     let found = diagnosis(&off);
     assert_eq!(off.status.code(), Some(1), "{found:#}");
     assert!(
-        check(&found["tiers"][0], "sandbox")["mend"].to_string().contains("user.max_user_namespaces = 15000"),
+        check(&found["tiers"][0], "sandbox")["fix"].to_string().contains("user.max_user_namespaces = 15000"),
         "{found:#}"
     );
     let on = doctor("15000");

@@ -109,7 +109,7 @@ fn the_doctor_says_why() {
         assert_eq!((code, &verdict), (Some(0), &json!("partial")), "{who:?}: {check:#}");
         let detail = check["detail"].as_str().unwrap();
         assert!(detail.contains("a filter around Coracle hides it"), "{who:?}: {detail}");
-        assert!(!check["mend"].as_array().unwrap().is_empty(), "{who:?}: {check:#}");
+        assert!(!check["fix"].as_array().unwrap().is_empty(), "{who:?}: {check:#}");
         let (_, _, check) = landlock(NO_CALL);
         assert_eq!(check["outcome"], "ok", "{who:?}: {check:#}");
     }

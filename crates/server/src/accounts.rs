@@ -1,15 +1,15 @@
 //! People and what they sign in with. `coracle users` and HTTP both go through here.
 
 mod attempts;
+mod credentials;
 mod names;
 mod passwords;
-mod tokens;
 
 pub(crate) use attempts::{Attempts, TooMany};
+pub(crate) use credentials::{KEY_PREFIX, is_key, random_token};
 pub(crate) use names::is_reserved;
 pub use names::{NameSource, is_machines, new_user_name, user_name};
 pub(crate) use passwords::Passwords;
-pub(crate) use tokens::{KEY_PREFIX, is_key, random_token};
 
 use coracle_store::{
     ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, Renamed, Role, SignInLink, Store, StoreError,

@@ -1,23 +1,26 @@
 //! HTTP: `/mcp`, and what operators look at.
 
 mod api;
+mod auth_state;
+mod authentication;
 mod connections;
-mod desk;
-mod door;
+mod error;
 mod guard;
+mod legacy_skills;
 mod oidc;
-mod old_skills;
 mod pages;
 mod priming;
-mod refusal;
-mod resource;
+mod protected_resource;
 mod sessions;
 mod sign_in;
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use crate::identity::Identity;
 pub(crate) use api::ApiError;
 pub use api::openapi_document;
+pub use auth_state::AuthOptions;
+use auth_state::AuthState;
+use authentication::RequiredScope;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRef, Request, State};
@@ -30,9 +33,6 @@ pub(crate) use connections::Gone;
 use connections::{Answering, Served};
 use coracle_store::KeyScope;
 use coracle_types::UserId;
-pub use desk::AuthOptions;
-use desk::Desk;
-use door::Door;
 use guard::Guard;
 use priming::Unprimed;
 use rmcp::transport::StreamableHttpServerConfig;
@@ -79,27 +79,27 @@ const NO_SESSION: &str = "none";
 /// A session that nobody has used for so long is forgotten.
 const SESSION_IDLE: Duration = Duration::from_hours(24);
 
-type McpService = StreamableHttpService<Face, LocalSessionManager>;
+type McpService = StreamableHttpService<Frontend, LocalSessionManager>;
 
 #[derive(Clone)]
 struct App {
-    face: Face,
+    frontend: Frontend,
     mcp: McpService,
     manager: Arc<LocalSessionManager>,
     sessions: Sessions,
-    desk: Arc<Desk>,
+    auth: Arc<AuthState>,
     stop: CancellationToken,
 }
 
-impl FromRef<App> for Arc<Desk> {
+impl FromRef<App> for Arc<AuthState> {
     fn from_ref(app: &App) -> Self {
-        Self::clone(&app.desk)
+        Self::clone(&app.auth)
     }
 }
 
 /// Serves until `stop` is cancelled; then lets running executions end, for a few seconds.
 pub async fn serve_http(
-    face: Face,
+    frontend: Frontend,
     listener: TcpListener,
     options: HttpOptions,
     stop: CancellationToken,
@@ -114,49 +114,50 @@ pub async fn serve_http(
         .with_json_response(true);
     // The guard has looked already, at all routes.
     config = config.disable_allowed_hosts();
-    let clients = face.clone();
+    let clients = frontend.clone();
     let mut manager = LocalSessionManager::default();
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
-    let desk = Arc::new(Desk::new(&options.auth.unwrap_or_else(AuthOptions::nobody)));
-    let app = App { face: face.clone(), mcp, manager, sessions: Sessions::default(), desk, stop: stop.clone() };
-    let door = |scope| middleware::from_fn_with_state(Door::new(&app.desk, scope), door::require);
+    let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::nobody)));
+    let app = App { frontend: frontend.clone(), mcp, manager, sessions: Sessions::default(), auth, stop: stop.clone() };
+    let requires =
+        |scope| middleware::from_fn_with_state(RequiredScope::new(&app.auth, scope), authentication::require);
     let guarded: Router<App> = Router::new()
-        .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(door(KeyScope::Mcp)))
-        .merge(Router::new().route("/metrics", get(metrics)).layer(door(KeyScope::Metrics)))
-        .merge(api::router(Door::new(&app.desk, KeyScope::Api)))
-        .merge(old_skills::router().layer(door(KeyScope::Api)))
+        .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(requires(KeyScope::Mcp)))
+        .merge(Router::new().route("/metrics", get(metrics)).layer(requires(KeyScope::Metrics)))
+        .merge(api::router(RequiredScope::new(&app.auth, KeyScope::Api)))
+        .merge(legacy_skills::router().layer(requires(KeyScope::Api)))
         .merge(sign_in::router())
         .route("/", get(home))
         .merge(oidc::router())
-        .merge(resource::router())
+        .merge(protected_resource::router())
         .layer(middleware::from_fn_with_state(guard, guard::check));
     // Probes come from machines that know this one by its address only, and learn nothing.
     let open = Router::new()
         .route("/health", get(health))
         .route("/livez", get(|| async { "ok" }))
         .route("/readyz", get(ready));
-    let desk = Arc::clone(&app.desk);
+    let auth = Arc::clone(&app.auth);
     let router = guarded.merge(open).with_state(app);
     let max_connections = options.max_connections.unwrap_or(connections::MAX_CONNECTIONS);
     let answering = Answering::default();
     let served = connections::serve(
         listener,
-        Served { router, desk, max_connections, answering: answering.clone() },
+        Served { router, auth, max_connections, answering: answering.clone() },
         stop.clone(),
         end.clone(),
     );
     let drained = async {
         stop.cancelled().await;
         let calm = async {
-            while face.under_way() > 0 {
+            while frontend.under_way() > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         let _ = tokio::time::timeout(DRAIN, calm).await;
         let told = async {
-            face.engine.interrupt().await;
+            frontend.engine.interrupt().await;
             answering.settled().await;
         };
         if tokio::time::timeout(ANSWERED, told).await.is_err() {
@@ -254,7 +255,7 @@ fn unreadable(body: &[u8]) -> Response {
 
 /// What this is, and where to go.
 async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
-    let base = app.desk.base(&uri, &headers);
+    let base = app.auth.base(&uri, &headers);
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     if accepts.into_iter().any(|value| value.contains("text/html")) {
         return pages::home(&base);
@@ -266,7 +267,7 @@ async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response 
 
 async fn metrics(State(app): State<App>) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (kind, app.face.metrics()).into_response()
+    (kind, app.frontend.metrics()).into_response()
 }
 
 async fn health(State(app): State<App>) -> Response {
@@ -278,7 +279,7 @@ async fn ready(State(app): State<App>) -> Response {
     if app.stop.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping").into_response();
     }
-    match tokio::time::timeout(READY_TIME, app.face.ready()).await {
+    match tokio::time::timeout(READY_TIME, app.frontend.ready()).await {
         Ok(Ok(())) => Bytes::from_static(b"ok").into_response(),
         // Whoever asks is a stranger: they learn what kind of fault it is, and the log says where.
         Ok(Err(error)) => {

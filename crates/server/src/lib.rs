@@ -1,6 +1,6 @@
 //! Coracle to the outside: MCP over stdio and streamable HTTP, and what operators look at.
 //!
-//! Start at [`Face`], which any number of clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
+//! Start at [`Frontend`], which any number of clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
 //! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `outward.rs` is how a client is
 //! asked something meanwhile, `shown.rs` is what a model gets to see, and `direct.rs` is the gateway.
 //!
@@ -10,7 +10,7 @@
 
 mod accounts;
 pub mod baseline;
-mod face;
+mod frontend;
 mod http;
 mod identity;
 mod mcp;
@@ -22,7 +22,7 @@ pub use accounts::{
     AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_machines, new_user_name,
     user_name,
 };
-pub use face::{Face, FaceOptions};
+pub use frontend::{Frontend, FrontendOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};

@@ -1,6 +1,6 @@
 //! One client over standard input and output.
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,13 +16,13 @@ const MAX_MESSAGE: usize = 16 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Serves one client over standard input and output until it goes away or `stop` is cancelled.
-pub async fn serve_stdio(mut face: Face, stop: CancellationToken) -> std::io::Result<()> {
+pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std::io::Result<()> {
     let (input, output) = rmcp::transport::io::stdio_pipes();
     let ended = CancellationToken::new();
     let transport =
         AsyncRwTransport::new_server(Watched { input, ended: ended.clone() }, output).with_max_line_length(MAX_MESSAGE);
     let gone = CancellationToken::new();
-    face.gone = Some(gone.clone());
+    frontend.gone = Some(gone.clone());
     // Whoever has said all that there is to say may still wait for answers; whoever is not there any more does not.
     let watch = tokio::spawn(async move {
         ended.cancelled().await;
@@ -31,13 +31,13 @@ pub async fn serve_stdio(mut face: Face, stop: CancellationToken) -> std::io::Re
         }
         gone.cancel();
     });
-    let served = serve(face, transport, stop).await;
+    let served = serve(frontend, transport, stop).await;
     watch.abort();
     served
 }
 
 async fn serve<R, W>(
-    face: Face,
+    frontend: Frontend,
     transport: AsyncRwTransport<rmcp::RoleServer, R, W>,
     stop: CancellationToken,
 ) -> std::io::Result<()>
@@ -45,7 +45,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
-    let service = match face.serve_with_ct(transport, stop.clone()).await {
+    let service = match frontend.serve_with_ct(transport, stop.clone()).await {
         Ok(service) => service,
         // Somebody who closes it again without a word has made no mistake.
         Err(error) if stop.is_cancelled() || is_closed(&error) => return Ok(()),

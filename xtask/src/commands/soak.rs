@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::metadata::{cargo, repository};
 use crate::steps::Steps;
-use crate::surroundings;
+use crate::test_environment;
 use crate::test_servers::{self, FOLDER};
 
 pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
@@ -23,5 +23,5 @@ pub(super) fn run(steps: &mut Steps, filters: &[String]) -> Result<()> {
         .env("CORACLE_SOAK", "1")
         .env(FOLDER, test_servers::folder()?);
     let home = repository().join("target");
-    steps.step("soak", "cargo test --workspace -- --include-ignored", || surroundings::run(&soak, &home))
+    steps.step("soak", "cargo test --workspace -- --include-ignored", || test_environment::run(&soak, &home))
 }

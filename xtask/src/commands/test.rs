@@ -6,7 +6,7 @@ use super::check;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::steps::Steps;
 use crate::test_servers::{self, FOLDER};
-use crate::{needs, readme, surroundings};
+use crate::{needs, readme, test_environment};
 
 /// `cargo xtask needs`: what the tests need, in place.
 pub(super) fn needs(steps: &mut Steps) -> Result<()> {
@@ -23,7 +23,7 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(FOLDER, test_servers::folder()?);
     let home = repository().join("target");
-    steps.step("test", "cargo test --workspace", || surroundings::run(&tests, &home))?;
+    steps.step("test", "cargo test --workspace", || test_environment::run(&tests, &home))?;
     steps.step("readme", "the examples in README.md", || {
         let target = Metadata::load(Resolve::Members)?.target_directory;
         readme::run_examples(&repository(), &target.join("debug"), &target.join("readme"))

@@ -1,6 +1,6 @@
 //! The floor: a program of its own in Python, kept alive so that its runs take turns with everybody else's.
 
-use super::ours::Interpreter;
+use super::coracle::Interpreter;
 use anyhow::Context;
 use serde::de::DeserializeOwned;
 use std::process::Stdio;

@@ -1,7 +1,7 @@
 //! Memory of sandboxes that wait and of sessions that live: the PSS of the whole process tree, over their number.
 
 use super::Scale;
-use super::ours::Server;
+use super::coracle::Server;
 use super::report::Report;
 use crate::process_tree::{descendants, pss_kib};
 use anyhow::Context;

@@ -1,6 +1,6 @@
 //! What else isolates a Python on this machine: found, tried once, and measured if it works.
 
-use super::ours::Interpreter;
+use super::coracle::Interpreter;
 use super::program::{Program, find};
 use anyhow::{Context, bail};
 use std::ffi::OsString;

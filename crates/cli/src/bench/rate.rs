@@ -1,7 +1,7 @@
 //! Executions a second, refill included, beside the floor's.
 
+use super::coracle::{Bench, Server};
 use super::floor::Floor;
-use super::ours::{Bench, Server};
 use super::report::Report;
 use super::{FLOOR_AT_ONCE, Scale};
 use crate::timing;

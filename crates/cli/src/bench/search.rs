@@ -1,14 +1,14 @@
 //! `coracle bench search`: how well tools are found, how fast, and what the index costs.
 
-mod made;
+mod query_set;
 mod report;
-mod set;
+mod synthetic;
 
 use anyhow::Context;
 use clap::Args;
 use coracle_catalog::{Catalog, Query, ServerTools};
+use query_set::Set;
 use report::{Report, Row};
-use set::Set;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn measure(arguments: &SearchArguments) -> anyhow::Result<String> {
     if arguments.sets.is_empty() {
         let sizes: &[usize] = if arguments.quick { &FEW } else { &SIZES };
         for size in sizes {
-            report.rows.push(row(made::set(*size)?, &mut rankings)?);
+            report.rows.push(row(synthetic::set(*size)?, &mut rankings)?);
         }
     }
     for folder in &arguments.sets {

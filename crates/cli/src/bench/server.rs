@@ -5,10 +5,10 @@ use super::peers::{self, Peer};
 use super::program::Program;
 use super::report::{align, plain};
 use super::{Outcome, bar};
-use crate::environment;
 use crate::process_tree::{descendants, pss_kib};
 use crate::status::Status;
 use crate::timing::{milliseconds, quantile};
+use crate::variables;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use coracle_server::People;
@@ -56,7 +56,7 @@ pub(super) struct ServerArguments {
 
     /// Container image for docker. It must contain python3 and is never pulled [default: the first local image with
     /// python3].
-    #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
+    #[arg(long, value_name = "NAME", env = variables::BENCH_IMAGE, hide_env_values = true)]
     image: Option<String>,
 
     /// Print one line of JSON instead of tables.
@@ -209,7 +209,7 @@ impl Serving {
         let mut child = Command::new(program)
             .args(["up", "--port", "0"])
             .current_dir(home)
-            .env(environment::HOME, home)
+            .env(variables::HOME, home)
             .env_remove(coracle_config::CONFIG_VARIABLE)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

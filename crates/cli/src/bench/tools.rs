@@ -1,9 +1,9 @@
 //! `coracle bench tools`: what a call of a tool costs, beside the client of the Python SDK, in one table from one run.
 //!
-//! `plan.rs` has the rows, `callers.rs` who makes the calls, `faces.rs` the servers that a client calls. The floor is a call that the host answers at once.
+//! `plan.rs` has the rows, `callers.rs` who makes the calls, `frontends.rs` the servers that a client calls. The floor is a call that the host answers at once.
 
 mod callers;
-mod faces;
+mod frontends;
 mod in_process;
 mod plan;
 mod report;

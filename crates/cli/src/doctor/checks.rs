@@ -1,7 +1,7 @@
 //! From what was tried to what holds.
 
+use super::fixes;
 use super::machine::Machine;
-use super::mends;
 use super::report::{Check, Outcome};
 use coracle_sandbox::NativeReport;
 use coracle_types::{Enforced, Execution, Mechanism};
@@ -105,8 +105,8 @@ pub(super) fn typescript(execution: &Execution) -> Check {
     match &execution.failure {
         None => Check::new("typescript", Outcome::Ok, "QuickJS, built in"),
         Some(failure) => {
-            let mend = "make the program itself readable and executable for everybody, where it was started from";
-            Check::new("typescript", Outcome::Weak, failure.error.clone()).with_mend(vec![mend.to_owned()])
+            let fix = "make the program itself readable and executable for everybody, where it was started from";
+            Check::new("typescript", Outcome::Weak, failure.error.clone()).with_fix(vec![fix.to_owned()])
         }
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn typescript(execution: &Execution) -> Check {
 pub(super) fn bash(execution: &Execution, machine: &Machine) -> Check {
     match &execution.failure {
         None => Check::new("bash", Outcome::Ok, execution.stdout.trim()),
-        Some(failure) => Check::new("bash", Outcome::Weak, failure.error.clone()).with_mend(mends::bash(machine)),
+        Some(failure) => Check::new("bash", Outcome::Weak, failure.error.clone()).with_fix(fixes::bash(machine)),
     }
 }
 
@@ -122,7 +122,7 @@ pub(super) fn packages(probe: &Probe, has_environment: bool) -> Check {
     let names = probe.packages.join(", ");
     match (has_environment, probe.packages.is_empty()) {
         (false, true) => Check::new("packages", Outcome::Absent, "no NumPy, no pandas: optional")
-            .with_mend(vec!["`coracle env sync` installs those of data analysis for sandboxes alone".to_owned()]),
+            .with_fix(vec!["`coracle env sync` installs those of data analysis for sandboxes alone".to_owned()]),
         (false, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the system's Python")),
         (true, true) => Check::new("packages", Outcome::Ok, "the operator's own environment: no NumPy, no pandas"),
         (true, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the environment of `coracle env`")),
@@ -224,7 +224,7 @@ fn landlock(files: &Files, report: &NativeReport, machine: &Machine) -> Check {
         Ok(abi) => abi,
         Err(reason) => {
             let detail = format!("{reason}: only mounts and the filter keep files apart");
-            return Check::new("landlock", Outcome::Weak, detail).with_mend(mends::landlock(machine));
+            return Check::new("landlock", Outcome::Weak, detail).with_fix(fixes::landlock(machine));
         }
     };
     // Without Landlock this file could be read, own /proc or not.
@@ -240,7 +240,7 @@ fn landlock(files: &Files, report: &NativeReport, machine: &Machine) -> Check {
 fn own_proc(processes: &Processes, report: &NativeReport, machine: &Machine) -> Check {
     if !report.own_proc {
         let detail = "none: programs that need /proc fail";
-        return Check::new("proc", Outcome::Weak, detail).with_mend(mends::own_proc(machine));
+        return Check::new("proc", Outcome::Weak, detail).with_fix(fixes::own_proc(machine));
     }
     let seen = processes.seen.as_deref().unwrap_or_default();
     let detail = if seen == [processes.own] {
@@ -282,8 +282,8 @@ pub(super) fn memory(
             let reason = reason.as_ref().err().map_or("", String::as_str);
             let detail =
                 format!("limit held for each process by the kernel, for the tree by watching; no cgroup: {reason}");
-            let mend = mends::cgroup(machine, report.privilege == "root");
-            Check::new("memory", Outcome::Weak, detail).with_mend(mend)
+            let fix = fixes::cgroup(machine, report.privilege == "root");
+            Check::new("memory", Outcome::Weak, detail).with_fix(fix)
         }
     }
 }

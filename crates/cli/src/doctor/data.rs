@@ -1,7 +1,7 @@
 //! The data folder: can it be written, is there room, is the database sound, does the master key open what is there?
 
 use super::report::{Check, Outcome};
-use crate::environment;
+use crate::variables;
 use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use std::path::Path;
 const LITTLE: u64 = 256 << 20;
 
 pub(super) async fn examine() -> Vec<Check> {
-    let home = match environment::home() {
+    let home = match variables::home() {
         Ok(home) => Home::new(home),
         Err(error) => return vec![Check::new("data folder", Outcome::Failed, format!("{error:#}"))],
     };
@@ -24,13 +24,13 @@ fn room(root: &Path) -> Check {
     let there = root.ancestors().find(|folder| folder.is_dir()).unwrap_or(root);
     match tempfile::tempfile_in(there).and_then(|_| Ok(rustix::fs::statvfs(there)?)) {
         Err(error) => Check::new("data folder", Outcome::Failed, format!("{name} cannot be written: {error}"))
-            .with_mend(vec!["make it writable for you, or name another folder with CORACLE_HOME".to_owned()]),
+            .with_fix(vec!["make it writable for you, or name another folder with CORACLE_HOME".to_owned()]),
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let detail = format!("{name}, {} MB free", free / 1_000_000);
             if free < LITTLE {
                 Check::new("data folder", Outcome::Weak, detail)
-                    .with_mend(vec!["free some space on its disk".to_owned()])
+                    .with_fix(vec!["free some space on its disk".to_owned()])
             } else {
                 Check::new("data folder", Outcome::Ok, detail)
             }
@@ -60,7 +60,7 @@ async fn store(home: &Home) -> Vec<Check> {
 }
 
 fn failed(name: &str, error: &StoreError) -> Check {
-    Check::new(name, Outcome::Failed, error.to_string()).with_mend(error.hint().into_iter().collect())
+    Check::new(name, Outcome::Failed, error.to_string()).with_fix(error.hint().into_iter().collect())
 }
 
 /// Nothing is sealed yet, or all that is can be opened.

@@ -24,7 +24,7 @@ pub(crate) struct Machine {
     pub(crate) distribution: Distribution,
 }
 
-/// The distribution, as far as mends depend on it.
+/// The distribution, as far as fixes depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
     pub(crate) name: Option<String>,

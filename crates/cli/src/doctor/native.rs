@@ -1,12 +1,12 @@
 //! The native tier, booted as a server boots it, and tried from inside and outside.
 
 use super::checks::{self, Outside, Probe};
+use super::fixes;
 use super::machine::Machine;
-use super::mends;
 use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
 use crate::process_tree::{descendants, status};
 use crate::wiring::{Sandboxes, engine, native};
-use crate::{environment, timing};
+use crate::{timing, variables};
 use anyhow::Context;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Request};
@@ -60,8 +60,8 @@ pub(super) async fn examine(machine: &Machine) -> Tier {
         Ok(tier) => tier,
         Err(error) => {
             let detail = format!("{error:#}");
-            let mend = mends::no_sandbox(machine, &detail, &program());
-            unavailable(Check::new("sandbox", Outcome::Failed, detail).with_mend(mend))
+            let fix = fixes::no_sandbox(machine, &detail, &program());
+            unavailable(Check::new("sandbox", Outcome::Failed, detail).with_fix(fix))
         }
     }
 }
@@ -81,16 +81,16 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         preload: true,
         require_full_isolation: false,
         limits,
-        python: environment::python(),
+        python: variables::python(),
         folders: Vec::new(),
-        packages: Packages { environment: crate::packages::current()?, ..Packages::default() },
+        packages: Packages { environment: crate::python_environment::current()?, ..Packages::default() },
     };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {
         Ok(report) => report,
         Err(SandboxError::Python(error)) => {
-            let mend = mends::python(machine, environment::python().as_deref());
-            return Ok(unavailable(Check::new("python", Outcome::Failed, error.to_string()).with_mend(mend)));
+            let fix = fixes::python(machine, variables::python().as_deref());
+            return Ok(unavailable(Check::new("python", Outcome::Failed, error.to_string()).with_fix(fix)));
         }
         Err(error) => return Err(error.into()),
     };

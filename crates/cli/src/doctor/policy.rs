@@ -1,7 +1,7 @@
 //! Whether the policy rules of the settings do what they say, as far as that is known without starting a server.
 
 use super::report::{Check, Outcome};
-use crate::plain::plain;
+use crate::output::plain;
 use crate::settings::load_for_servers;
 use crate::wiring::{Purpose, rules, rules_without_server, store, toolbox};
 use coracle_engine::without_effect;

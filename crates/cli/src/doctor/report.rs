@@ -95,7 +95,7 @@ pub(crate) struct Check {
     pub(crate) detail: String,
     /// What to do about it, in lines; empty if nothing is to be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) mend: Vec<String>,
+    pub(crate) fix: Vec<String>,
 }
 
 /// What trying came to.
@@ -130,11 +130,11 @@ impl Outcome {
 
 impl Check {
     pub(crate) fn new(name: &str, outcome: Outcome, detail: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), outcome, detail: detail.into(), mend: Vec::new() }
+        Self { name: name.to_owned(), outcome, detail: detail.into(), fix: Vec::new() }
     }
 
-    pub(crate) fn with_mend(mut self, mend: Vec<String>) -> Self {
-        self.mend = mend;
+    pub(crate) fn with_fix(mut self, fix: Vec<String>) -> Self {
+        self.fix = fix;
         self
     }
 }

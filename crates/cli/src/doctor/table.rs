@@ -48,9 +48,9 @@ fn render_checks(checks: &[Check], start: Option<StartTimes>, text: &mut String)
     for line in table.lines() {
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for check in checks.iter().filter(|check| !check.mend.is_empty()) {
+    for check in checks.iter().filter(|check| !check.fix.is_empty()) {
         let _ = writeln!(text, "\nTo fix {}:", check.name);
-        for line in &check.mend {
+        for line in &check.fix {
             let _ = writeln!(text, "  {line}");
         }
     }

@@ -3,7 +3,7 @@
 //! Messages, tracebacks and names come from the sandbox. They are escaped before they reach the terminal, and no line of
 //! them can be mistaken for one of Coracle's own.
 
-use crate::plain::{json_line, plain, plain_lines, quoted};
+use crate::output::{json_line, plain, plain_lines, quoted};
 use anyhow::Context;
 use coracle_types::{Artifact, ErrorCode, Execution, Failure};
 use std::fmt::Write as _;

@@ -2,11 +2,11 @@
 
 use super::moving::Moving;
 use super::undo::{Before, Undo};
-use crate::face::FaceArguments;
-use crate::named_workspace;
-use crate::plain::{counted, plain};
+use crate::frontend::FrontendArguments;
+use crate::output::{counted, plain};
 use crate::settings::load_for_servers;
 use crate::status::{Mistake, Status};
+use crate::workspace_folder;
 use anyhow::Context;
 use coracle_config::install::{Entry, InstallError, Target, install, put_back, take_out};
 use coracle_config::{Loaded, Way};
@@ -80,7 +80,7 @@ pub(super) enum Servers {
 
 pub(super) fn run(
     client: Client,
-    face: &FaceArguments,
+    frontend: &FrontendArguments,
     servers: Servers,
     without_asking: bool,
     config: Option<&Path>,
@@ -88,7 +88,7 @@ pub(super) fn run(
     let file = client.file()?;
     let old = read(&file)?;
     let loaded = load_for_servers(config, Vec::new())?;
-    let entry = entry(face, &loaded)?;
+    let entry = entry(frontend, &loaded)?;
     let mut moving = Moving::of(client, &file, &loaded)?;
     let mut names = moving.names();
     let offered = !names.is_empty() && servers != Servers::Keep;
@@ -174,7 +174,7 @@ fn can_ask() -> bool {
 fn ask_to_move(client: Client, names: &[String]) -> anyhow::Result<bool> {
     eprintln!("{client} starts {} itself: {}", counted(names.len(), "server"), plain(&names.join(", "), MAX_SHOWN));
     let question = "Move them to Coracle? Code can call their tools, and the client no longer loads them all";
-    crate::plain::agreed(question, "add --move-servers or --keep-servers")
+    crate::output::agreed(question, "add --move-servers or --keep-servers")
 }
 
 /// Puts back what `run` has changed.
@@ -248,7 +248,7 @@ fn read(file: &Path) -> anyhow::Result<Option<String>> {
 }
 
 /// This program, as it was started, with the same settings.
-fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
+fn entry(frontend: &FrontendArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
     let program = std::env::current_exe().context("find this program")?;
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
@@ -262,21 +262,21 @@ fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
         let config = file.path.canonicalize().with_context(|| format!("--config {}", file.path.display()))?;
         arguments.extend(["--config".to_owned(), text(&config)?]);
     }
-    if let Some(profile) = face.profile {
+    if let Some(profile) = frontend.profile {
         arguments.extend(["--profile".to_owned(), profile.to_string()]);
     }
-    if let Some(tools) = &face.tools {
+    if let Some(tools) = &frontend.tools {
         arguments.extend(["--tools".to_owned(), tools.join(",")]);
     }
-    if let Some(folder) = &face.workspace {
-        let checked = named_workspace::checked(folder, face.expose_home)?;
+    if let Some(folder) = &frontend.workspace {
+        let checked = workspace_folder::checked(folder, frontend.expose_home)?;
         let folder = checked.canonicalize().with_context(|| format!("--workspace {}", folder.display()))?;
         arguments.extend(["--workspace".to_owned(), text(&folder)?]);
     }
-    if face.expose_home {
-        arguments.push(named_workspace::EXPOSE.to_owned());
+    if frontend.expose_home {
+        arguments.push(workspace_folder::EXPOSE.to_owned());
     }
-    if face.require_full_isolation {
+    if frontend.require_full_isolation {
         arguments.push("--require-full-isolation".to_owned());
     }
     // A client starts it in an environment of its own making.

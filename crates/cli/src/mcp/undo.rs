@@ -4,7 +4,7 @@
 //! A file that nobody has changed since is put back byte for byte. These files can hold credentials: only their owner
 //! can read them, and no backup contains them.
 
-use crate::environment;
+use crate::variables;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -45,7 +45,7 @@ pub(super) enum Before {
 }
 
 fn folder(client: &str) -> anyhow::Result<PathBuf> {
-    Ok(environment::home()?.join("clients").join(client))
+    Ok(variables::home()?.join("clients").join(client))
 }
 
 impl Undo {

@@ -1,8 +1,8 @@
 //! A changed settings file and the credentials that belong to it, before and while they are written.
 
 use super::not_changed;
-use crate::environment;
 use crate::status::Mistake;
+use crate::variables;
 use anyhow::Context;
 use coracle_config::edit::{self, EditError, Existing};
 use coracle_config::{LoadOptions, McpServer, ServerFault};
@@ -29,7 +29,7 @@ pub(crate) struct Candidate {
 impl Candidate {
     /// The files as they are.
     pub(crate) fn read(file: PathBuf) -> anyhow::Result<Self> {
-        let variables_file = environment::home()?.join(VARIABLES);
+        let variables_file = variables::home()?.join(VARIABLES);
         let read = |path: &Path| edit::read(path).map_err(|error| not_changed(&error));
         let (text, variables_text) = (read(&file)?, read(&variables_file)?);
         Ok(Self { file, text, variables_file, variables_text, new_variables: false })
@@ -69,7 +69,7 @@ impl Candidate {
     /// Credentials first: a settings file that refers to them is worth nothing without.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         if self.new_variables {
-            make_private_folder(&environment::home()?)?;
+            make_private_folder(&variables::home()?)?;
             if self.variables_file.exists() {
                 let made = fs::set_permissions(&self.variables_file, Permissions::from_mode(PRIVATE));
                 made.with_context(|| format!("make {} private", self.variables_file.display()))?;

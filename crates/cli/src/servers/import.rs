@@ -1,6 +1,6 @@
 use super::candidate::Candidate;
 use super::list::{transport, transport_line};
-use crate::plain::{counted, plain};
+use crate::output::{counted, plain};
 use crate::settings::{file_to_edit, load_for_servers, variables};
 use crate::status::{Mistake, Status};
 use anyhow::Context;
@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &ImportArguments, config: Option<&Path>) -> anyhow:
             Offer { found, skipped }
         })
         .collect();
-    std::io::stdout().write_all(shown(&offers).as_bytes())?;
+    std::io::stdout().write_all(render(&offers).as_bytes())?;
     let numbered: Vec<&Found> =
         offers.iter().filter(|offer| offer.skipped.is_none()).map(|offer| &offer.found).collect();
     if numbered.is_empty() {
@@ -140,7 +140,7 @@ fn why_not(found: &Found, loaded: &Loaded, taken: &BTreeSet<String>) -> Option<S
     if let Some(problem) = &found.problem {
         return Some(format!("it cannot be taken over: {problem}"));
     }
-    if crate::itself::is_coracle(&found.entry, loaded) {
+    if crate::recursion::is_coracle(&found.entry, loaded) {
         return Some("it is Coracle itself".to_owned());
     }
     if found.duplicate || taken.contains(found.name.as_str()) {
@@ -153,7 +153,7 @@ fn why_not(found: &Found, loaded: &Loaded, taken: &BTreeSet<String>) -> Option<S
     }
 }
 
-fn shown(offers: &[Offer]) -> String {
+fn render(offers: &[Offer]) -> String {
     let mut text = String::new();
     let mut number = 0;
     for Offer { found, skipped } in offers {

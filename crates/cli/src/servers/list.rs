@@ -1,5 +1,5 @@
 use crate::failures::recent;
-use crate::plain::{columns, counted, json, plain};
+use crate::output::{columns, counted, json, plain};
 use crate::settings::{load_for_servers, told};
 use crate::status::Status;
 use crate::wiring::{Purpose, runtime, store, toolbox};

@@ -1,5 +1,5 @@
 use super::configured;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
 use crate::wiring::{Purpose, cancellable, runtime, store, upstream};

@@ -1,8 +1,8 @@
 use super::not_changed;
-use crate::environment;
+use crate::oauth_tokens::StoredTokens;
 use crate::settings::{file_to_edit, load_for_servers};
 use crate::status::{Mistake, Status};
-use crate::tokens::StoredTokens;
+use crate::variables;
 use crate::wiring::{runtime, store};
 use clap::Args;
 use coracle_config::{Loaded, Origin, edit};
@@ -54,7 +54,7 @@ fn remove_credentials(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
             variables.remove(&used);
         }
     }
-    let file = environment::home()?.join(".env");
+    let file = variables::home()?.join(".env");
     let text = edit::read(&file).map_err(|error| not_changed(&error))?;
     let edited = edit::remove_variables(&text, &variables).map_err(|error| not_changed(&error))?;
     if edited != text {

@@ -1,5 +1,5 @@
 use super::configured;
-use crate::plain::{counted, json, plain};
+use crate::output::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
 use crate::wiring::{Purpose, cancellable, store, toolbox};
@@ -101,7 +101,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
         outcomes.extend(tested.into_iter().map(|outcome| (outcome.name.clone(), outcome)));
     }
     let outcomes: Vec<Outcome> = outcomes.into_values().collect();
-    let text = if arguments.json { json(&outcomes)? } else { shown(&outcomes) };
+    let text = if arguments.json { json(&outcomes)? } else { render(&outcomes) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if outcomes.iter().all(|outcome| outcome.ok) { Status::Success } else { Status::Failed })
 }
@@ -206,7 +206,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn shown(outcomes: &[Outcome]) -> String {
+fn render(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let (mark, name) = (if outcome.ok { "✓" } else { "✗" }, plain(&outcome.name, MAX_WORDS));

@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::{Mistake, Status};
 use anyhow::Context;
 use clap::Args;

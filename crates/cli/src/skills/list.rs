@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::Status;
 use clap::Args;
 use coracle_engine::{Change, Engine, ListedSkill};

@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::{json, plain, quoted};
+use crate::output::{json, plain, quoted};
 use crate::status::{Mistake, Status};
 use clap::Args;
 use coracle_engine::{Engine, SkillError};

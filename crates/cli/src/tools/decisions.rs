@@ -1,4 +1,4 @@
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
 use clap::Args;

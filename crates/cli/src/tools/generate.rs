@@ -1,5 +1,5 @@
 use super::{inventory, settings};
-use crate::plain::counted;
+use crate::output::counted;
 use crate::status::{Mistake, Status};
 use crate::wiring::runtime;
 use anyhow::{Context, bail};

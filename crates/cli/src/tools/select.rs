@@ -1,5 +1,5 @@
 use super::{settings, stock_to_search};
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::{Args, ValueEnum};

@@ -1,5 +1,5 @@
 use super::{inventory, settings};
-use crate::plain::json;
+use crate::output::json;
 use crate::status::{Mistake, Status};
 use crate::wiring::runtime;
 use anyhow::Context;

@@ -2,7 +2,7 @@
 
 use super::list::{ago, seconds};
 use super::{existing, told};
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::Mistake;
 use clap::{Args, Subcommand};
 use coracle_server::{KeyMaker, People, is_good};

@@ -1,7 +1,7 @@
 //! `coracle users list`: everybody, and how much their workspaces hold.
 
 use super::told;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::wiring::workspaces;
 use clap::Args;
 use coracle_config::Loaded;

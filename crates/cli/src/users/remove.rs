@@ -2,7 +2,7 @@
 
 use super::list::{size, usage};
 use super::{existing, told};
-use crate::plain::{agreed, counted};
+use crate::output::{agreed, counted};
 use crate::status::{Mistake, Status};
 use crate::wiring::workspaces;
 use anyhow::Context;

@@ -1,7 +1,7 @@
 //! `coracle users rename`: another name for somebody, with everything that is theirs.
 
 use super::told;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Mistake;
 use crate::wiring::workspaces;
 use anyhow::Context;

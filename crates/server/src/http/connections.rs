@@ -1,15 +1,15 @@
 //! Connections: how many there may be, how slow, and who notices when one is gone.
 
-mod gone;
+mod disconnect;
 mod pace;
 mod table;
 
-use super::desk::{Desk, Peer};
+use super::auth_state::{AuthState, Peer};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-pub(crate) use gone::Gone;
+pub(crate) use disconnect::Gone;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -47,7 +47,7 @@ pub(crate) const PROBES: [&str; 3] = ["/health", "/livez", "/readyz"];
 /// What is served, to whom and to how many.
 pub(crate) struct Served {
     pub(crate) router: Router,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) auth: Arc<AuthState>,
     pub(crate) max_connections: usize,
     pub(crate) answering: Answering,
 }
@@ -59,8 +59,8 @@ pub(crate) async fn serve(
     stop: CancellationToken,
     end: CancellationToken,
 ) -> std::io::Result<()> {
-    let Served { router, desk, max_connections, answering } = served;
-    let table = Table::new(affordable(max_connections), desk.proxies());
+    let Served { router, auth, max_connections, answering } = served;
+    let table = Table::new(affordable(max_connections), auth.proxies());
     let open = TaskTracker::new();
     let mut logged: Option<Instant> = None;
     loop {
@@ -82,8 +82,8 @@ pub(crate) async fn serve(
             }
         };
         let ticket = Arc::new(table.admit(peer.ip()));
-        let (router, desk, answering) = (router.clone(), Arc::clone(&desk), answering.clone());
-        let service = Service { router, desk, answering, ticket, peer };
+        let (router, auth, answering) = (router.clone(), Arc::clone(&auth), answering.clone());
+        let service = Service { router, auth, answering, ticket, peer };
         open.spawn(connection(stream, service, stop.clone(), end.clone()));
     }
     open.close();
@@ -142,7 +142,7 @@ fn told(served: hyper::Result<()>) {
 #[derive(Clone)]
 struct Service {
     router: Router,
-    desk: Arc<Desk>,
+    auth: Arc<AuthState>,
     answering: Answering,
     ticket: Arc<Ticket>,
     peer: SocketAddr,
@@ -156,7 +156,7 @@ impl Service {
         // A stream of events, which a client GETs, is answered for as long as it is open.
         let answering = (request.method() != Method::GET).then(|| self.answering.begin());
         let ticket = Arc::clone(&self.ticket);
-        let client = self.desk.client(self.peer.ip(), request.headers());
+        let client = self.auth.client(self.peer.ip(), request.headers());
         let has_room = ticket.begin(client) && ticket.lane == Lane::Regular;
         let response = if has_room || PROBES.contains(&request.uri().path()) {
             let too_slow = TooSlow::default();

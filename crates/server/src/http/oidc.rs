@@ -5,7 +5,7 @@ mod verifier;
 
 pub(crate) use provider::{OidcError, Provider};
 
-use super::desk::{Desk, local_path, named_cookie};
+use super::auth_state::{AuthState, local_path, named_cookie};
 use super::sign_in::{Way, Whence, begun};
 use super::{ApiError, App, pages};
 use crate::accounts::random_token;
@@ -191,28 +191,28 @@ struct Begin {
 }
 
 async fn login(
-    State(desk): State<Arc<Desk>>,
+    State(auth): State<Arc<AuthState>>,
     Whence(from): Whence,
     Query(begin): Query<Begin>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else { return nothing() };
-    match begin_at(&desk, provider, from, begin, &uri, &headers).await {
+    let Some(provider) = auth.provider.as_ref().filter(|provider| provider.signs_people_in()) else { return nothing() };
+    match begin_at(&auth, provider, from, begin, &uri, &headers).await {
         Ok(response) => response,
         Err(error) => failed(&error),
     }
 }
 
 async fn begin_at(
-    desk: &Desk,
+    auth: &AuthState,
     provider: &Provider,
     from: IpAddr,
     begin: Begin,
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<Response, OidcError> {
-    let client = provider.client(&desk.base(uri, headers)).await?;
+    let client = provider.client(&auth.base(uri, headers)).await?;
     let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
     let (state, nonce) = (random_token()?.expose().to_owned(), random_token()?.expose().to_owned());
     let chosen = state.clone();
@@ -235,7 +235,7 @@ async fn begin_at(
     let useless = |_| OidcError::Useless("its address cannot be gone to".to_owned());
     let address = HeaderValue::from_str(address.as_str()).map_err(useless)?;
     response.headers_mut().insert(header::LOCATION, address);
-    let cookie = desk.other_cookie(BROWSER, "/auth/oidc", &browser, PATIENCE);
+    let cookie = auth.other_cookie(BROWSER, "/auth/oidc", &browser, PATIENCE);
     response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
     pages::private(response.headers_mut());
     Ok(response)
@@ -250,12 +250,12 @@ struct Back {
 }
 
 async fn callback(
-    State(desk): State<Arc<Desk>>,
+    State(auth): State<Arc<AuthState>>,
     Query(back): Query<Back>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else {
+    let Some(provider) = auth.provider.as_ref().filter(|provider| provider.signs_people_in()) else {
         return Ok(nothing());
     };
     let browser = named_cookie(&headers, BROWSER);
@@ -269,14 +269,14 @@ async fn callback(
         return Ok(pages::failed(StatusCode::BAD_REQUEST, text));
     };
     let next = waiting.next.clone();
-    match came_back(&desk, provider, back, waiting, &uri, &headers).await {
-        Ok(user) => begun(&desk, &user, &headers, Way::Provider, &next).await,
+    match came_back(&auth, provider, back, waiting, &uri, &headers).await {
+        Ok(user) => begun(&auth, &user, &headers, Way::Provider, &next).await,
         Err(error) => Ok(failed(&error)),
     }
 }
 
 async fn came_back(
-    desk: &Desk,
+    auth: &AuthState,
     provider: &Provider,
     back: Back,
     waiting: Waiting,
@@ -291,7 +291,7 @@ async fn came_back(
         let error: String = back.error.unwrap_or_default().chars().filter(char::is_ascii_graphic).take(60).collect();
         return Err(OidcError::Token(format!("the provider refused: {error}")));
     };
-    let token = provider.exchanged(&desk.base(uri, headers), code, waiting.verifier).await?;
+    let token = provider.exchanged(&auth.base(uri, headers), code, waiting.verifier).await?;
     let claims = provider.id_token(token.expose(), provider.client_id()?, &waiting.nonce).await?;
-    provider.user(&desk.people, &claims).await
+    provider.user(&auth.people, &claims).await
 }

@@ -2,8 +2,8 @@
 
 use super::progress::Progress;
 use super::run::{Call, Run};
-use super::{arguments, refusal, shown, tokens};
-use crate::face::Face;
+use super::{arguments, refusal, render, token_count};
+use crate::frontend::Frontend;
 use coracle_engine::Request;
 use coracle_policy::NobodyToAsk;
 use coracle_types::{Language, SessionId};
@@ -51,33 +51,33 @@ enum Kind {
 }
 
 pub(crate) async fn execute_code(
-    face: &Face,
+    frontend: &Frontend,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    execute(face, request, context, Kind::Code, code_request).await
+    execute(frontend, request, context, Kind::Code, code_request).await
 }
 
 pub(crate) async fn execute_bash(
-    face: &Face,
+    frontend: &Frontend,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    execute(face, request, context, Kind::Bash, bash_request).await
+    execute(frontend, request, context, Kind::Bash, bash_request).await
 }
 
 async fn execute(
-    face: &Face,
+    frontend: &Frontend,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
     kind: Kind,
-    read: fn(&Face, &CallToolRequestParams) -> Result<Request, String>,
+    read: fn(&Frontend, &CallToolRequestParams) -> Result<Request, String>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let call = Call::of(&face.user(), &request);
-    if let Some(resumed) = face.parked.resume(&request, &call) {
-        return resumed?.of(&context).follow(face, &call, &context).await;
+    let call = Call::of(&frontend.user(), &request);
+    if let Some(resumed) = frontend.parked.resume(&request, &call) {
+        return resumed?.of(&context).follow(frontend, &call, &context).await;
     }
-    let mut code = match read(face, &request) {
+    let mut code = match read(frontend, &request) {
         Ok(code) => code,
         Err(mistake) => return Ok(refusal(mistake).into()),
     };
@@ -86,25 +86,25 @@ async fn execute(
     let run = Run::start(&context, progress, |cancel, outward| {
         code.cancel = cancel;
         code.approver = outward;
-        let face = face.clone();
+        let frontend = frontend.clone();
         async move {
-            let execution = face.execute(code).await;
+            let execution = frontend.execute(code).await;
             Ok(match kind {
-                Kind::Code => shown::of_code(&face, execution).await.into(),
-                Kind::Bash => shown::of_bash(&face, execution).into(),
+                Kind::Code => render::of_code(&frontend, execution).await.into(),
+                Kind::Bash => render::of_bash(&frontend, execution).into(),
             })
         }
     });
-    run.follow(face, &call, &context).await
+    run.follow(frontend, &call, &context).await
 }
 
-fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request, String> {
+fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
     let wanted: ExecuteCode = arguments(request)?;
     let language = match &wanted.language {
         None => Language::default(),
         Some(name) => name.parse::<Language>().map_err(|error| error.to_string())?,
     };
-    let mut code = fresh(face, language, wanted.code);
+    let mut code = fresh(frontend, language, wanted.code);
     code.vars = wanted.context_vars.unwrap_or_default();
     code.session = match wanted.session.filter(|name| !name.is_empty()) {
         None => None,
@@ -116,25 +116,25 @@ fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request,
     if let Some(memory) = wanted.memory_mb {
         code.limits.memory_mb = memory;
     }
-    code.limits = face.options.settings.within_guardrails(code.limits);
+    code.limits = frontend.options.settings.within_guardrails(code.limits);
     code.description = wanted.description;
     Ok(code)
 }
 
-fn bash_request(face: &Face, request: &CallToolRequestParams) -> Result<Request, String> {
+fn bash_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
     let wanted: ExecuteBash = arguments(request)?;
-    let mut code = fresh(face, Language::Bash, wanted.command);
+    let mut code = fresh(frontend, Language::Bash, wanted.command);
     if let Some(seconds) = wanted.timeout {
         code.limits.wall_ms = milliseconds("timeout", seconds)?;
     }
-    code.limits = face.options.settings.within_guardrails(code.limits);
+    code.limits = frontend.options.settings.within_guardrails(code.limits);
     Ok(code)
 }
 
-fn fresh(face: &Face, language: Language, code: String) -> Request {
-    let mut request = Request::new(face.user(), language, code);
-    request.workspace = face.workspace().map(Path::to_owned);
-    request.limits = face.options.settings.limits();
+fn fresh(frontend: &Frontend, language: Language, code: String) -> Request {
+    let mut request = Request::new(frontend.user(), language, code);
+    request.workspace = frontend.workspace().map(Path::to_owned);
+    request.limits = frontend.options.settings.limits();
     request
 }
 
@@ -196,25 +196,25 @@ result = "" if body is None else ast.get_docstring(node) or f"{function_name} ha
 
 /// Runs one of these; its result is the answer, as a text.
 pub(crate) async fn program(
-    face: &Face,
+    frontend: &Frontend,
     program: &str,
     vars: Map<String, Value>,
     cancel: CancellationToken,
 ) -> CallToolResult {
-    let mut request = fresh(face, Language::Python, program.to_owned());
+    let mut request = fresh(frontend, Language::Python, program.to_owned());
     request.vars = vars;
     request.cancel = cancel;
     request.approver = Arc::new(NobodyToAsk);
-    let execution = face.execute(request).await;
+    let execution = frontend.execute(request).await;
     let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
     if let Some(failure) = execution.failure {
         return refusal(failure.error);
     }
     let Some(Value::String(text)) = execution.result else { return refusal("the file is too large to be read") };
-    if tokens::fits(&text, budget) {
+    if token_count::fits(&text, budget) {
         return CallToolResult::success(vec![ContentBlock::text(text)]);
     }
-    let head = tokens::head(&text, budget);
+    let head = token_count::head(&text, budget);
     let lines = head.lines().count();
     CallToolResult::success(vec![ContentBlock::text(format!(
         "{head}\n… cut after {lines} lines: read on with `offset`, or work on the file with execute_code"

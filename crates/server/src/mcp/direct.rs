@@ -6,7 +6,7 @@ mod watching;
 
 pub(crate) use lists::Headed;
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_types::ServerName;
 use coracle_upstream::{Upstream, UpstreamError};
 use rmcp::ErrorData;
@@ -25,7 +25,7 @@ pub(crate) fn capabilities() -> ServerCapabilities {
     serde_json::from_value(all).unwrap_or_default()
 }
 
-impl Face {
+impl Frontend {
     /// The connections to the servers.
     fn upstream(&self) -> Result<&Upstream, ErrorData> {
         let upstream = self.toolbox().and_then(|toolbox| toolbox.upstream().passes_on());

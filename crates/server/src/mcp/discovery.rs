@@ -2,7 +2,7 @@
 
 use super::count_tokens;
 use super::{arguments, refusal, structured};
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_catalog::{Entry, Level};
 use coracle_engine::{FoundTool, Inventory, ToolSearch, Toolbox, described};
 use coracle_upstream::ServerState;
@@ -70,16 +70,20 @@ fn level(name: Option<&String>, default: Level) -> Result<Level, String> {
     }
 }
 
-pub(crate) async fn search_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn search_tools(
+    frontend: &Frontend,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
     let Search { query, category, server, detail_level, limit, max_tokens } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let (toolbox, inventory) = (toolbox(face)?, inventory(face, server.as_deref().or(category.as_deref())).await?);
+    let (toolbox, inventory) =
+        (toolbox(frontend)?, inventory(frontend, server.as_deref().or(category.as_deref())).await?);
     if let Some(server) = &server {
         there(&inventory, server)?;
     }
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let search = ToolSearch { query: query.clone(), server, category: category.clone(), level, limit };
-    let mut found = toolbox.search(&face.user(), &inventory, search).await?;
+    let mut found = toolbox.search(&frontend.user(), &inventory, search).await?;
     let left_out = max_tokens.map_or(0, |budget| fit(&mut found, budget));
     let mut text = String::new();
     for tool in &found {
@@ -114,14 +118,14 @@ fn fit(found: &mut Vec<FoundTool>, budget: usize) -> usize {
 }
 
 pub(crate) async fn get_tool_definition(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let Definition { tool_name, category, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Python)?;
     let wanted = tool_name.strip_prefix("servers.").unwrap_or(&tool_name);
     let server = wanted.split_once(['.', '/']).map(|(server, _)| server).or(category.as_deref());
-    let inventory = inventory(face, server).await?;
+    let inventory = inventory(frontend, server).await?;
     let catalog = &inventory.catalog;
     let (server, tool) = match (wanted.split_once(['.', '/']), &category) {
         (Some((server, tool)), _) => (server.to_owned(), tool.to_owned()),
@@ -166,8 +170,8 @@ pub(crate) async fn get_tool_definition(
     Ok(structured(&shown, described(catalog, entry, level)))
 }
 
-pub(crate) async fn list_tool_categories(face: &Face) -> Result<CallToolResult, String> {
-    let inventory = inventory(face, None).await?;
+pub(crate) async fn list_tool_categories(frontend: &Frontend) -> Result<CallToolResult, String> {
+    let inventory = inventory(frontend, None).await?;
     let all = inventory.catalog.categories();
     let text = all.iter().fold(String::new(), |mut text, category| {
         let _ = writeln!(text, "{}: {} tools of {}", category.name, category.tools, category.servers.join(", "));
@@ -189,12 +193,12 @@ pub(crate) async fn list_tool_categories(face: &Face) -> Result<CallToolResult, 
 }
 
 pub(crate) async fn list_available_tools(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let OfCategory { category } = arguments(request)?;
-    let found = listed(face, None, category, Level::Summary).await?;
-    let inventory = inventory(face, None).await?;
+    let found = listed(frontend, None, category, Level::Summary).await?;
+    let inventory = inventory(frontend, None).await?;
     let mut servers: Map<String, Value> = Map::new();
     for tool in &found {
         if let Some((server, tool)) = tool.value["name"].as_str().and_then(|name| name.split_once('.'))
@@ -208,14 +212,14 @@ pub(crate) async fn list_available_tools(
 
 /// Every tool of a server or a category, in order.
 async fn listed(
-    face: &Face,
+    frontend: &Frontend,
     server: Option<String>,
     category: Option<String>,
     level: Level,
 ) -> Result<Vec<FoundTool>, String> {
-    let (toolbox, inventory) = (toolbox(face)?, inventory(face, server.as_deref()).await?);
+    let (toolbox, inventory) = (toolbox(frontend)?, inventory(frontend, server.as_deref()).await?);
     let search = ToolSearch { query: String::new(), server, category, level, limit: usize::MAX };
-    toolbox.search(&face.user(), &inventory, search).await
+    toolbox.search(&frontend.user(), &inventory, search).await
 }
 
 /// One line for each tool, and the same as an object.
@@ -228,11 +232,11 @@ fn lines(found: &[FoundTool], more: &str, mut all: Value) -> CallToolResult {
     structured(&(text + more), all)
 }
 
-pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> {
-    let inventory = inventory(face, None).await?;
-    let states: Map<String, Value> = face
+pub(crate) async fn list_servers(frontend: &Frontend) -> Result<CallToolResult, String> {
+    let inventory = inventory(frontend, None).await?;
+    let states: Map<String, Value> = frontend
         .toolbox()
-        .map(|toolbox| toolbox.upstream().status(&face.user()))
+        .map(|toolbox| toolbox.upstream().status(&frontend.user()))
         .unwrap_or_default()
         .iter()
         .map(|status| (status.name.to_string(), Value::from(state(&status.state))))
@@ -250,7 +254,7 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
         })
         .collect();
     servers.extend(inventory.missing.iter().map(|(name, reason)| {
-        let is_unusable = face.toolbox().is_some_and(|toolbox| toolbox.is_unusable(name));
+        let is_unusable = frontend.toolbox().is_some_and(|toolbox| toolbox.is_unusable(name));
         let state = match states.get(name.as_str()).and_then(Value::as_str) {
             _ if is_unusable => "unusable",
             Some(state @ ("idle" | "starting")) => state,
@@ -267,21 +271,24 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
     Ok(structured(&text, json!({ "count": servers.len(), "servers": servers })))
 }
 
-pub(crate) async fn get_server_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn get_server_tools(
+    frontend: &Frontend,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
     let OfServer { server_name, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let inventory = inventory(face, Some(&server_name)).await?;
+    let inventory = inventory(frontend, Some(&server_name)).await?;
     there(&inventory, &server_name)?;
-    let found = listed(face, Some(server_name.clone()), None, level).await?;
+    let found = listed(frontend, Some(server_name.clone()), None, level).await?;
     Ok(lines(&found, "", json!({ "server": server_name, "count": found.len() })))
 }
 
-fn toolbox(face: &Face) -> Result<&std::sync::Arc<Toolbox>, String> {
-    face.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
+fn toolbox(frontend: &Frontend) -> Result<&std::sync::Arc<Toolbox>, String> {
+    frontend.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
 }
 
-async fn inventory(face: &Face, named: Option<&str>) -> Result<std::sync::Arc<Inventory>, String> {
-    face.inventory(named).await.ok_or_else(|| NO_SERVERS.to_owned())
+async fn inventory(frontend: &Frontend, named: Option<&str>) -> Result<std::sync::Arc<Inventory>, String> {
+    frontend.inventory(named).await.ok_or_else(|| NO_SERVERS.to_owned())
 }
 
 fn state(state: &ServerState) -> &'static str {

@@ -1,7 +1,7 @@
 //! The workspace as tools and as resources: files and state, without a sandbox.
 
-use super::{arguments, refusal, shown, tokens};
-use crate::face::Face;
+use super::{arguments, refusal, render, token_count};
+use crate::frontend::Frontend;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, WorkspaceFiles};
@@ -125,12 +125,13 @@ impl StateFile {
 
 /// Works on the caller's workspace where waiting for a disk hinders nobody.
 pub(crate) async fn with_files<T: Send + 'static>(
-    face: &Face,
+    frontend: &Frontend,
     work: impl FnOnce(&WorkspaceFiles) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
-    let face = face.clone();
+    let frontend = frontend.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let files = face.engine.files(&face.user(), face.workspace(), &face.options.settings.limits())?;
+        let files =
+            frontend.engine.files(&frontend.user(), frontend.workspace(), &frontend.options.settings.limits())?;
         work(&files)
     });
     match done.await {
@@ -146,19 +147,19 @@ fn failed(error: &FileError) -> CallToolResult {
         None => error.to_string(),
     };
     let fields = json!({ "success": false, "error": error });
-    shown::answer(vec![ContentBlock::text(error)], fields, true)
+    render::answer(vec![ContentBlock::text(error)], fields, true)
 }
 
 fn succeeded(text: String, fields: Value) -> CallToolResult {
-    shown::answer(vec![ContentBlock::text(text)], fields, false)
+    render::answer(vec![ContentBlock::text(text)], fields, false)
 }
 
 pub(crate) async fn write_workspace_file(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let Write { filename, content } = arguments(request)?;
-    let wrote = with_files(face, {
+    let wrote = with_files(frontend, {
         let filename = filename.clone();
         move |files| files.write(&filename, content.as_bytes(), Existing::Replace)
     });
@@ -172,24 +173,24 @@ pub(crate) async fn write_workspace_file(
 }
 
 pub(crate) async fn read_workspace_file(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let Read { filename } = arguments(request)?;
     let wanted = filename.clone();
-    let (info, bytes) = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
+    let (info, bytes) = match with_files(frontend, move |files| files.read(&wanted, MAX_READ)).await {
         Ok(read) => read,
         Err(error) => return Ok(failed(&error)),
     };
     let Ok(content) = String::from_utf8(bytes) else {
         return Ok(refusal(format!("{filename} is not text: process it with execute_code")));
     };
-    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     let mut fields = json!({ "success": true, "filename": filename, "content": content, "size": info.bytes });
-    if tokens::fits(&content, budget) {
+    if token_count::fits(&content, budget) {
         return Ok(succeeded(content, fields));
     }
-    let head = tokens::head(&content, budget);
+    let head = token_count::head(&content, budget);
     fields["content"] = head.into();
     fields["truncated"] = true.into();
     let text =
@@ -198,7 +199,7 @@ pub(crate) async fn read_workspace_file(
 }
 
 pub(crate) async fn list_workspace_files(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     /// So many lines are shown as text.
@@ -206,7 +207,7 @@ pub(crate) async fn list_workspace_files(
     let List { subpath, recursive } = arguments(request)?;
     let wanted = subpath.unwrap_or_else(|| ".".to_owned());
     let listed = if recursive.unwrap_or(true) { Listed::Below } else { Listed::Here };
-    let mut list = match with_files(face, move |files| files.list(&wanted, listed)).await {
+    let mut list = match with_files(frontend, move |files| files.list(&wanted, listed)).await {
         Ok(list) => list,
         Err(error) => return Ok(failed(&error)),
     };
@@ -262,11 +263,11 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
-pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn get_state(frontend: &Frontend, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let GetState { key, state_file } = arguments(request)?;
     let file = match (key, state_file) {
         (Some(_), Some(_)) => return Err("give either `key` or `state_file`, not both".to_owned()),
-        (None, None) => default_state(face).await?,
+        (None, None) => default_state(frontend).await?,
         (None, state_file) => StateFile::at(state_file),
         (key, None) => StateFile::of_key(key)?,
     };
@@ -284,7 +285,7 @@ pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> R
         Value::Object(std::mem::take(&mut fields))
     };
     let wanted = file.path.clone();
-    let bytes = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
+    let bytes = match with_files(frontend, move |files| files.read(&wanted, MAX_READ)).await {
         Ok((_, bytes)) => bytes,
         Err(FileError::Missing { .. }) => {
             let text = format!("nothing is saved as {}", plain(file.name()));
@@ -295,8 +296,8 @@ pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> R
     let value: Value = serde_json::from_slice(&bytes)
         .map_err(|error| format!("{} is no JSON ({error}): save_state writes it anew", plain(&file.path)))?;
     let text = value.to_string();
-    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
-    if !tokens::fits(&text, budget) {
+    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    if !token_count::fits(&text, budget) {
         return Err(format!(
             "the state {} has {} bytes, more than can be shown: read {} with execute_code",
             plain(file.name()),
@@ -308,10 +309,10 @@ pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> R
 }
 
 /// The state of somebody who names none: whichever of the two was written last.
-async fn default_state(face: &Face) -> Result<StateFile, String> {
+async fn default_state(frontend: &Frontend) -> Result<StateFile, String> {
     let ours = StateFile::of_key(None)?;
     let path = ours.path.clone();
-    let written = with_files(face, move |files| {
+    let written = with_files(frontend, move |files| {
         let time = |path: &str| files.stat(path).map_or(0, |info| info.modified_ms);
         Ok((time(&path), time(STATE_FILE)))
     });
@@ -321,7 +322,7 @@ async fn default_state(face: &Face) -> Result<StateFile, String> {
     })
 }
 
-pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn save_state(frontend: &Frontend, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let SaveState { key, value, state_file, state_data } = arguments(request)?;
     let (file, value) = match (value, state_data) {
         (Some(_), Some(_)) => return Err("give either `value` or `state_data`, not both".to_owned()),
@@ -334,7 +335,7 @@ pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> 
     let mut bytes = serde_json::to_vec_pretty(&value).map_err(|error| format!("the value is no JSON: {error}"))?;
     bytes.push(b'\n');
     let wanted = file.path.clone();
-    Ok(match with_files(face, move |files| files.write(&wanted, &bytes, Existing::Replace)).await {
+    Ok(match with_files(frontend, move |files| files.write(&wanted, &bytes, Existing::Replace)).await {
         Ok(info) => {
             let mut fields = file.fields();
             fields.insert("size".to_owned(), info.bytes.into());
@@ -348,9 +349,9 @@ pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> 
 }
 
 /// What `get_execution_stats` says of the workspace.
-pub(crate) async fn stats(face: &Face) -> Value {
-    let user = face.user();
-    match with_files(face, |files| Ok((files.usage()?, files.quota()))).await {
+pub(crate) async fn stats(frontend: &Frontend) -> Value {
+    let user = frontend.user();
+    match with_files(frontend, |files| Ok((files.usage()?, files.quota()))).await {
         Ok((usage, quota)) => json!({
             "path": "/workspace", "user": user.as_str(), "bytes": usage.bytes, "files": usage.files,
             "quota": { "bytes": quota.bytes, "files": quota.files },
@@ -360,8 +361,8 @@ pub(crate) async fn stats(face: &Face) -> Value {
 }
 
 /// Files of the workspace as resources: the first ones, without what is hidden.
-pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
-    let listed = with_files(face, |files| files.list(".", Listed::Below)).await;
+pub(crate) async fn resources(frontend: &Frontend) -> Vec<Resource> {
+    let listed = with_files(frontend, |files| files.list(".", Listed::Below)).await;
     let files = listed.map(|list| list.files).unwrap_or_default();
     let hidden = |path: &str| path.split('/').any(|name| name.starts_with('.'));
     files
@@ -373,11 +374,11 @@ pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
 }
 
 /// A file of the workspace, read as a resource.
-pub(crate) async fn resource(face: &Face, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) async fn resource(frontend: &Frontend, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let shown: String = uri.chars().take(300).collect();
     let missing = || ErrorData::resource_not_found(format!("there is no {shown}"), None);
     let path = uri.strip_prefix(SCHEME).and_then(coracle_engine::percent_decoded).ok_or_else(missing)?;
-    let read = with_files(face, move |files| files.read(&path, MAX_RESOURCE)).await;
+    let read = with_files(frontend, move |files| files.read(&path, MAX_RESOURCE)).await;
     let (_, bytes) = read.map_err(|error| match error {
         FileError::Missing { .. } => missing(),
         error => ErrorData::invalid_params(error.to_string(), None),

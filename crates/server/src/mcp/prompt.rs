@@ -1,7 +1,7 @@
 //! The prompt `agent_system_prompt`, and what clients are told when they connect.
 
 use super::skills;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_types::Language;
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ one with get_tool_definition, then call as many as the task needs in one execute
 /// More servers than this are counted and not named.
 const MAX_SERVERS: usize = 50;
 
-pub(crate) async fn text(face: &Face) -> String {
+pub(crate) async fn text(frontend: &Frontend) -> String {
     let mut text = String::from(
         "# Agentic Code Execution with Domain Skills\n\n\
          You solve tasks by writing programs that call tools, instead of calling tools one by one.\n\n\
@@ -31,8 +31,8 @@ pub(crate) async fn text(face: &Face) -> String {
     );
     let languages = [Language::Python, Language::TypeScript, Language::Bash].map(Language::as_str).join(", ");
     let _ = writeln!(text, "\nLanguages: {languages}. There is no network but the tools.");
-    text.push_str(&skills::prompt(face).await);
-    let Some(inventory) = face.inventory(None).await else { return text };
+    text.push_str(&skills::prompt(frontend).await);
+    let Some(inventory) = frontend.inventory(None).await else { return text };
     text.push_str("\nServers:\n");
     for server in inventory.catalog.servers().iter().take(MAX_SERVERS) {
         let about = server.description.as_deref().unwrap_or_default();

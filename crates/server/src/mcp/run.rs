@@ -1,8 +1,8 @@
 //! Follows one call of a client to its end: progress, questions, cancellation, a client that is gone.
 
-use super::outward::{self, Asked, Outward, Way};
+use super::client_requests::{self, Asked, Outward, Way};
 use super::progress::Progress;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use crate::http::Gone;
 use coracle_types::UserId;
 use futures::StreamExt;
@@ -62,10 +62,15 @@ impl Run {
     }
 
     /// Until it has ended, or the client has to answer something first.
-    pub(crate) async fn follow(mut self, face: &Face, call: &Call, context: &RequestContext<RoleServer>) -> Answer {
+    pub(crate) async fn follow(
+        mut self,
+        frontend: &Frontend,
+        call: &Call,
+        context: &RequestContext<RoleServer>,
+    ) -> Answer {
         let way = Way::of(context);
         let mut put = FuturesUnordered::new();
-        let gone = gone(face, context);
+        let gone = gone(frontend, context);
         tokio::pin!(gone);
         loop {
             tokio::select! {
@@ -81,13 +86,13 @@ impl Run {
                     Err(error) => Err(ErrorData::internal_error(format!("the call has failed: {error}"), None)),
                 },
                 Some(asked) = self.asked.recv() => match way {
-                    Way::Request => put.push(outward::put(context.peer.clone(), asked)),
+                    Way::Request => put.push(client_requests::put(context.peer.clone(), asked)),
                     Way::InputRequired => {
                         self.open.insert(asked.key.clone(), asked);
                         while let Ok(asked) = self.asked.try_recv() {
                             self.open.insert(asked.key.clone(), asked);
                         }
-                        return face.parked.park(self, call);
+                        return frontend.parked.park(self, call);
                     }
                 },
                 Some(()) = put.next() => {}
@@ -186,9 +191,9 @@ impl Parked {
 }
 
 /// Returns when the client has cancelled the call, or its connection is gone.
-async fn gone(face: &Face, context: &RequestContext<RoleServer>) {
+async fn gone(frontend: &Frontend, context: &RequestContext<RoleServer>) {
     let request = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
-    match request.map(|request| &request.0).or(face.gone.as_ref()) {
+    match request.map(|request| &request.0).or(frontend.gone.as_ref()) {
         None => context.ct.cancelled().await,
         Some(gone) => {
             tokio::select! {

@@ -1,7 +1,7 @@
 //! Skills: code that agents save and import, and instructions that they read.
 
-use super::{structured, tokens};
-use crate::face::Face;
+use super::{structured, token_count};
+use crate::frontend::Frontend;
 use coracle_engine::{HelperModule, SkillError, SkillFolder, helper_modules};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceResult, Resource, ResourceContents};
@@ -19,12 +19,12 @@ const MAX_PROMPT_TOKENS: usize = 1_500;
 const MAX_LINE_CHARS: usize = 300;
 
 /// Answers `save_skill` and the like.
-pub(crate) async fn answer(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn answer(frontend: &Frontend, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let name = request.name.as_ref();
     let act = name.strip_suffix("_skill").or_else(|| name.strip_suffix("_skills")).unwrap_or(name);
     let arguments = request.arguments.clone().unwrap_or_default();
-    let answer = face.engine.skill_request(&face.user(), act, arguments).await.map_err(|error| told(&error))?;
-    Ok(shown(face, act, answer))
+    let answer = frontend.engine.skill_request(&frontend.user(), act, arguments).await.map_err(|error| told(&error))?;
+    Ok(render(frontend, act, answer))
 }
 
 fn told(error: &SkillError) -> String {
@@ -35,17 +35,17 @@ fn told(error: &SkillError) -> String {
 }
 
 /// What a model reads, within its budget.
-fn shown(face: &Face, act: &str, mut answer: Value) -> CallToolResult {
-    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+fn render(frontend: &Frontend, act: &str, mut answer: Value) -> CallToolResult {
+    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     let rest = match act {
         "get" if answer.get("location").is_none() => "code gets all of it with load_skill".to_owned(),
         "load" => "code gets all of it with load_skill".to_owned(),
         _ => format!("the rest is in {}", answer["location"].as_str().unwrap_or_default()),
     };
     for field in ["code", "content"] {
-        let long = answer[field].as_str().filter(|text| !tokens::fits(text, budget));
+        let long = answer[field].as_str().filter(|text| !token_count::fits(text, budget));
         if let Some(text) = long {
-            answer[field] = Value::from(format!("{}\n… cut here: {rest}", tokens::head(text, budget)));
+            answer[field] = Value::from(format!("{}\n… cut here: {rest}", token_count::head(text, budget)));
         }
     }
     if act == "list" || act == "search" {
@@ -88,9 +88,9 @@ fn shorten(answer: &mut Value, budget: usize) {
 }
 
 /// What the prompt says of skills and of the operator's modules.
-pub(crate) async fn prompt(face: &Face) -> String {
+pub(crate) async fn prompt(frontend: &Frontend) -> String {
     let mut text = String::new();
-    let folders = face.engine.library().read().await;
+    let folders = frontend.engine.library().read().await;
     let lines = folders.skills.iter().map(|skill| {
         let when = skill.use_when.as_ref().map(|when| format!(" Use when: {when}")).unwrap_or_default();
         format!("- {}: {} ({})", skill.name, plain(&format!("{}{when}", skill.description)), skill.location())
@@ -102,11 +102,11 @@ pub(crate) async fn prompt(face: &Face) -> String {
         lines,
     );
     // Their tools are not looked at: nobody waits for a server to read a prompt.
-    let saved = face.engine.search_skills(&face.user(), "", usize::MAX).await.unwrap_or_default();
+    let saved = frontend.engine.search_skills(&frontend.user(), "", usize::MAX).await.unwrap_or_default();
     let code = saved.into_iter().filter(|skill| skill.kind == coracle_engine::SkillKind::Code);
     let lines = code.map(|skill| format!("- {}: {} ({})", skill.name, plain(&skill.description), skill.usage));
     add(&mut text, "Saved code, to be imported", lines);
-    let execution = &face.options.settings.execution;
+    let execution = &frontend.options.settings.execution;
     let folders =
         [(&execution.tools_dir, ""), (&execution.skills_dir, "skills."), (&execution.servers_dir, "servers.")];
     let folders: Vec<_> =
@@ -159,8 +159,8 @@ fn plain(text: &str) -> String {
 }
 
 /// The instructions as resources.
-pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
-    let folders = face.engine.library().read().await;
+pub(crate) async fn resources(frontend: &Frontend) -> Vec<Resource> {
+    let folders = frontend.engine.library().read().await;
     folders.skills.iter().map(resource).collect()
 }
 
@@ -171,13 +171,13 @@ fn resource(skill: &SkillFolder) -> Resource {
 }
 
 /// The instructions, or a file beside them, by an address of ours.
-pub(crate) async fn read(face: &Face, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(crate) async fn read(frontend: &Frontend, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let missing = |message: String| ErrorData::resource_not_found(message, None);
     let rest = uri.strip_prefix(SCHEME).unwrap_or_default();
     let Some((name, path)) = rest.split_once('/') else {
         return Err(missing(format!("an address of a skill looks like {SCHEME}NAME/SKILL.md")));
     };
-    let found = face.engine.library().get(name, Some(path)).await.map_err(|error| missing(error.to_string()))?;
+    let found = frontend.engine.library().get(name, Some(path)).await.map_err(|error| missing(error.to_string()))?;
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mime = if ending.eq_ignore_ascii_case("md") { "text/markdown" } else { "text/plain" };
     Ok(ReadResourceResult::new(vec![ResourceContents::text(found.content, uri).with_mime_type(mime)]))

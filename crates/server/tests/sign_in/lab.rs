@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use coracle_config::{Oidc, Settings};
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
-use coracle_server::{AuthOptions, Face, FaceOptions, HttpOptions, KeyMaker, People, Profile, serve_http, user_name};
+use coracle_server::{
+    AuthOptions, Frontend, FrontendOptions, HttpOptions, KeyMaker, People, Profile, serve_http, user_name,
+};
 use coracle_store::{KeyScope, MemoryStore, Role, Store, User};
 use coracle_types::{Secret, UserId};
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};
@@ -63,8 +65,9 @@ impl Lab {
         let people = People::new(Arc::clone(&store)).with_workspaces(folder.path());
         let config = EngineConfig { workspaces: folder.path().to_owned(), session_idle: Duration::from_mins(1) };
         let engine = Engine::new(config, Arc::new(NoSandbox), Arc::clone(&store), None);
-        let options = FaceOptions { profile: Profile::Full, settings: Settings::default(), ..FaceOptions::default() };
-        let face = Face::new(engine, options).unwrap();
+        let options =
+            FrontendOptions { profile: Profile::Full, settings: Settings::default(), ..FrontendOptions::default() };
+        let frontend = Frontend::new(engine, options).unwrap();
         let mut auth = AuthOptions {
             people: people.clone(),
             required: true,
@@ -86,7 +89,7 @@ impl Lab {
         };
         let base = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        tokio::spawn(serve_http(face, listener, options, stop.clone()));
+        tokio::spawn(serve_http(frontend, listener, options, stop.clone()));
         let http = client();
         Self { base, people, store, http, stop, _folder: folder }
     }

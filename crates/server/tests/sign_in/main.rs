@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod access_tokens;
 mod browsers;
 mod keys;
 mod lab;
@@ -9,4 +10,3 @@ mod modes;
 mod oidc;
 mod passwords;
 mod people;
-mod tokens;

@@ -238,14 +238,14 @@ def answered(answer):
 async def main(plan):
     async with AsyncExitStack() as stack:
 
-        async def face(profile):
+        async def connect(profile):
             arguments = [*plan["command"][1:], "--profile", profile]
             server = StdioServerParameters(command=plan["command"][0], args=arguments, env=plan["env"])
             return await stack.enter_async_context(Client(server))
 
         way = plan["way"]
-        direct = await face("direct") if way != "code" else None
-        code = await face("code") if way != "direct" else None
+        direct = await connect("direct") if way != "code" else None
+        code = await connect("code") if way != "direct" else None
         agent = Agent(plan, direct, code)
         await agent.prepare()
         # Before any of them runs: what one program teaches must not help the next.

@@ -2,7 +2,7 @@
 
 use super::task::{Set, Task};
 use crate::bench::program::Program;
-use crate::environment;
+use crate::variables;
 use anyhow::Context;
 use coracle_server::count_tokens;
 use serde::Deserialize;
@@ -131,7 +131,7 @@ const NEEDED: [&str; 7] = [
 impl Agent {
     pub(super) fn find(servers: Option<PathBuf>) -> anyhow::Result<Self> {
         let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
-        let servers = servers.or_else(environment::test_servers);
+        let servers = servers.or_else(variables::test_servers);
         let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
         let servers = std::path::absolute(&servers).context("the folder of the test servers")?;
         for part in NEEDED {
@@ -207,8 +207,8 @@ impl Agent {
 
 /// What `coracle mcp` is told: nothing of what the user has set for their own use.
 fn variables(home: &Path) -> Value {
-    let mut variables = json!({ environment::HOME: home });
-    for name in ["PATH", environment::PYTHON, environment::LOG] {
+    let mut variables = json!({ variables::HOME: home });
+    for name in ["PATH", variables::PYTHON, variables::LOG] {
         if let Ok(value) = std::env::var(name) {
             variables[name] = Value::from(value);
         }

@@ -1,10 +1,10 @@
 //! Who makes the calls: code in sandboxes, and the Python client.
 
-use super::faces::Faces;
+use super::frontends::Frontends;
 use super::in_process::{Straight, echo};
 use super::plan::{By, From, NAP_SECONDS, Orders, Plan, Times};
 use crate::bench::program::Program;
-use crate::environment;
+use crate::variables;
 use crate::wiring::{Sandboxes, native};
 use anyhow::Context;
 use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
@@ -38,7 +38,7 @@ struct Sdk {
 
 impl Sdk {
     async fn find(servers: Option<PathBuf>, folder: &Path) -> anyhow::Result<Self> {
-        let servers = servers.or_else(environment::test_servers);
+        let servers = servers.or_else(variables::test_servers);
         let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
         let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
         let python = servers.join("venv/bin/python");
@@ -96,18 +96,18 @@ pub(super) struct Callers {
     in_process: Engine,
     /// The rows that need it are left out without it, for this reason.
     stdio: Result<(Engine, Sdk, Arc<Toolbox>), String>,
-    faces: Faces,
+    frontends: Frontends,
     workspace: PathBuf,
 }
 
 impl Callers {
     pub(super) async fn start(folder: &Path, servers: Option<PathBuf>) -> anyhow::Result<Self> {
         let sandboxes = Sandboxes {
-            pool: crate::face::POOL,
+            pool: crate::frontend::POOL,
             preload: true,
             require_full_isolation: false,
             limits: limits(),
-            python: environment::python(),
+            python: variables::python(),
             folders: Vec::new(),
             packages: coracle_sandbox::Packages::default(),
         };
@@ -131,8 +131,8 @@ impl Callers {
             }
             Err(reason) => Err(format!("{reason:#}")),
         };
-        let faces = Faces::start(folder, in_process.clone()).await?;
-        Ok(Self { in_process, stdio, faces, workspace })
+        let frontends = Frontends::start(folder, in_process.clone()).await?;
+        Ok(Self { in_process, stdio, frontends, workspace })
     }
 
     /// One run of one row.
@@ -149,7 +149,7 @@ impl Callers {
                 sdk.call(sdk.server(), &orders).await?
             }
             By::Client(_) | By::Session(_) | By::First(_) | By::Baseline(_) => {
-                stdio()?.1.call(self.faces.server(plan)?, &orders).await?
+                stdio()?.1.call(self.frontends.server(plan)?, &orders).await?
             }
             By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
             By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,

@@ -1,7 +1,7 @@
 //! The routes for files and artifacts, with two users who have signed in.
 
-use crate::face::{Face, FaceOptions};
-use crate::http::desk::{AuthOptions, Desk};
+use crate::frontend::{Frontend, FrontendOptions};
+use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
 use crate::identity::Identity;
@@ -37,7 +37,7 @@ impl Backend for NoSandboxes {
 struct Place {
     home: tempfile::TempDir,
     store: Arc<MemoryStore>,
-    face: Face,
+    frontend: Frontend,
 }
 
 struct Answer {
@@ -69,21 +69,21 @@ impl Place {
         let store = Arc::new(MemoryStore::new());
         let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) };
         let engine = Engine::new(config, Arc::new(NoSandboxes), Arc::<MemoryStore>::clone(&store), None);
-        let mut options = FaceOptions::default();
+        let mut options = FrontendOptions::default();
         options.settings.execution.limits.workspace_mb = 1;
-        let face = Face::new(engine, options).unwrap();
-        Self { home, store, face }
+        let frontend = Frontend::new(engine, options).unwrap();
+        Self { home, store, frontend }
     }
 
     fn app(&self) -> App {
-        let face = self.face.clone();
-        let mcp = McpService::new(move || Ok(face.clone()), Arc::default(), StreamableHttpServerConfig::default());
+        let frontend = self.frontend.clone();
+        let mcp = McpService::new(move || Ok(frontend.clone()), Arc::default(), StreamableHttpServerConfig::default());
         App {
-            face: self.face.clone(),
+            frontend: self.frontend.clone(),
             mcp,
             manager: Arc::default(),
             sessions: Sessions::default(),
-            desk: Arc::new(Desk::new(&AuthOptions::nobody())),
+            auth: Arc::new(AuthState::new(&AuthOptions::nobody())),
             stop: CancellationToken::new(),
         }
     }
@@ -94,7 +94,7 @@ impl Place {
             request = request.header(*name, *value);
         }
         let identity = Identity { user: UserId::new(who).unwrap(), ..Identity::local() };
-        let (routes, _) = super::behind_the_door().split_for_parts();
+        let (routes, _) = super::authenticated_routes().split_for_parts();
         let mut router = routes.layer(Extension(identity)).with_state(self.app());
         let request = request.body(Body::from(body.to_vec())).unwrap();
         let response = router.call(request).await.unwrap();
@@ -312,12 +312,12 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
 async fn over_http_who_has_not_signed_in_is_nobody() {
     let place = Place::new();
     let mut extensions = rmcp::model::Extensions::new();
-    assert_eq!(place.face.of(&extensions).unwrap().user(), UserId::local(), "without HTTP it is the one user");
+    assert_eq!(place.frontend.of(&extensions).unwrap().user(), UserId::local(), "without HTTP it is the one user");
     let mut parts = Request::new(()).into_parts().0;
     extensions.insert(parts.clone());
-    assert!(place.face.of(&extensions).is_err());
+    assert!(place.frontend.of(&extensions).is_err());
     let alice = UserId::new("alice").unwrap();
     parts.extensions.insert(Identity { user: alice.clone(), ..Identity::local() });
     extensions.insert(parts);
-    assert_eq!(place.face.of(&extensions).unwrap().user(), alice);
+    assert_eq!(place.frontend.of(&extensions).unwrap().user(), alice);
 }

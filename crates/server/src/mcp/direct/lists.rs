@@ -1,7 +1,7 @@
 //! What there is to pass on, and whose it is.
 
 use super::super::definitions;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_types::ServerName;
 use coracle_upstream::{ServerState, ServerStatus, UpstreamError};
 use futures::future::join_all;
@@ -105,7 +105,7 @@ fn mentions(value: &Value, member: &str) -> bool {
     }
 }
 
-impl Face {
+impl Frontend {
     /// Asks all servers at once; those that fail, or take long to start, are left out and logged. Clients hear of one
     /// that starts later.
     async fn of_all<T, F>(&self, what: &str, ask: impl Fn(ServerName) -> F) -> Vec<(ServerName, T)>

@@ -1,11 +1,11 @@
 //! Calls, reads and the like, passed on to the server whose they are.
 
-use super::super::outward::{OfServer, Way, attribute_all, capabilities};
+use super::super::client_requests::{OfServer, Way, attribute_all, capabilities};
 use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
 use super::{failed, read, refused};
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_engine::{DirectCall, DirectError};
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 /// Reports of a server that wait to be passed on; more are left out.
 const QUEUE: usize = 256;
 
-impl Face {
+impl Frontend {
     /// A tool of a server.
     pub(crate) async fn pass_on(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer {
         let call = Call::of(&self.user(), &request);
@@ -42,11 +42,11 @@ impl Face {
         let (token, logs) = (context.meta.get_progress_token(), Logs::of(&context));
         let (peer, meta, asks) = (context.peer.clone(), meta(&context), capabilities(&context));
         let run = Run::start(&context, Progress::none(), |cancel, outward| {
-            let face = self.clone();
+            let frontend = self.clone();
             async move {
                 let (upward, mut reports) = Reports::new(logs);
                 let call = DirectCall {
-                    user: face.user(),
+                    user: frontend.user(),
                     session: None,
                     server: tool.server.clone(),
                     tool: tool.wire,
@@ -61,10 +61,10 @@ impl Face {
                         resume,
                     ),
                 };
-                let under_way = face.metrics.begin();
-                let answer = reports.beside(&peer, token, face.engine.call_tool(call)).await;
+                let under_way = frontend.metrics.begin();
+                let answer = reports.beside(&peer, token, frontend.engine.call_tool(call)).await;
                 drop(under_way);
-                face.metrics.passed_on(tool.server.as_str(), answer.is_ok());
+                frontend.metrics.passed_on(tool.server.as_str(), answer.is_ok());
                 match answer {
                     Ok(value) if is_input_required(&value) => questions(value, &tool.server).map(Into::into),
                     Ok(value) => read::<CallToolResult>(value, &tool.server).map(Into::into),

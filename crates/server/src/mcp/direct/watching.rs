@@ -1,7 +1,7 @@
 //! Telling clients what has changed at the servers, and which log messages they want.
 
 use super::failed;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_upstream::{Change, Changed, Owner};
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SetLevelRequestParams, SubscriptionFilter};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-impl Face {
+impl Frontend {
     fn concerns(&self, change: &Change) -> bool {
         match &change.owner {
             Owner::Everyone => true,
@@ -34,9 +34,9 @@ impl Face {
     /// Tells a client with a connection of its own, as long as it is there.
     pub(crate) fn tell_of_changes(&self, peer: Peer<RoleServer>) {
         let Ok(upstream) = self.upstream() else { return };
-        let (face, mut changes) = (self.clone(), upstream.changes());
+        let (frontend, mut changes) = (self.clone(), upstream.changes());
         tokio::spawn(async move {
-            while let Some(what) = face.next_change(&mut changes).await {
+            while let Some(what) = frontend.next_change(&mut changes).await {
                 let told = match what {
                     Changed::Tools => peer.notify_tool_list_changed().await,
                     Changed::Resources => peer.notify_resource_list_changed().await,
