@@ -13,22 +13,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What a face shows, and how code runs behind it.
+/// Options of a [`Frontend`].
 #[derive(Clone, Debug, Default)]
 pub struct FrontendOptions {
-    /// Which tools clients get to see.
+    /// Set of tools that is offered to clients.
     pub profile: Profile,
-    /// Exactly these instead, if any are named.
+    /// Coracle tools to offer instead of those of the profile.
     pub tools: Option<Vec<String>>,
     /// A folder to use as the workspace instead of the user's own.
     pub workspace: Option<PathBuf>,
     /// Limits and guardrails.
     pub settings: Settings,
-    /// What tells this Coracle from others: a client that serves it already is itself.
+    /// Identifies this instance of Coracle, so that a client that is itself a part of it is recognised.
     pub identity: Option<String>,
 }
 
-/// What all clients share. Cheap to clone.
+/// State shared by all clients. Cheap to clone.
 #[derive(Clone)]
 pub struct Frontend {
     pub(crate) engine: Engine,
@@ -37,20 +37,20 @@ pub struct Frontend {
     pub(crate) parked: Parked,
     pub(crate) headed: Headed,
     pub(crate) metrics: Arc<Metrics>,
-    /// Cancelled when the one client of this face is gone; over HTTP each request knows that of its own.
+    /// Cancelled when the client on stdio has disconnected. Over HTTP, each request has its own token.
     pub(crate) gone: Option<CancellationToken>,
-    /// For whom everything is done: the one user, until somebody has signed in.
+    /// Owner of everything that this front end does: the local user, unless [`Self::of`] selects another.
     user: UserId,
 }
 
 impl Frontend {
-    /// A face of an engine. Must be called within a tokio runtime.
+    /// Creates a front end for an engine. Must be called within a Tokio runtime.
     ///
     /// # Errors
-    /// The names among the wanted tools that there are not.
+    /// Returns the requested tool names that do not exist.
     pub fn new(engine: Engine, options: FrontendOptions) -> Result<Self, Vec<String>> {
         let tools = definitions::chosen(options.profile, options.tools.as_deref())?;
-        // Reading the vocabulary takes a moment, which the first client should not wait for.
+        // Loads the vocabulary ahead of the first request, because that takes a moment.
         tokio::task::spawn_blocking(|| crate::mcp::count_tokens("warm"));
         let (parked, headed, metrics, user) = (Parked::default(), Headed::default(), Arc::default(), UserId::local());
         Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, headed, metrics, gone: None, user })
@@ -60,7 +60,7 @@ impl Frontend {
         self.user.clone()
     }
 
-    /// The same for whoever asks: over HTTP that is who has signed in, and nobody else.
+    /// Returns a clone for the caller of a request. Over HTTP, the caller must be authenticated.
     pub(crate) fn of(&self, extensions: &Extensions) -> Result<Self, ErrorData> {
         let Some(request) = extensions.get::<Parts>() else { return Ok(self.clone()) };
         match request.extensions.get::<Identity>() {
@@ -69,13 +69,13 @@ impl Frontend {
         }
     }
 
-    /// The same for this user.
+    /// Returns a clone for this user.
     pub(crate) fn of_user(&self, user: &UserId) -> Self {
         Self { user: user.clone(), ..self.clone() }
     }
 
-    /// The folder to use instead of the caller's own workspace. It is for whoever works here without signing in: users who
-    /// come later do not share it.
+    /// Folder to use instead of the caller's own workspace. Applies only to the local user: users who sign in never
+    /// share it.
     pub(crate) fn workspace(&self) -> Option<&Path> {
         self.options.workspace.as_deref().filter(|_| self.user == UserId::local())
     }
@@ -84,8 +84,8 @@ impl Frontend {
         self.engine.toolbox()
     }
 
-    /// What the user's code can call. A server that has never answered is waited for a little, and once; the one that is
-    /// named as long as it takes.
+    /// Lists the tools that the user's code can call. Waits briefly, and only once, for servers that have never
+    /// answered, and without a limit for the named server.
     pub(crate) async fn inventory(&self, named: Option<&str>) -> Option<Arc<Inventory>> {
         let toolbox = self.toolbox()?;
         let inventory = toolbox.inventory(&self.user(), Listing::Around(named)).await;
@@ -93,7 +93,7 @@ impl Frontend {
         Some(inventory)
     }
 
-    /// Runs code, and counts it.
+    /// Runs code and updates the metrics.
     pub(crate) async fn execute(&self, request: Request) -> Execution {
         let under_way = self.metrics.begin();
         let execution = self.engine.execute(request).await;
@@ -102,22 +102,22 @@ impl Frontend {
         execution
     }
 
-    /// Names of the tools that clients see, of Coracle's own.
+    /// Names of Coracle's own tools that clients see.
     pub fn tools(&self) -> Vec<&'static str> {
         self.tools.iter().map(|definition| definition.name).collect()
     }
 
-    /// What operators look at, in the text format of Prometheus.
+    /// Metrics in the text format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.metrics.text(self.engine.live_sessions())
     }
 
-    /// Whether what is to be kept can be kept at this moment.
+    /// Checks whether the store can be written.
     pub(crate) async fn ready(&self) -> Result<(), coracle_store::StoreError> {
         self.engine.ready().await
     }
 
-    /// Executions that are under way.
+    /// Number of running executions.
     pub(crate) fn under_way(&self) -> i64 {
         self.metrics.under_way()
     }

@@ -1,12 +1,13 @@
-//! Coracle to the outside: MCP over stdio and streamable HTTP, and what operators look at.
+//! Coracle as a server: MCP over stdio and streamable HTTP, and the HTTP API.
 //!
-//! Start at [`Frontend`], which any number of clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
-//! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `outward.rs` is how a client is
-//! asked something meanwhile, `shown.rs` is what a model gets to see, and `direct.rs` is the gateway.
+//! Start at [`Frontend`], which all clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
+//! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `client_requests.rs` sends
+//! questions to a client during a call, `render.rs` renders what a model sees, and `direct.rs` is the gateway.
 //!
-//! Invariants: the only crate that speaks HTTP and MCP to the outside. A client is hostile: everything that it sends has a
-//! cap, and it is served only if Host and Origin are those of this machine or of the configuration. What it gets has a
-//! budget in tokens. State between two calls is what the `session` argument names, never the connection.
+//! Invariants: this is the only crate that serves HTTP and MCP. Clients are hostile: everything that a client sends has
+//! a size limit, and a request is served only if its Host and Origin are those of this machine or of the configuration.
+//! Every response has a token budget. State between two calls is named by the `session` argument, never implied by the
+//! connection.
 
 mod accounts;
 pub mod baseline;

@@ -1,4 +1,4 @@
-//! One client over standard input and output.
+//! Serves one client over standard input and output.
 
 use crate::frontend::Frontend;
 use rmcp::ServiceExt;
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// No message of a client is longer; a longer one is dropped and logged.
+/// Maximum length of a message in bytes. Longer ones are dropped and logged.
 const MAX_MESSAGE: usize = 16 << 20;
-/// So often it is looked whether anybody still reads.
+/// Interval between checks whether the client still reads.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Serves one client over standard input and output until it goes away or `stop` is cancelled.
+/// Serves one client over standard input and output until it disconnects or `stop` is cancelled.
 pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std::io::Result<()> {
     let (input, output) = rmcp::transport::io::stdio_pipes();
     let ended = CancellationToken::new();
@@ -23,7 +23,8 @@ pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std
         AsyncRwTransport::new_server(Watched { input, ended: ended.clone() }, output).with_max_line_length(MAX_MESSAGE);
     let gone = CancellationToken::new();
     frontend.gone = Some(gone.clone());
-    // Whoever has said all that there is to say may still wait for answers; whoever is not there any more does not.
+    // A client that has closed its output may still wait for answers. Calls are cancelled only once it no longer reads
+    // either.
     let watch = tokio::spawn(async move {
         ended.cancelled().await;
         while somebody_reads() {
@@ -47,7 +48,7 @@ where
 {
     let service = match frontend.serve_with_ct(transport, stop.clone()).await {
         Ok(service) => service,
-        // Somebody who closes it again without a word has made no mistake.
+        // Closing the connection without sending anything is not an error.
         Err(error) if stop.is_cancelled() || is_closed(&error) => return Ok(()),
         Err(error) => return Err(std::io::Error::other(error.to_string())),
     };
@@ -58,7 +59,7 @@ fn is_closed(error: &rmcp::service::ServerInitializeError) -> bool {
     matches!(error, rmcp::service::ServerInitializeError::ConnectionClosed(_))
 }
 
-/// Whether the other end of standard output is there.
+/// Whether the other end of standard output is still open.
 fn somebody_reads() -> bool {
     let output = std::io::stdout();
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
@@ -66,7 +67,7 @@ fn somebody_reads() -> bool {
     looked.is_err() || !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Standard input, and the news that it has ended.
+/// Standard input that reports its end.
 struct Watched<R> {
     input: R,
     ended: CancellationToken,

@@ -1,17 +1,17 @@
-//! Tokens that nobody can guess.
+//! Random tokens and the format of API keys.
 
 use super::AccountError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use coracle_types::Secret;
 
-/// Every API key begins so: it is told from other tokens, and found by programs that look for credentials in texts.
+/// Prefix of every API key. It tells keys from other tokens and lets secret scanners find them.
 pub(crate) const KEY_PREFIX: &str = "crk_";
 
-/// 256 random bits, for addresses and headers.
+/// Returns 256 random bits, encoded for URLs and headers.
 pub(crate) fn random_token() -> Result<Secret, AccountError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| AccountError::Machine(format!("no random numbers: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(|error| AccountError::Machine(format!("cannot get random numbers: {error}")))?;
     Ok(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
 }
 
@@ -24,7 +24,7 @@ mod tests {
     use super::random_token;
 
     #[test]
-    fn no_token_comes_twice() {
+    fn tokens_are_unique() {
         let [one, two] = [random_token().unwrap(), random_token().unwrap()];
         assert_ne!(one, two);
         assert_eq!(one.expose().len(), 43);

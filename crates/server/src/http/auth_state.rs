@@ -1,4 +1,4 @@
-//! Where people sign in: what all requests share about it.
+//! State shared by all authentication code: accounts, cookies, origins and proxies.
 
 use super::guard;
 use super::oidc::Provider;
@@ -15,30 +15,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use url::Url;
 
-/// Whether there are users by now is looked up once in so long.
+/// Interval between checks whether there are users.
 const LOOKED_EACH: Duration = Duration::from_secs(1);
 
-/// How people sign in.
+/// Authentication options.
 #[derive(Clone, Debug)]
 pub struct AuthOptions {
-    /// Who may.
+    /// User accounts.
     pub people: People,
-    /// Everybody has to, from the start; else as soon as there is a user.
+    /// Whether authentication is required from the start. Otherwise it is as soon as there is a user.
     pub required: bool,
-    /// The address under which people know this server.
+    /// Public address of this server.
     pub public_url: Option<Url>,
-    /// Proxies that may say where a request comes from.
+    /// Proxies whose `x-forwarded-for` is trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Proxies that may also say who asks.
+    /// Proxies whose `x-user-id` is also trusted.
     pub user_id_proxies: Vec<IpNet>,
-    /// How long a browser stays signed in.
+    /// Lifetime of a browser session.
     pub session: Duration,
-    /// Sign-in by an OpenID provider.
+    /// Sign-in with an OpenID provider.
     pub oidc: Oidc,
 }
 
 impl AuthOptions {
-    /// There are no users, and none can be kept: the one user of this machine.
+    /// Options for a server without accounts, which serves only the local user.
     pub(crate) fn nobody() -> Self {
         Self {
             people: People::new(Arc::new(MemoryStore::new())),
@@ -52,7 +52,7 @@ impl AuthOptions {
     }
 }
 
-/// The other end of a connection.
+/// Remote address of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
@@ -81,7 +81,7 @@ impl AuthState {
         }
     }
 
-    /// Whether whoever asks must have signed in. Once there was a user, that stays so.
+    /// Whether requests must be authenticated. Once there has been a user, they always must.
     pub(crate) async fn is_required(&self) -> Result<bool, AccountError> {
         if self.required.load(Ordering::Acquire) {
             return Ok(true);
@@ -101,22 +101,22 @@ impl AuthState {
         Ok(false)
     }
 
-    /// Addresses that stand for many clients: both kinds of proxies.
+    /// Addresses that many clients may share: both kinds of proxies.
     pub(crate) fn proxies(&self) -> Vec<IpNet> {
         [self.proxies.as_slice(), &self.user_id_proxies].concat()
     }
 
-    /// Whether this address may say where a request comes from.
+    /// Whether `x-forwarded-for` from this address is trusted.
     pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
         is_in(&self.proxies, address) || self.names_users(address)
     }
 
-    /// Whether this address may say who asks.
+    /// Whether `x-user-id` from this address is trusted.
     pub(crate) fn names_users(&self, address: IpAddr) -> bool {
         is_in(&self.user_id_proxies, address)
     }
 
-    /// Who is at the other end: behind proxies that are trusted, whom the last of them saw.
+    /// Address of the client: the peer or, behind trusted proxies, the last address that is not a trusted proxy.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.is_proxy(peer) {
             return peer;
@@ -132,7 +132,7 @@ impl AuthState {
         peer
     }
 
-    /// The address of this server, as whoever asks knows it: without a slash at its end.
+    /// Address of this server as the client knows it, without a trailing slash.
     pub(crate) fn base(&self, uri: &Uri, headers: &HeaderMap) -> String {
         match &self.public_url {
             Some(url) => url.as_str().trim_end_matches('/').to_owned(),
@@ -140,22 +140,22 @@ impl AuthState {
         }
     }
 
-    /// Whether browsers reach this server by https.
+    /// Whether browsers reach this server over https.
     fn is_secure(&self) -> bool {
         self.public_url.as_ref().is_some_and(|url| url.scheme() == "https")
     }
 
-    /// With this beginning of its name a browser takes a cookie from this very host only, and by https only.
+    /// Browsers accept a cookie with the prefix `__Host-` only from this host and only over https.
     fn cookie_name(&self) -> &'static str {
         if self.is_secure() { "__Host-coracle" } else { "coracle_session" }
     }
 
-    /// The token in the cookie of a request; none if there are several.
+    /// Token in the session cookie; `None` if there are several such cookies.
     pub(crate) fn cookie(&self, headers: &HeaderMap) -> Option<Secret> {
         named_cookie(headers, self.cookie_name())
     }
 
-    /// Makes a browser keep a token, or forget it.
+    /// Header that sets the session cookie, or deletes it.
     pub(crate) fn set_cookie(&self, token: Option<&Secret>) -> Option<HeaderValue> {
         match token {
             Some(token) => self.other_cookie(self.cookie_name(), "/", token, self.session),
@@ -163,7 +163,7 @@ impl AuthState {
         }
     }
 
-    /// A cookie that no script can read and no other site can send along with what changes something.
+    /// Header that sets a cookie which scripts cannot read and other sites cannot send with a write.
     pub(crate) fn other_cookie(&self, name: &str, path: &str, value: &Secret, age: Duration) -> Option<HeaderValue> {
         let (value, age) = (value.expose(), age.as_secs());
         let secure = if self.is_secure() { "; Secure" } else { "" };
@@ -173,7 +173,7 @@ impl AuthState {
         Some(value)
     }
 
-    /// Whether a request that changes something may come from a page of ours. Programs that are no browsers say neither.
+    /// Whether a write may come from a page of this server. Clients that are not browsers send neither header.
     pub(crate) fn is_same_origin(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let site = headers.get("sec-fetch-site");
         if site.is_some_and(|site| site != "same-origin" && site != "none") {
@@ -196,7 +196,7 @@ fn is_in(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The value of a cookie; none if there are several of this name.
+/// Value of a cookie; `None` if there are several of this name.
 pub(crate) fn named_cookie(headers: &HeaderMap, name: &str) -> Option<Secret> {
     let pairs = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = pairs.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -207,12 +207,12 @@ pub(crate) fn named_cookie(headers: &HeaderMap, name: &str) -> Option<Secret> {
     }
 }
 
-/// What only a page that somebody is signed in to can know: the forms on it carry this.
+/// Token for the forms of a session, which only pages of that session know.
 pub(crate) fn form_token(session: &Secret) -> String {
     coracle_store::TokenDigest::of(&format!("coracle form\n{}", session.expose())).as_str().to_owned()
 }
 
-/// The session of a caller that has one.
+/// Session token of a caller with a browser session.
 pub(crate) fn session_of(caller: &Identity) -> Option<&Secret> {
     match &caller.how {
         crate::identity::How::Session { token, .. } => Some(token),
@@ -220,7 +220,7 @@ pub(crate) fn session_of(caller: &Identity) -> Option<&Secret> {
     }
 }
 
-/// Where to go after signing in: a path here, and nothing that a browser could take for an address elsewhere.
+/// Returns the path to go to after signing in, unless a browser could take it for an address elsewhere.
 pub(crate) fn local_path(text: &str) -> Option<&str> {
     const MAX_PATH: usize = 2048;
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"\\\"<>".contains(&byte);
@@ -234,7 +234,7 @@ mod tests {
     use super::local_path;
 
     #[test]
-    fn only_paths_of_this_server_are_gone_to() {
+    fn only_local_paths_are_accepted() {
         for good in ["/", "/sign-in", "/a/b?c=d&e=%2F#f", "/@x", "/x//y"] {
             assert_eq!(local_path(good), Some(good));
         }

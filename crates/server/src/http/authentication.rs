@@ -1,4 +1,4 @@
-//! Lets in whoever has signed in: by an API key, an access token, a cookie, or the word of a proxy that is trusted.
+//! Authentication middleware: API keys, access tokens, session cookies, and the header of a trusted proxy.
 
 use super::ApiError;
 use super::auth_state::{AuthState, Peer};
@@ -14,14 +14,14 @@ use coracle_types::UserId;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// A proxy that is trusted says in it who asks.
+/// Header in which a trusted proxy names the user.
 const USER: HeaderName = HeaderName::from_static("x-user-id");
-/// A page sends this with what changes something. No page of another origin can, without being allowed to first.
+/// Header that pages send with every write. Pages of other origins cannot send it without a CORS preflight.
 pub(crate) const SAME_PAGE: &str = "x-coracle-csrf";
-/// A longer token is none.
+/// Maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// What a door asks for.
+/// State of the middleware: the scope that a route requires.
 #[derive(Clone)]
 pub(crate) struct RequiredScope {
     auth: Arc<AuthState>,
@@ -34,10 +34,10 @@ impl RequiredScope {
     }
 }
 
-/// Whoever is not to be let in, and how they could be.
+/// Rejected request, with what the response says about it.
 struct Outside {
     refusal: ApiError,
-    /// What is the matter with the token, as RFC 6750 calls it.
+    /// Error code of RFC 6750 for the token.
     error: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ fn invalid_token(reason: impl Into<String>) -> Outside {
     Outside { refusal: ApiError::new(StatusCode::UNAUTHORIZED, "invalid_token", reason), error: Some("invalid_token") }
 }
 
-/// The middleware: nobody gets past it without an [`Identity`] that is good for its scope.
+/// Middleware that rejects requests without an [`Identity`] that has the required scope.
 pub(crate) async fn require(State(required): State<RequiredScope>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let auth = &*required.auth;
@@ -78,7 +78,7 @@ pub(crate) async fn require(State(required): State<RequiredScope>, request: Requ
     }
 }
 
-/// RFC 6750 and RFC 9728: where a client learns how to get a token.
+/// Value of `WWW-Authenticate` (RFC 6750), with the address where a client learns how to get a token (RFC 9728).
 fn challenge(auth: &AuthState, request: &Parts, error: Option<&'static str>) -> Option<HeaderValue> {
     let base = auth.base(&request.uri, &request.headers);
     let error = error.map(|error| format!("error=\"{error}\", ")).unwrap_or_default();
@@ -87,7 +87,7 @@ fn challenge(auth: &AuthState, request: &Parts, error: Option<&'static str>) -> 
 }
 
 async fn admitted(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> Result<Identity, Outside> {
-    // The one user of this machine needs no credentials, and whatever clients bring changes nothing.
+    // Without accounts, every request is the local user's, and credentials are ignored.
     if !auth.is_required().await? {
         return Ok(Identity::local());
     }
@@ -107,11 +107,11 @@ async fn admitted(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> Res
     Ok(identity)
 }
 
-/// Who asks, if they say so. A credential that is wrong is an error, but for an old cookie.
+/// Authenticates a request that has credentials. Invalid credentials are an error, except an expired cookie.
 async fn identified(auth: &AuthState, request: &mut Parts) -> Result<Option<Identity>, Outside> {
     let peer = peer(&request.extensions);
     let named: Vec<HeaderValue> = request.headers.get_all(&USER).iter().cloned().collect();
-    // Whatever comes later must not believe it.
+    // Later handlers must not trust this header.
     request.headers.remove(&USER);
     if let [first, rest @ ..] = named.as_slice() {
         if auth.names_users(peer) {
@@ -131,17 +131,17 @@ async fn identified(auth: &AuthState, request: &mut Parts) -> Result<Option<Iden
     by_cookie(auth, &request.headers).await
 }
 
-/// Who is signed in by the cookie of a request.
+/// Finds the user of a request's session cookie.
 pub(crate) async fn signed_in(auth: &AuthState, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
     by_cookie(auth, headers).await.map_err(|outside| outside.refusal)
 }
 
-/// The address of the other end of a request's connection.
+/// Remote address of a request's connection.
 pub(crate) fn peer(extensions: &Extensions) -> IpAddr {
     extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
 }
 
-/// The token of an `Authorization` header.
+/// Token in the `Authorization` header.
 fn bearer(headers: &HeaderMap) -> Result<Option<String>, Outside> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -149,12 +149,12 @@ fn bearer(headers: &HeaderMap) -> Result<Option<String>, Outside> {
     let token = text.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     match token {
         Some((_, token)) => Ok(Some(token.trim().to_owned())),
-        None => Err(invalid_token("the Authorization header holds no bearer token")),
+        None => Err(invalid_token("the Authorization header has no bearer token")),
     }
 }
 
 async fn by_proxy(auth: &AuthState, user: UserId) -> Result<Identity, Outside> {
-    // The proxy knows who is there; whom we have shut out stays out.
+    // The proxy authenticates users, but disabled accounts stay disabled.
     let known = auth.people.store().user(&user).await.map_err(AccountError::from)?;
     let is_given = |known: &User| !is_machines(&known.id);
     if !known.as_ref().map_or_else(|| !is_reserved(&user, NameSource::Foreign), is_given) {
@@ -164,9 +164,9 @@ async fn by_proxy(auth: &AuthState, user: UserId) -> Result<Identity, Outside> {
     if known.as_ref().is_some_and(|known| known.disabled) {
         return Err(ApiError::forbidden("user_disabled", format!("user {user} is disabled")).into());
     }
-    // Whom a provider calls so here is not whom the proxy means.
+    // A user of the OpenID provider is not the proxy's user of the same name.
     if known.as_ref().is_some_and(|known| known.foreign.is_some()) {
-        let message = format!("x-user-id: {user} is a user of the OpenID provider, and signs in there");
+        let message = format!("x-user-id: {user} is a user of the OpenID provider and must sign in there");
         return Err(ApiError::forbidden("foreign_user", message).into());
     }
     let role = known.map_or(Role::User, |known| known.role);
@@ -182,7 +182,7 @@ async fn by_token(auth: &AuthState, request: &Parts, token: &str) -> Result<Iden
         return Ok(Identity { user: user.id, role: user.role, scopes: key.scopes, how });
     }
     let Some(provider) = &auth.provider else {
-        return Err(invalid_token("this is no API key, and no other tokens are taken here"));
+        return Err(invalid_token("the token is not an API key, and no OpenID provider is configured"));
     };
     let resource = format!("{}/mcp", auth.base(&request.uri, &request.headers));
     let claims = provider.access_token(token, &resource).await.map_err(|error| invalid_token(error.to_string()))?;
@@ -190,7 +190,7 @@ async fn by_token(auth: &AuthState, request: &Parts, token: &str) -> Result<Iden
         tracing::warn!(%error, "a valid access token belongs to no account");
         Outside::from(ApiError::forbidden("no_account", error.to_string()))
     })?;
-    // What only admins may is not for tokens that were made for an MCP client.
+    // Access tokens are issued to MCP clients and never grant admin scopes.
     let scopes = [KeyScope::Mcp, KeyScope::Api].into();
     let how = How::Bearer { expires_at: claims.expires_at() };
     Ok(Identity { user: user.id, role: user.role, scopes, how })

@@ -1,4 +1,4 @@
-//! What whoever is not let in, or asks for what cannot be done to an account, is told.
+//! Conversions of authentication, account and store errors to HTTP responses.
 
 use super::ApiError;
 use crate::accounts::{AccountError, SignInError};
@@ -40,7 +40,7 @@ impl From<AccountError> for ApiError {
             AccountError::Taken(_) | AccountError::Disabled(_) => Self::new(StatusCode::CONFLICT, code, text),
             AccountError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, code, text),
             AccountError::Store(error) => error.into(),
-            AccountError::Machine(reason) => Self::internal("look after an account", reason),
+            AccountError::Machine(reason) => Self::internal("manage an account", reason),
         }
     }
 }

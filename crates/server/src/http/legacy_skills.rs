@@ -1,4 +1,4 @@
-//! `GET /skills` and `GET /skills/{id}`, as clients of earlier servers of this kind ask for skills. `/api/skills` says more.
+//! `GET /skills` and `GET /skills/{id}` in the format of earlier servers of this kind. `/api/skills` returns more.
 
 use super::App;
 use crate::identity::Identity;
@@ -10,14 +10,14 @@ use axum::{Json, Router};
 use coracle_engine::{SkillError, SkillFolder};
 use serde_json::{Map, Value, json};
 
-/// What a skill that names no version has, as those clients expect one.
+/// Version of skills that do not name one, because these clients expect one.
 const FIRST_VERSION: &str = "1.0.0";
 
 pub(super) fn router() -> Router<App> {
     Router::new().route("/skills", get(list)).route("/skills/{id}", get(show))
 }
 
-/// What is told of a folder with instructions; its id is the name of its folder.
+/// Fields of a skill folder; its ID is the name of the folder.
 fn told(skill: &SkillFolder) -> Value {
     json!({
         "skill_id": skill.folder, "name": skill.name, "description": skill.description,
@@ -25,7 +25,7 @@ fn told(skill: &SkillFolder) -> Value {
     })
 }
 
-/// All skills: instructions, and the code that the caller has saved.
+/// Lists all skills: instructions, and the caller's saved code.
 async fn list(State(app): State<App>, caller: Identity) -> Response {
     let folders = app.frontend.engine.library().read().await;
     let saved = match app.frontend.engine.list_skills(&caller.user).await {
@@ -43,7 +43,7 @@ async fn list(State(app): State<App>, caller: Identity) -> Response {
     Json(json!({ "count": skills.len(), "skills": skills })).into_response()
 }
 
-/// One skill with its content.
+/// Returns one skill with its content.
 async fn show(State(app): State<App>, caller: Identity, Path(id): Path<String>) -> Response {
     let engine = &app.frontend.engine;
     let folders = engine.library().read().await;
@@ -78,7 +78,7 @@ fn failed(error: &SkillError) -> Response {
     let status = match error.code() {
         "skill_files" | "internal" => StatusCode::INTERNAL_SERVER_ERROR,
         "unavailable" => StatusCode::SERVICE_UNAVAILABLE,
-        // There is none, or there can be none of this name.
+        // The skill does not exist, or the name is invalid.
         _ => StatusCode::NOT_FOUND,
     };
     (status, Json(json!({ "error": error.to_string() }))).into_response()

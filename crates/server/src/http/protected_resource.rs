@@ -1,4 +1,4 @@
-//! `/mcp` as a protected resource of OAuth: where MCP clients learn who issues tokens for it (RFC 9728).
+//! OAuth metadata of `/mcp` as a protected resource (RFC 9728), which tells MCP clients who issues tokens for it.
 
 use super::App;
 use super::auth_state::AuthState;
@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use serde_json::json;
 use std::sync::Arc;
 
-/// For everybody: how to get in is no secret.
+/// Routes without authentication: they describe how to authenticate.
 pub(super) fn router() -> Router<App> {
     Router::new()
         .route("/.well-known/oauth-protected-resource", get(metadata))
@@ -29,7 +29,7 @@ async fn metadata(State(auth): State<Arc<AuthState>>, uri: Uri, headers: HeaderM
         metadata["scopes_supported"] = json!(provider.scopes());
     }
     let mut response = Json(metadata).into_response();
-    // Clients that run in a browser look here before they can know anything.
+    // Clients in a browser request this before they have any credentials.
     response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     response
 }

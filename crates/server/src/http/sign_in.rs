@@ -26,7 +26,7 @@ const MAX_FORM: usize = 16 << 10;
 /// After signing in with a link, a user can set a password for this long without the current one.
 const LINK_TRUST: Duration = Duration::from_mins(15);
 
-type Desks = State<Arc<AuthState>>;
+type Auth = State<Arc<AuthState>>;
 
 /// Routes without authentication middleware: handlers that need a session check it themselves.
 pub(super) fn router() -> Router<App> {
@@ -67,7 +67,7 @@ fn provider(auth: &AuthState, next: &str) -> Option<String> {
     Some(format!("/auth/oidc/login?{query}"))
 }
 
-async fn show(State(auth): Desks, Query(next): Query<Next>, headers: HeaderMap) -> Result<Response, ApiError> {
+async fn show(State(auth): Auth, Query(next): Query<Next>, headers: HeaderMap) -> Result<Response, ApiError> {
     if let Some(caller) = authentication::signed_in(&auth, &headers).await?
         && let Some(session) = session_of(&caller)
     {
@@ -85,7 +85,7 @@ struct SignInForm {
 }
 
 async fn by_form(
-    State(auth): Desks,
+    State(auth): Auth,
     Whence(from): Whence,
     uri: Uri,
     headers: HeaderMap,
@@ -139,7 +139,7 @@ pub(crate) struct Login {
     )
 )]
 pub(crate) async fn login(
-    State(auth): Desks,
+    State(auth): Auth,
     Whence(from): Whence,
     uri: Uri,
     headers: HeaderMap,
@@ -158,7 +158,7 @@ async fn show_link() -> Response {
 }
 
 async fn by_link(
-    State(auth): Desks,
+    State(auth): Auth,
     Whence(from): Whence,
     Path(token): Path<String>,
     uri: Uri,
@@ -223,7 +223,7 @@ pub(crate) fn same_origin(auth: &AuthState, uri: &Uri, headers: &HeaderMap) -> R
     if auth.is_same_origin(uri, headers) {
         return Ok(());
     }
-    Err(ApiError::forbidden("csrf", "this can be done from a page of this server only"))
+    Err(ApiError::forbidden("csrf", "this request must come from a page of this server"))
 }
 
 /// Returns the signed-in user and their session.
@@ -241,7 +241,7 @@ pub(crate) fn asks_for_current(caller: &Identity, user: &User) -> bool {
     user.password.is_some() && !by_link
 }
 
-async fn show_password(State(auth): Desks, headers: HeaderMap) -> Result<Response, ApiError> {
+async fn show_password(State(auth): Auth, headers: HeaderMap) -> Result<Response, ApiError> {
     let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(gone_to(HOME)) };
     let user = auth.people.find(&caller.user).await?;
     let asks = asks_for_current(&caller, &user);
@@ -256,7 +256,7 @@ struct PasswordForm {
 }
 
 async fn set_password(
-    State(auth): Desks,
+    State(auth): Auth,
     Whence(from): Whence,
     uri: Uri,
     headers: HeaderMap,
@@ -309,7 +309,7 @@ struct OutForm {
 }
 
 async fn sign_out(
-    State(auth): Desks,
+    State(auth): Auth,
     uri: Uri,
     headers: HeaderMap,
     form: Result<Form<OutForm>, FormRejection>,
