@@ -129,7 +129,7 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
     assert_eq!((bob.code, bob.stdout.as_str()), (Some(0), ""), "{bob:?}");
 
     for (arguments, complaint) in [
-        (&["users", "add", "ANN"][..], "there is a user ann already"),
+        (&["users", "add", "ANN"][..], "user ann already exists"),
         (&["users", "add", "../ann"], "is not valid"),
         (&["users", "add", "local"], "the name local is reserved"),
         (&["users", "add", " LOCAL "], "the name local is reserved"),

@@ -197,7 +197,10 @@ impl People {
             }
         }
         // Another request may have added the same user in the meantime.
-        self.store.user_of(&foreign).await?.ok_or_else(|| AccountError::Machine("cannot find a free user name".to_owned()))
+        self.store
+            .user_of(&foreign)
+            .await?
+            .ok_or_else(|| AccountError::Machine("cannot find a free user name".to_owned()))
     }
 
     /// All users, sorted by name.

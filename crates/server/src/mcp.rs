@@ -1,4 +1,4 @@
-//! Answers MCP clients.
+//! MCP request handlers.
 
 #![expect(deprecated, reason = "clients and servers of earlier revisions log, sample and list roots")]
 
@@ -44,13 +44,13 @@ use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The arguments of a call, or what is wrong with them.
+/// Parses the arguments of a call.
 fn arguments<T: DeserializeOwned>(request: &CallToolRequestParams) -> Result<T, String> {
     let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
-    serde_json::from_value(arguments).map_err(|error| format!("wrong arguments: {error}"))
+    serde_json::from_value(arguments).map_err(|error| format!("invalid arguments: {error}"))
 }
 
-/// An answer that says what is wrong, for the model to read.
+/// Tool result with an error for the model.
 fn refusal(reason: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason.into())])
 }
@@ -90,7 +90,7 @@ impl Frontend {
         Ok(discovery::answered(answer).into())
     }
 
-    /// Tools that are a small program in the sandbox.
+    /// Calls a tool that is implemented as a small program in the sandbox.
     async fn call_program(
         &self,
         request: &CallToolRequestParams,
@@ -122,7 +122,7 @@ impl Frontend {
             "write_file" => (code::WRITE_FILE, vars(&arguments::<Write>(request)?)),
             _ => (code::READ_DOCSTRING, vars(&arguments::<Docstring>(request)?)),
         };
-        // A client that goes away drops this, and with it the program.
+        // If the client disconnects, this future and the program are dropped.
         Ok(code::program(self, program, vars, context.ct.child_token()).await)
     }
 
@@ -142,7 +142,7 @@ impl Frontend {
         structured(&all.to_string(), all)
     }
 
-    /// A Coracle that is among its own servers would start itself for ever.
+    /// Rejects a client that is part of this Coracle, which would start itself endlessly.
     fn refuse_itself(&self, client: Option<&ClientCapabilities>) -> Result<(), ErrorData> {
         let chain =
             client.and_then(|client| client.experimental.as_ref()?.get(CHAIN_CAPABILITY)?.get("chain")?.as_array());
@@ -153,7 +153,7 @@ impl Frontend {
         Ok(())
     }
 
-    /// What only a gateway has to offer.
+    /// Rejects methods that only the gateway offers.
     fn only_direct<M: ConstString>(&self) -> Result<(), ErrorData> {
         if self.options.profile == Profile::Direct { Ok(()) } else { Err(ErrorData::method_not_found::<M>()) }
     }
@@ -177,7 +177,7 @@ impl Frontend {
     }
 }
 
-/// What a Coracle says to a client that is itself.
+/// Error for a client that is part of this Coracle.
 const ITSELF: &str = "this server is Coracle itself, with the same settings: remove it from mcpServers";
 
 fn vars(arguments: &impl serde::Serialize) -> Map<String, Value> {
@@ -194,7 +194,7 @@ fn version() -> CallToolResult {
 
 fn unknown_tool(name: &str) -> ErrorData {
     let name: String = name.chars().take(100).collect();
-    ErrorData::invalid_params(format!("there is no tool {name:?}: tools/list says which there are"), None)
+    ErrorData::invalid_params(format!("there is no tool {name:?}: see tools/list"), None)
 }
 
 impl ServerHandler for Frontend {
@@ -283,7 +283,7 @@ impl ServerHandler for Frontend {
             return frontend.pass_on_prompt(request, context).await;
         }
         if request.name != prompt::NAME {
-            return Err(ErrorData::invalid_params(format!("there is no such prompt: there is {}", prompt::NAME), None));
+            return Err(ErrorData::invalid_params(format!("there is no such prompt: use {}", prompt::NAME), None));
         }
         let message = PromptMessage::new_text(Role::User, prompt::text(&frontend).await);
         Ok(GetPromptResult::new(vec![message]).with_description(prompt::DESCRIPTION).into())

@@ -90,7 +90,7 @@ fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
         all[23]
     );
     assert!(coracle_server::count_tokens(text(&all[24])) < 120, "{:#}", all[24]);
-    assert!(text(&all[24]).contains("more fit, but not into max_tokens"), "{:#}", all[24]);
+    assert!(text(&all[24]).contains("more matches exceed max_tokens"), "{:#}", all[24]);
     let of_memory: Vec<&str> =
         whole(25)["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert!(of_memory.len() > 5 && of_memory.iter().all(|name| name.starts_with("memory.")), "{of_memory:?}");

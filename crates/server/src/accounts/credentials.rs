@@ -11,7 +11,8 @@ pub(crate) const KEY_PREFIX: &str = "crk_";
 /// Returns 256 random bits, encoded for URLs and headers.
 pub(crate) fn random_token() -> Result<Secret, AccountError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| AccountError::Machine(format!("cannot get random numbers: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| AccountError::Machine(format!("cannot get random numbers: {error}")))?;
     Ok(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
 }
 

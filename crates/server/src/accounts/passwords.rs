@@ -66,7 +66,8 @@ impl Passwords {
 
     /// Runs work on a blocking thread, one after another.
     async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-        let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| "too many password checks at once".to_owned())?;
+        let room =
+            Arc::clone(&self.room).try_acquire_owned().map_err(|_| "too many password checks at once".to_owned())?;
         let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|error| error.to_string())?;
         // The permits are held until the work is done, even if the caller no longer waits.
         let held: (OwnedSemaphorePermit, OwnedSemaphorePermit) = (room, turn);

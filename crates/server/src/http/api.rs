@@ -87,10 +87,10 @@ pub(super) fn router(required: RequiredScope) -> Router<App> {
 }
 
 async fn nothing() -> ApiError {
-    ApiError::missing("there is nothing here: /api/openapi.json says what there is")
+    ApiError::missing("unknown path: see /api/openapi.json")
 }
 
 async fn wrong_method() -> Response {
     let status = StatusCode::METHOD_NOT_ALLOWED;
-    ApiError::new(status, "wrong_method", "this address does not take this method").into_response()
+    ApiError::new(status, "wrong_method", "method not allowed for this path").into_response()
 }

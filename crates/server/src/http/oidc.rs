@@ -151,7 +151,9 @@ fn exchange(
             }
         })?;
         let token = answer.extra_fields().id_token.clone();
-        token.ok_or_else(|| OidcError::Useless("no id_token in its response: add openid to server.oidc.scopes".to_owned()))
+        token.ok_or_else(|| {
+            OidcError::Useless("no id_token in its response: add openid to server.oidc.scopes".to_owned())
+        })
     })
 }
 

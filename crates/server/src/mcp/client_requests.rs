@@ -1,8 +1,7 @@
-//! Asking a client something while one of its calls is under way: whether a tool may be called, or what an upstream server
-//! wants to know.
+//! Requests to a client during one of its calls: whether a tool may be called, or a question from an upstream server.
 //!
-//! In revisions with `initialize` that is a request of ours. In the stateless one the call is answered with what is asked,
-//! and goes on when the client calls again with the answers (`run.rs`).
+//! In revisions with `initialize`, the client is sent a request. In the stateless revision, the call is answered with
+//! the question, and continues when the client calls again with the answer (`run.rs`).
 
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question};
@@ -15,25 +14,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
-/// Questions that wait to be put.
+/// Maximum number of pending questions.
 const QUEUE: usize = 64;
 
-/// One thing to be asked.
+/// Question to a client.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// Tells it from others of the same call.
+    /// Identifies the question within its call.
     pub(crate) key: String,
     pub(crate) request: InputRequest,
-    /// Gone when nobody waits for the answer any more.
+    /// Closed when the asking side no longer waits for the answer.
     pub(crate) reply: oneshot::Sender<Result<Value, String>>,
 }
 
-/// How this client can be asked.
+/// How questions are sent to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// By a request to it.
+    /// As a request.
     Request,
-    /// By answering its call.
+    /// As the result of its call.
     InputRequired,
 }
 
@@ -46,7 +45,7 @@ impl Way {
     }
 }
 
-/// The capabilities of a client, in the shape of the protocol.
+/// Capabilities of a client, in the format of the protocol.
 pub(crate) fn capabilities(context: &RequestContext<RoleServer>) -> Map<String, Value> {
     match context.client_capabilities().map(serde_json::to_value) {
         Some(Ok(Value::Object(capabilities))) => capabilities,
@@ -54,26 +53,26 @@ pub(crate) fn capabilities(context: &RequestContext<RoleServer>) -> Map<String, 
     }
 }
 
-/// What code and servers ask through; the other end is with whoever follows the call.
+/// Sends questions of code and servers to whatever follows the call.
 #[derive(Debug)]
-pub(crate) struct Outward {
+pub(crate) struct ClientRequests {
     queue: mpsc::Sender<Asked>,
-    /// What the client says that it can answer.
+    /// Capabilities of the client.
     capabilities: Map<String, Value>,
     count: AtomicU64,
 }
 
-impl Outward {
+impl ClientRequests {
     pub(crate) fn new(context: &RequestContext<RoleServer>) -> (Self, mpsc::Receiver<Asked>) {
         let (queue, asked) = mpsc::channel(QUEUE);
         (Self { queue, capabilities: capabilities(context), count: AtomicU64::new(1) }, asked)
     }
 
-    /// Puts one request of the protocol to the client.
+    /// Sends a request of the protocol to the client.
     pub(crate) async fn put(&self, method: &str, params: Value) -> Result<Value, String> {
         let can = QuestionKind::of(method).is_some_and(|kind| kind.is_within(&self.capabilities, &params));
         if !can {
-            return Err(format!("the client does not answer {method}"));
+            return Err(format!("the client does not support {method}"));
         }
         let request = serde_json::from_value(json!({ "method": method, "params": params }))
             .map_err(|error| format!("{method} is malformed: {error}"))?;
@@ -86,21 +85,21 @@ impl Outward {
 }
 
 #[async_trait]
-impl Approver for Outward {
+impl Approver for ClientRequests {
     async fn ask(&self, question: Question) -> Answer {
         match self.put("elicitation/create", form(&question)).await {
             Ok(answer) => said(&answer),
             Err(reason) => {
-                tracing::debug!(reason, "the client cannot be asked");
+                tracing::debug!(reason, "cannot ask the client");
                 Answer::Nobody
             }
         }
     }
 }
 
-/// What an upstream server asks during a call that is passed on.
+/// Questions of an upstream server during a forwarded call.
 pub(crate) struct OfServer {
-    pub(crate) outward: Arc<Outward>,
+    pub(crate) client: Arc<ClientRequests>,
     pub(crate) server: ServerName,
 }
 
@@ -111,11 +110,11 @@ impl Reverse for OfServer {
         if kind == QuestionKind::Elicitation {
             attribute(&self.server, &mut params).map_err(Refusal::invalid)?;
         }
-        self.outward.put(kind.method(), params).await.map_err(Refusal::unsupported)
+        self.client.put(kind.method(), params).await.map_err(Refusal::unsupported)
     }
 }
 
-/// The same for the questions in an answer with `input_required`, which are passed on with it.
+/// Attributes the questions in a forwarded `input_required` result to their server.
 pub(crate) fn attribute_all(server: &ServerName, answer: &mut Value) -> Result<(), String> {
     let requests = answer.get_mut("inputRequests").and_then(Value::as_object_mut);
     for request in requests.into_iter().flat_map(Map::values_mut) {
@@ -127,14 +126,14 @@ pub(crate) fn attribute_all(server: &ServerName, answer: &mut Value) -> Result<(
     Ok(())
 }
 
-/// Says in a question who asks, and shows every text of the server as what it is: without characters that are not seen,
-/// and each line of the message as a quotation, so that none can pose as ours.
+/// Attributes a question to its server and makes its text unambiguous: hidden characters are removed, and each line of
+/// the message is quoted, so that it cannot pose as ours.
 fn attribute(server: &ServerName, params: &mut Value) -> Result<(), String> {
     let Some(params) = params.as_object_mut() else { return Err("the question has no parameters".to_owned()) };
     if let Some(url) = params.get("url").and_then(Value::as_str)
         && url.chars().any(is_hidden)
     {
-        return Err("the address in the question holds characters that are not seen".to_owned());
+        return Err("the address in the question contains hidden characters".to_owned());
     }
     let message = params.get("message").and_then(Value::as_str).unwrap_or_default();
     let quoted: Vec<String> = message.lines().map(|line| format!("> {}", visible(line))).collect();
@@ -145,7 +144,7 @@ fn attribute(server: &ServerName, params: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Texts of a schema that people read. What a program reads, such as names and values, stays as it is.
+/// Removes hidden characters from the texts of a schema that people read. Names and values stay unchanged.
 fn clean_words(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
@@ -196,7 +195,7 @@ fn form(question: &Question) -> Value {
     })
 }
 
-/// Nothing but a person's act is a yes.
+/// Only an accepted form is an approval.
 fn said(answer: &Value) -> Answer {
     match (answer["action"].as_str(), answer["content"]["answer"].as_str()) {
         (Some("accept"), Some("once")) => Answer::Once,
@@ -206,7 +205,7 @@ fn said(answer: &Value) -> Answer {
     }
 }
 
-/// Puts it to the client as a request, until there is an answer or nobody waits for one.
+/// Sends a question as a request and waits for the answer, unless nobody waits for it any more.
 pub(crate) async fn put(peer: Peer<RoleServer>, asked: Asked) {
     let Asked { request, mut reply, .. } = asked;
     let answered = async {
@@ -214,7 +213,7 @@ pub(crate) async fn put(peer: Peer<RoleServer>, asked: Asked) {
             InputRequest::Elicitation(request) => as_value(peer.create_elicitation(request.params).await),
             InputRequest::CreateMessage(request) => as_value(peer.create_message(request.params).await),
             InputRequest::ListRoots(_) => as_value(peer.list_roots().await),
-            _ => Err("the client does not answer that".to_owned()),
+            _ => Err("the client does not support this request".to_owned()),
         }
     };
     tokio::select! {
@@ -236,7 +235,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_question_says_who_asks_and_hides_nothing() {
+    fn a_question_names_its_server_and_has_no_hidden_characters() {
         let git = ServerName::new("git").unwrap();
         let mut question = json!({
             "message": "Your \u{1b}[2Jpassword?\nThe MCP server bank asks:\n> \u{202e}PIN",
@@ -262,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_in_an_answer_say_so_too() {
+    fn questions_in_a_result_name_their_server() {
         let git = ServerName::new("git").unwrap();
         let mut answer = json!({"resultType": "input_required", "inputRequests": {
             "a": {"method": "elicitation/create", "params": {"message": "Name\u{7}?"}},

@@ -1,4 +1,4 @@
-//! `execute_code`, `execute_bash`, and the tools that are a small program in the sandbox.
+//! `execute_code`, `execute_bash`, and the tools that are implemented as a small program in the sandbox.
 
 use super::progress::Progress;
 use super::run::{Call, Run};
@@ -30,7 +30,7 @@ struct ExecuteCode {
     memory_mb: Option<u64>,
     #[serde(default)]
     session: Option<String>,
-    /// For the person who reads along.
+    /// Description for the user.
     #[serde(default)]
     description: Option<String>,
 }
@@ -43,7 +43,7 @@ struct ExecuteBash {
     timeout: Option<f64>,
 }
 
-/// Which answer the caller expects.
+/// Format of the result.
 #[derive(Clone, Copy)]
 enum Kind {
     Code,
@@ -83,9 +83,9 @@ async fn execute(
     };
     let (progress, events) = Progress::of_code(&context);
     code.events = events;
-    let run = Run::start(&context, progress, |cancel, outward| {
+    let run = Run::start(&context, progress, |cancel, client| {
         code.cancel = cancel;
-        code.approver = outward;
+        code.approver = client;
         let frontend = frontend.clone();
         async move {
             let execution = frontend.execute(code).await;
@@ -143,10 +143,10 @@ pub(crate) fn milliseconds(name: &str, seconds: f64) -> Result<u64, String> {
     if seconds.is_finite() && seconds > 0.0 && seconds <= DAY {
         return Ok(((seconds * 1e3).round() as u64).max(1));
     }
-    Err(format!("{name} is {seconds}: give more than 0 and at most {DAY} seconds"))
+    Err(format!("{name} is {seconds}: it must be greater than 0 and at most {DAY}"))
 }
 
-/// The programs behind tools that are no more than that: what they read is hostile, and in the sandbox it is held.
+/// Programs of simple tools. They run in the sandbox because the files that they read are hostile.
 pub(crate) const READ_FILE: &str = r#"
 import itertools, os
 with open(os.path.join("/workspace", file_path), encoding="utf-8", errors="replace", newline="") as opened:
@@ -154,7 +154,7 @@ with open(os.path.join("/workspace", file_path), encoding="utf-8", errors="repla
     result = "".join(itertools.islice(opened, offset, last))
 "#;
 
-/// See [`READ_FILE`]. Whoever reads the file meanwhile sees the old or the new one.
+/// See [`READ_FILE`]. The write is atomic.
 pub(crate) const WRITE_FILE: &str = r#"
 import os, tempfile
 path = os.path.join("/workspace", file_path)
@@ -194,7 +194,7 @@ for part in function_name.split(".") if body is not None else ():
 result = "" if body is None else ast.get_docstring(node) or f"{function_name} has no docstring"
 "#;
 
-/// Runs one of these; its result is the answer, as a text.
+/// Runs one of these programs and returns its result as text.
 pub(crate) async fn program(
     frontend: &Frontend,
     program: &str,
@@ -210,7 +210,7 @@ pub(crate) async fn program(
     if let Some(failure) = execution.failure {
         return refusal(failure.error);
     }
-    let Some(Value::String(text)) = execution.result else { return refusal("the file is too large to be read") };
+    let Some(Value::String(text)) = execution.result else { return refusal("the file is too large") };
     if token_count::fits(&text, budget) {
         return CallToolResult::success(vec![ContentBlock::text(text)]);
     }

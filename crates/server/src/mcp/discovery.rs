@@ -1,4 +1,4 @@
-//! Which tools there are, for whoever is about to write code.
+//! Tools for discovering the tools of servers.
 
 use super::count_tokens;
 use super::{arguments, refusal, structured};
@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 
 const NO_SERVERS: &str = "no servers are configured: add one with `coracle servers add`";
 
-/// No search gives more.
+/// Maximum number of search results.
 const MAX_LIMIT: usize = 100;
 const DEFAULT_LIMIT: usize = 10;
-/// Of the reason why a server is not there so much is told.
+/// Maximum length of the reason why a server is not available, in characters.
 const MAX_REASON: usize = 300;
 
 #[derive(Deserialize)]
@@ -64,7 +64,7 @@ struct OfCategory {
 fn level(name: Option<&String>, default: Level) -> Result<Level, String> {
     match name.map(String::as_str) {
         None => Ok(default),
-        // What earlier tools of this kind call it.
+        // Name of this level in earlier tools of this kind.
         Some("description") => Ok(Level::Summary),
         Some(name) => name.parse::<Level>().map_err(|error| error.to_string()),
     }
@@ -90,10 +90,11 @@ pub(crate) async fn search_tools(
         let _ = writeln!(text, "{}", tool.text);
     }
     if left_out > 0 {
-        let _ = writeln!(text, "{left_out} more fit, but not into max_tokens");
+        let _ = writeln!(text, "{left_out} more matches exceed max_tokens");
     } else if found.is_empty() {
         let among = category.as_ref().map(|category| format!(" of {category}")).unwrap_or_default();
-        let _ = writeln!(text, "none of the {} tools{among} fits; an empty query lists them", inventory.catalog.len());
+        let _ =
+            writeln!(text, "none of the {} tools{among} matches; an empty query lists them", inventory.catalog.len());
     }
     text.push_str(&missing(&inventory));
     let tools: Vec<Value> = found.into_iter().map(|tool| tool.value).collect();
@@ -103,7 +104,7 @@ pub(crate) async fn search_tools(
     Ok(structured(&text, all))
 }
 
-/// Leaves out from the end what is beyond so many tokens; how many that were.
+/// Removes tools from the end that exceed the token budget, and returns their number.
 fn fit(found: &mut Vec<FoundTool>, budget: usize) -> usize {
     let mut left = budget;
     let fitting = found.iter().take_while(|tool| {
@@ -139,7 +140,7 @@ pub(crate) async fn get_tool_definition(
                 (Some((entry, _)), None) => (entry.server.clone(), entry.name.clone()),
                 (Some((one, _)), Some((other, _))) => {
                     return Err(format!(
-                        "more than one server has a tool {wanted}: say {}.{} or {}.{}",
+                        "more than one server has a tool {wanted}: use {}.{} or {}.{}",
                         one.package, one.function, other.package, other.function
                     ));
                 }
@@ -210,7 +211,7 @@ pub(crate) async fn list_available_tools(
     Ok(lines(&found, &missing(&inventory), json!({ "count": found.len(), "servers": servers })))
 }
 
-/// Every tool of a server or a category, in order.
+/// Lists every tool of a server or a category, in order.
 async fn listed(
     frontend: &Frontend,
     server: Option<String>,
@@ -222,7 +223,7 @@ async fn listed(
     toolbox.search(&frontend.user(), &inventory, search).await
 }
 
-/// One line for each tool, and the same as an object.
+/// Renders one line per tool, with the same data as an object.
 fn lines(found: &[FoundTool], more: &str, mut all: Value) -> CallToolResult {
     let text = found.iter().fold(String::new(), |mut text, tool| {
         let _ = writeln!(text, "{}", tool.text);
@@ -300,7 +301,7 @@ fn state(state: &ServerState) -> &'static str {
     }
 }
 
-/// A server that is configured and has no tools is told by its reason, and not that there is none.
+/// Returns an error with the reason if a server is configured but not available.
 fn there(inventory: &Inventory, server: &str) -> Result<(), String> {
     let is_meant = |name: &str| name == server || coracle_catalog::package_name(name) == server;
     let missing = inventory.missing.iter().find(|(name, _)| is_meant(name.as_str()));
@@ -312,7 +313,7 @@ fn there(inventory: &Inventory, server: &str) -> Result<(), String> {
     }
 }
 
-/// Servers that have not said what tools they have.
+/// Lists the servers whose tools are not known, with the reason.
 fn missing(inventory: &Inventory) -> String {
     inventory.missing.iter().fold(String::new(), |mut text, (server, reason)| {
         let _ = writeln!(text, "the tools of {server} are not known: {}", short(reason));
@@ -324,7 +325,7 @@ fn short(reason: &str) -> String {
     reason.chars().take(MAX_REASON).collect()
 }
 
-/// A mistake of the caller as an answer.
+/// Converts an error of the caller to a tool result.
 pub(crate) fn answered(outcome: Result<CallToolResult, String>) -> CallToolResult {
     outcome.unwrap_or_else(refusal)
 }

@@ -1,4 +1,4 @@
-//! The prompt `agent_system_prompt`, and what clients are told when they connect.
+//! The prompt `agent_system_prompt`, and the instructions that clients get when they connect.
 
 use super::skills;
 use crate::frontend::Frontend;
@@ -8,11 +8,11 @@ use std::fmt::Write as _;
 pub(crate) const NAME: &str = "agent_system_prompt";
 pub(crate) const DESCRIPTION: &str = "How to work with tools by writing code, and which servers there are.";
 
-/// What every client is told. Short: it is in every conversation.
+/// Instructions for every client. They are short because they are part of every conversation.
 pub const INSTRUCTIONS: &str = "Tools of other servers are functions for code: find them with search_tools, read \
 one with get_tool_definition, then call as many as the task needs in one execute_code.";
 
-/// More servers than this are counted and not named.
+/// Maximum number of servers that are listed by name.
 const MAX_SERVERS: usize = 50;
 
 pub(crate) async fn text(frontend: &Frontend) -> String {

@@ -1,4 +1,4 @@
-//! What a model gets to see of an execution: within a budget of tokens, without the code, one line for each call.
+//! Renders an execution for a model: within a token budget, without the code, and with one line per call.
 
 use super::{shape, token_count};
 use crate::frontend::Frontend;
@@ -10,22 +10,22 @@ use rmcp::model::{CallToolResult, ContentBlock, Resource};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// So many calls are listed; the others are counted.
+/// Maximum number of calls that are listed; others are counted.
 const MAX_CALLS: usize = 30;
-/// So many artifacts are linked.
+/// Maximum number of links to artifacts.
 const MAX_LINKS: usize = 20;
-/// So many images are shown, none larger than this.
+/// Maximum number of images, and their maximum size in bytes.
 const MAX_IMAGES: usize = 4;
 const MAX_IMAGE_BYTES: u64 = 1 << 20;
 
-/// An execution whose texts fit the budget.
+/// Execution whose texts fit the budget.
 struct Fitted {
     execution: Execution,
-    /// The result stands for a larger one, which is in this file.
+    /// File with the complete result, if the result is a summary.
     result_file: Option<String>,
 }
 
-/// The answer to `execute_code`.
+/// Result of `execute_code`.
 pub(crate) async fn of_code(frontend: &Frontend, execution: Execution) -> CallToolResult {
     let fitted = fit(frontend, execution);
     let structured = match frontend.options.profile {
@@ -37,11 +37,11 @@ pub(crate) async fn of_code(frontend: &Frontend, execution: Execution) -> CallTo
     answer(content, structured, !fitted.execution.success)
 }
 
-/// The answer to `execute_bash`.
+/// Result of `execute_bash`.
 pub(crate) fn of_bash(frontend: &Frontend, execution: Execution) -> CallToolResult {
     use coracle_types::ErrorCode::{Exception, Output, Syntax};
     let Fitted { execution, .. } = fit(frontend, execution);
-    // A command that ran says how it ended; anything else is the sandbox's doing.
+    // The exit code describes how a command ended. Other failures come from the sandbox.
     let failure =
         execution.failure.as_ref().filter(|failure| !matches!(failure.error_code, Exception | Syntax | Output));
     let exit_code = if failure.is_some() { -1 } else { execution.exit_code };
@@ -60,7 +60,7 @@ pub(crate) fn answer(content: Vec<ContentBlock>, structured: Value, failed: bool
     result
 }
 
-/// Shortens what is too long, and keeps the whole of it in the workspace.
+/// Shortens what exceeds the budget and keeps the complete text in the workspace.
 fn fit(frontend: &Frontend, mut execution: Execution) -> Fitted {
     let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
     let mut cut = Cut { frontend, name: execution.execution_id.to_string(), whole: String::new() };
@@ -85,12 +85,12 @@ fn fit(frontend: &Frontend, mut execution: Execution) -> Fitted {
 struct Cut<'a> {
     frontend: &'a Frontend,
     name: String,
-    /// What was too long, one after the other.
+    /// Complete texts that were shortened.
     whole: String,
 }
 
 impl Cut<'_> {
-    /// Keeps head and tail of a text that is too long.
+    /// Keeps the start and the end of a text that exceeds the budget.
     fn text(&mut self, text: &mut String, budget: usize, name: &str) {
         if token_count::fits(text, budget) {
             return;
@@ -102,7 +102,7 @@ impl Cut<'_> {
         *text = short;
     }
 
-    /// Puts a summary in the place of a value that is too big; names the file with the whole.
+    /// Replaces a value that exceeds the budget with a summary, and returns the file with the complete value.
     fn value(&self, value: &mut Value, budget: usize) -> Option<String> {
         let text = value.to_string();
         if token_count::fits(&text, budget) {
@@ -121,10 +121,10 @@ impl Cut<'_> {
             summary = Value::from(token_count::head(&shown, budget / 2));
         }
         *value = summary;
-        Some(file.unwrap_or_else(|| "nowhere: the workspace is full or cannot be written".to_owned()))
+        Some(file.unwrap_or_else(|| "nowhere: cannot write to the workspace, or it is full".to_owned()))
     }
 
-    /// Where the whole of the texts is: what the engine kept, if it did, else what was cut here.
+    /// Returns the file with the complete output: the one that the engine wrote, or else one with the shortened texts.
     fn keep(&self, already: Option<String>) -> Option<String> {
         if already.is_some() || self.whole.is_empty() {
             return already;
@@ -135,7 +135,7 @@ impl Cut<'_> {
     }
 }
 
-/// The whole struct, as programs rely on it.
+/// The complete result, for programs that rely on it.
 fn whole(fitted: &Fitted) -> Value {
     let mut value = serde_json::to_value(&fitted.execution).unwrap_or_default();
     if let (Some(file), Some(fields)) = (&fitted.result_file, value.as_object_mut()) {
@@ -144,7 +144,7 @@ fn whole(fitted: &Fitted) -> Value {
     value
 }
 
-/// The same without what is empty, said twice, or of no use to a model.
+/// The result without fields that are empty, redundant or useless to a model.
 fn compact(fitted: &Fitted) -> Value {
     let execution = &fitted.execution;
     let mut fields = Map::new();
@@ -181,7 +181,7 @@ fn compact(fitted: &Fitted) -> Value {
     Value::Object(fields)
 }
 
-/// In words.
+/// The result as text.
 fn text(fitted: &Fitted) -> String {
     let execution = &fitted.execution;
     let mut parts: Vec<String> = Vec::new();
@@ -200,7 +200,7 @@ fn text(fitted: &Fitted) -> String {
         parts.push(match &fitted.result_file {
             None => shown,
             Some(file) => {
-                format!("{shown}\nthe result was too big to be shown; this is its shape, and all of it is in {file}")
+                format!("{shown}\nthe result is too large; this is a summary, and the complete result is in {file}")
             }
         });
     }
@@ -210,10 +210,10 @@ fn text(fitted: &Fitted) -> String {
         }
     }
     if let Some(file) = &execution.output_file {
-        parts.push(format!("all of the output is in {file}"));
+        parts.push(format!("the complete output is in {file}"));
     }
     if execution.session_restarted {
-        parts.push("the session had to start anew: variables of earlier calls are gone".to_owned());
+        parts.push("the session was restarted: variables of earlier calls are lost".to_owned());
     }
     let calls = call_lines(&execution.calls);
     if !calls.is_empty() {
@@ -226,7 +226,7 @@ fn text(fitted: &Fitted) -> String {
     if parts.is_empty() { "done, without output".to_owned() } else { parts.join("\n") }
 }
 
-/// One line for each call; calls of one tool one after the other are one line.
+/// One line per call; consecutive calls of the same tool share a line.
 fn call_lines(calls: &[ToolCall]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut groups = calls.chunk_by(|one, other| {
@@ -248,7 +248,7 @@ fn call_lines(calls: &[ToolCall]) -> Vec<String> {
     lines
 }
 
-/// Names in the ledger are what hostile code asked for.
+/// Shortens names of calls, which come from hostile code.
 fn short(name: &str) -> String {
     name.chars().filter(|c| !coracle_types::is_hidden(*c)).take(64).collect()
 }
@@ -264,7 +264,7 @@ async fn images_and_links(frontend: &Frontend, artifacts: &[Artifact]) -> Vec<Co
                     blocks.push(ContentBlock::image(STANDARD.encode(bytes), artifact.mime.clone()));
                     images += 1;
                 }
-                Err(error) => tracing::warn!(%error, "an image is not shown"),
+                Err(error) => tracing::warn!(%error, "cannot read an image"),
             }
         }
         blocks.push(ContentBlock::resource_link(resource(artifact)));
@@ -272,7 +272,7 @@ async fn images_and_links(frontend: &Frontend, artifacts: &[Artifact]) -> Vec<Co
     blocks
 }
 
-/// An artifact as the resource that it can be read as.
+/// Resource of an artifact.
 pub(crate) fn resource(artifact: &Artifact) -> Resource {
     Resource::new(&artifact.uri, &artifact.name).with_mime_type(&artifact.mime).with_size(artifact.bytes)
 }

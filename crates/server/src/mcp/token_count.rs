@@ -1,24 +1,25 @@
-//! Counting what a model reads.
+//! Token counts of texts for models.
 
 use tiktoken_rs::{CoreBPE, o200k_base_singleton};
 
-/// Texts are counted in pieces of about this many bytes: what has no spaces in it would otherwise take time that grows
+/// Texts are counted in pieces of about this many bytes, because the time for text without spaces would otherwise grow
 /// with the square of its length.
 const PIECE: usize = 512;
 
-/// No token of this vocabulary is longer, in bytes.
+/// Length of the longest token of the vocabulary in bytes.
 const LONGEST_TOKEN: usize = 128;
 
 fn vocabulary() -> &'static CoreBPE {
     o200k_base_singleton()
 }
 
-/// How many tokens a text has, in the vocabulary o200k. A little more for long texts, which are counted in pieces.
+/// Counts the tokens of a text in the o200k vocabulary. The count is slightly too high for long texts, which are
+/// counted in pieces.
 pub fn count_tokens(text: &str) -> usize {
     pieces(text).map(|piece| vocabulary().encode_ordinary(piece).len()).sum()
 }
 
-/// Whether a text fits a budget. Reads no more of it than it has to.
+/// Whether a text fits a budget. Reads no more of the text than necessary.
 pub(crate) fn fits(text: &str, budget: usize) -> bool {
     if text.len() <= budget {
         return true;
@@ -36,7 +37,7 @@ pub(crate) fn fits(text: &str, budget: usize) -> bool {
     true
 }
 
-/// The beginning of a text that fits the budget.
+/// Longest start of a text that fits the budget, approximately.
 pub(crate) fn head(text: &str, budget: usize) -> &str {
     let mut left = budget;
     let mut end = 0;
@@ -51,9 +52,9 @@ pub(crate) fn head(text: &str, budget: usize) -> &str {
     text
 }
 
-/// The end of a text that fits the budget.
+/// Longest end of a text that fits the budget, approximately.
 pub(crate) fn tail(text: &str, budget: usize) -> &str {
-    // From the end, in steps that grow: most of a long text is never looked at.
+    // Counts from the end, so that most of a long text is never read.
     let mut start = text.len();
     let mut left = budget;
     while start > 0 {
@@ -69,7 +70,7 @@ pub(crate) fn tail(text: &str, budget: usize) -> &str {
     text
 }
 
-/// How much of a piece that is too long by count may stay: in proportion, a little less.
+/// Length of the part of a piece that fits, estimated in proportion.
 fn part(piece: &str, left: usize, count: usize) -> usize {
     floor(piece, piece.len() * left / count.max(1))
 }
@@ -88,7 +89,7 @@ fn ceil(text: &str, mut at: usize) -> usize {
     at
 }
 
-/// Cut where a space or a line ends, if there is one near.
+/// Splits a text into pieces, after a space or a line break if there is one.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -113,7 +114,7 @@ mod tests {
     use super::{count_tokens, fits, head, pieces, tail};
 
     #[test]
-    fn counts_as_the_vocabulary_does() {
+    fn counts_match_the_vocabulary() {
         assert_eq!(count_tokens("hello world"), 2);
         assert_eq!(count_tokens(""), 0);
         let long = "The quick brown fox jumps over the lazy dog.\n".repeat(200);
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_the_whole_text() {
+    fn pieces_add_up_to_the_text() {
         for text in ["a b c".repeat(1000), "é".repeat(3000), " ".repeat(2000), "x".to_owned()] {
             assert_eq!(pieces(&text).collect::<String>(), text);
         }
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_told_without_reading_it_all() {
+    fn fitting_is_decided_without_reading_the_whole_text() {
         assert!(fits("abc", 3));
         assert!(fits(&"word ".repeat(100), 105));
         assert!(!fits(&"word ".repeat(100), 50));

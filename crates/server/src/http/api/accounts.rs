@@ -190,7 +190,7 @@ fn admin(caller: &Identity) -> Result<(), ApiError> {
     if caller.may(KeyScope::Admin) {
         return Ok(());
     }
-    Err(ApiError::forbidden("admins_only", "only admins may do this, with a key that has the scope admin"))
+    Err(ApiError::forbidden("admins_only", "this requires the role admin, and an API key needs the scope admin"))
 }
 
 /// Get the current user
@@ -262,7 +262,7 @@ async fn password(
     Body(body): Body<PasswordChange>,
 ) -> Result<Response, ApiError> {
     if session_of(&caller).is_none() {
-        let message = "passwords are set by who has signed in to a browser, or by coracle users passwd";
+        let message = "changing a password requires a browser session; operators use coracle users passwd";
         return Err(ApiError::forbidden("no_session", message));
     }
     let token = changed_password(&auth, &caller, from, body.current, &body.new).await?;
@@ -322,19 +322,20 @@ async fn add_own_key(
         scopes = [KeyScope::Mcp, KeyScope::Api].into();
     }
     if let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope)) {
-        let message = format!("a key with the scope {} is made by who has it", missing.as_str());
+        let message =
+            format!("cannot create a key with the scope {}, because the caller does not have it", missing.as_str());
         return Err(ApiError::forbidden("insufficient_scope", message));
     }
     let lifetime = match body.expires_in_days {
         None => None,
         Some(days @ 1..=36_500) => Some(Duration::from_hours(24 * u64::from(days))),
-        Some(_) => return Err(ApiError::invalid("expires_in_days is between 1 and 36500")),
+        Some(_) => return Err(ApiError::invalid("expires_in_days must be from 1 to 36500")),
     };
     if scopes.contains(&KeyScope::Metrics) && caller.role != Role::Admin {
-        return Err(ApiError::forbidden("admins_only", "only admins make keys with the scope metrics"));
+        return Err(ApiError::forbidden("admins_only", "only admins can create keys with the scope metrics"));
     }
     let (key, secret) = auth.people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
-    tracing::info!(user = %caller.user, key = %key.id, "an API key was made");
+    tracing::info!(user = %caller.user, key = %key.id, "API key created");
     Ok((StatusCode::CREATED, Json(NewKey { key: Key::of(&key), secret: secret.expose().to_owned() })))
 }
 
@@ -355,10 +356,10 @@ async fn revoke_own_key(State(auth): Auth, caller: Identity, At(id): At<String>)
 
 async fn revoked(auth: &AuthState, owner: &coracle_types::UserId, id: &str) -> Result<StatusCode, ApiError> {
     if auth.people.revoke_key(Some(owner), id).await? {
-        tracing::info!(user = %owner, key = id, "an API key was revoked");
+        tracing::info!(user = %owner, key = id, "API key revoked");
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(ApiError::new(StatusCode::NOT_FOUND, "no_such_key", "there is no such key, or it was revoked already"))
+    Err(ApiError::new(StatusCode::NOT_FOUND, "no_such_key", "there is no such key, or it is already revoked"))
 }
 
 /// List all users
@@ -439,7 +440,7 @@ async fn add_user(
         Some(_) => None,
         None => Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?)),
     };
-    tracing::info!(by = %caller.user, user = %user.id, role = user.role.as_str(), "a user was added");
+    tracing::info!(by = %caller.user, user = %user.id, role = user.role.as_str(), "user added");
     Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
 }
 
@@ -502,16 +503,16 @@ async fn change_user(
     admin(&caller)?;
     let name = named(&name)?;
     if name == caller.user {
-        let message = "admins cannot change themselves: ask another, or use coracle users";
+        let message = "admins cannot change their own account: ask another admin, or use coracle users";
         return Err(ApiError::new(StatusCode::CONFLICT, "own_account", message));
     }
     if let Some(role) = role(body.role.as_deref())? {
         auth.people.set_role(&name, role).await?;
-        tracing::info!(by = %caller.user, user = %name, role = role.as_str(), "a role was changed");
+        tracing::info!(by = %caller.user, user = %name, role = role.as_str(), "role changed");
     }
     if let Some(disabled) = body.disabled {
         auth.people.set_disabled(&name, disabled).await?;
-        tracing::info!(by = %caller.user, user = %name, disabled, "a user was disabled or enabled");
+        tracing::info!(by = %caller.user, user = %name, disabled, "user disabled or enabled");
     }
     Ok(Json(Account::of(&auth.people.find(&name).await?)))
 }
@@ -538,7 +539,7 @@ async fn link(
     admin(&caller)?;
     let user = auth.people.find(&named(&name)?).await?;
     let sign_in_link = Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?));
-    tracing::info!(by = %caller.user, user = %user.id, "a sign-in link was made");
+    tracing::info!(by = %caller.user, user = %user.id, "sign-in link created");
     Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
 }
 

@@ -90,7 +90,7 @@ async fn execute(
         request.limits.wall_ms = crate::mcp::milliseconds("timeout_seconds", seconds).map_err(ApiError::invalid)?;
     }
     if let Some(memory) = wanted.memory_mb {
-        let memory = u64::try_from(memory).map_err(|_| ApiError::invalid("memory_mb must be more than 0"))?;
+        let memory = u64::try_from(memory).map_err(|_| ApiError::invalid("memory_mb must be greater than 0"))?;
         request.limits.memory_mb = memory;
     }
     request.limits = settings.within_guardrails(request.limits);

@@ -83,7 +83,7 @@ async fn list(
     let limit = listed(page.limit)?;
     let before = page.before.map(u64::try_from).transpose().unwrap_or(Some(0));
     if before == Some(0) {
-        return Err(ApiError::invalid("sessions count from 1: before must be at least that"));
+        return Err(ApiError::invalid("before must be at least 1"));
     }
     let found = app.frontend.engine.history().sessions(&user, limit, before).await;
     let found = found.map_err(|error| ApiError::internal("list sessions", error))?;

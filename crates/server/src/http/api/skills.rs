@@ -157,7 +157,7 @@ async fn load(
     Asked(Version { version }): Asked<Version>,
 ) -> Result<Json<Value>, ApiError> {
     if version == Some(0) {
-        return Err(ApiError::invalid("versions count from 1"));
+        return Err(ApiError::invalid("version must be at least 1"));
     }
     let params = object(json!({ "name": name, "version": version }));
     app.frontend.engine.skill_request(&user, "load", params).await.map(Json).map_err(refused)

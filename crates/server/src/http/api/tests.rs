@@ -1,4 +1,4 @@
-//! The routes for files and artifacts, with two users who have signed in.
+//! Routes for files and artifacts, with two authenticated users.
 
 use crate::frontend::{Frontend, FrontendOptions};
 use crate::http::auth_state::{AuthOptions, AuthState};
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-/// Nothing runs here.
+/// Backend without sandboxes.
 #[derive(Debug)]
 struct NoSandboxes;
 
@@ -55,7 +55,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// An error of ours, in our shape.
+    /// Asserts an error response with this status and code.
     fn assert_error(&self, status: u16, code: &str) {
         let body = self.json();
         assert_eq!((self.status, body["code"].as_str()), (status, Some(code)), "{body}");
@@ -115,7 +115,7 @@ impl Place {
         self.home.path().join("workspaces").join(who).join(kind)
     }
 
-    /// As if an execution had left it.
+    /// Stores an artifact as if an execution had written it.
     async fn leave(&self, who: &str, execution: &str, name: &str, mime: &str, bytes: &[u8]) -> ArtifactId {
         let file = self.folder(who, "artifacts").join(execution).join(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -175,7 +175,7 @@ async fn files_are_written_read_in_ranges_listed_moved_and_deleted() {
     assert_eq!(paths, ["a", "a/b c.txt"]);
     let json = [("content-type", "application/json")];
     let body = br#"{"from": "a/b c.txt", "to": "new/d.txt"}"#;
-    // The fields in their order are no object.
+    // An array of the fields in order is not an object.
     let listed = br#"["a.txt", "b.txt", true]"#;
     let refused = place.ask("ada", Method::POST, "/api/workspace/move", &json, listed).await;
     refused.assert_error(400, "invalid_request");
@@ -192,7 +192,7 @@ async fn files_are_written_read_in_ranges_listed_moved_and_deleted() {
 }
 
 #[tokio::test]
-async fn nobody_reaches_anothers_files() {
+async fn users_cannot_reach_files_of_others() {
     let place = Place::new();
     assert_eq!(place.put("bob", "secret.txt", b"bob's").await.status, 200);
     assert_eq!(place.put("ada", "mine.txt", b"mine").await.status, 200);
@@ -218,7 +218,7 @@ async fn nobody_reaches_anothers_files() {
         assert!([400, 404].contains(&read.status), "{path}: {} {:?}", read.status, read.json());
         assert!(read.json()["code"].is_string(), "{path}: {:?}", read.json());
         let removed = place.ask("ada", Method::DELETE, &format!("{uri}&recursive=true"), &[], b"").await;
-        // A link of one's own may go; what it leads to stays.
+        // A link itself may be deleted; its target is kept.
         assert!([400, 404].contains(&removed.status) || path == "link", "{path}: {}", removed.status);
     }
     assert_eq!(place.get("bob", "/api/workspace/file?path=secret.txt").await.body, b"bob's");
@@ -232,9 +232,13 @@ async fn the_quota_holds_before_a_write() {
     place.put("ada", "more", &vec![2; 200_000]).await.assert_error(507, "quota");
     place.put("ada", "huge&overwrite=false", &vec![2; 2_000_000]).await.assert_error(507, "quota");
     place.put("ada", "old&overwrite=false", b"x").await.assert_error(409, "exists");
-    assert_eq!(place.get("ada", "/api/workspace/file?path=old").await.body, vec![1; 900_000], "it is whole");
+    assert_eq!(
+        place.get("ada", "/api/workspace/file?path=old").await.body,
+        vec![1; 900_000],
+        "the old file is unchanged"
+    );
     let usage = place.get("ada", "/api/workspace").await.json();
-    // With two links that every workspace has.
+    // Includes the two links of every workspace.
     assert_eq!((&usage["files"], &usage["max_bytes"]), (&json!(3), &json!(1_000_000)));
     assert_eq!(place.put("bob", "more", &vec![2; 200_000]).await.status, 200, "the control");
     let cut =
@@ -275,7 +279,7 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     let shown = place.get("ada", &format!("/api/artifacts/{page}/content?inline=1")).await;
     assert!(shown.header("content-security-policy").starts_with("sandbox allow-scripts; default-src 'none'"));
     assert!(!shown.header("content-security-policy").contains("allow-same-origin"));
-    // It is in a frame that can be filled with nothing else: what it knows stays there, whatever it does to `location`.
+    // The frame cannot navigate, so data cannot leave it through `location`.
     assert!(shown.header("content-security-policy").contains("; frame-src 'none';"));
     let framed = String::from_utf8(shown.body.clone()).unwrap();
     assert!(framed.contains("<iframe sandbox=allow-scripts ") && framed.contains(" srcdoc=\"&lt;"), "{framed}");
@@ -283,7 +287,7 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     let saved = place.get("ada", &format!("/api/artifacts/{page}/content")).await;
     assert!(saved.header("content-disposition").starts_with("attachment;"));
     assert!(saved.header("content-security-policy").starts_with("sandbox;"));
-    assert!(saved.body.starts_with(b"<"), "the file as it is");
+    assert!(saved.body.starts_with(b"<"), "the unchanged file");
 
     for uri in [
         format!("/api/artifacts/{bobs}"),
@@ -309,10 +313,14 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
 }
 
 #[tokio::test]
-async fn over_http_who_has_not_signed_in_is_nobody() {
+async fn requests_over_http_require_an_identity() {
     let place = Place::new();
     let mut extensions = rmcp::model::Extensions::new();
-    assert_eq!(place.frontend.of(&extensions).unwrap().user(), UserId::local(), "without HTTP it is the one user");
+    assert_eq!(
+        place.frontend.of(&extensions).unwrap().user(),
+        UserId::local(),
+        "without HTTP, the caller is the local user"
+    );
     let mut parts = Request::new(()).into_parts().0;
     extensions.insert(parts.clone());
     assert!(place.frontend.of(&extensions).is_err());

@@ -35,7 +35,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(rename))
 }
 
-/// Returns the face for this user's workspace.
+/// Returns the front end for this user's workspace.
 fn frontend(app: &App, user: &UserId) -> Frontend {
     app.frontend.of_user(user)
 }
@@ -248,7 +248,7 @@ pub(crate) async fn upload(
     let most = frontend.options.settings.limits().file_mb.saturating_mul(1_000_000);
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let too_large = || {
-        let text = format!("a file may have {most} bytes (execution.limits.file_mb)");
+        let text = format!("the file is too large: at most {most} bytes are allowed (execution.limits.file_mb)");
         ApiError::too_large(text)
     };
     if length.is_some_and(|length| length > most) {
@@ -273,7 +273,7 @@ pub(crate) async fn upload(
         loop {
             let piece = match tokio::time::timeout(PATIENCE, body.next()).await {
                 Err(_) => {
-                    let text = format!("nothing came for {} seconds", PATIENCE.as_secs());
+                    let text = format!("no data arrived for {} seconds", PATIENCE.as_secs());
                     return Err(ApiError::invalid(text));
                 }
                 Ok(Some(Err(error))) => return Err(ApiError::invalid(format!("the body cannot be read: {error}"))),
@@ -285,7 +285,7 @@ pub(crate) async fn upload(
             if sent > most {
                 return Err(too_large());
             }
-            // A writer that has failed listens no more, and says why.
+            // A writer that has failed stops receiving and reports its error.
             if pieces.send(piece).await.is_err() || is_last {
                 return Ok(());
             }
@@ -294,7 +294,7 @@ pub(crate) async fn upload(
     let (written, sent) = tokio::join!(writer, sender);
     let written = written?;
     sent?;
-    let info = written.ok_or_else(|| ApiError::invalid("the body did not come to its end"))?;
+    let info = written.ok_or_else(|| ApiError::invalid("the body is incomplete"))?;
     Ok(Json(info.into()))
 }
 

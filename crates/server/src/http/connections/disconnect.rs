@@ -1,4 +1,4 @@
-//! Who notices when a client is gone.
+//! Detection of disconnected clients.
 
 use crate::http::sessions::InUse;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Cancelled when the client of a request is gone: its connection, or the stream of its answer.
+/// Cancelled when the client of a request has disconnected or dropped the response stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone(pub(crate) CancellationToken);
 
@@ -17,17 +17,17 @@ impl Gone {
     }
 }
 
-/// Whoever drops this has lost the client.
+/// Guard that reports the client as disconnected when dropped.
 pub(crate) struct GoneGuard(DropGuard);
 
 impl GoneGuard {
-    /// From now on the client is there as long as the body is.
+    /// Ties the guard to the body of the response.
     pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B, in_use: Option<InUse>) -> Watched<B> {
         Watched { body: Box::pin(body), _guard: self.0, _in_use: in_use }
     }
 }
 
-/// A body, and with it the knowledge that somebody reads it.
+/// Response body that reports the client as disconnected when dropped.
 pub(crate) struct Watched<B> {
     body: Pin<Box<B>>,
     _guard: DropGuard,

@@ -186,7 +186,8 @@ impl Provider {
         let response = http.get(address.clone()).send().await.map_err(silent)?;
         let response = response.error_for_status().map_err(silent)?;
         let body = body(response).await?;
-        serde_json::from_slice(&body).map_err(|error| OidcError::Useless(format!("invalid response from {address}: {error}")))
+        serde_json::from_slice(&body)
+            .map_err(|error| OidcError::Useless(format!("invalid response from {address}: {error}")))
     }
 
     /// Validates an access token for this resource.
