@@ -1,4 +1,5 @@
-//! `coracle completions` and `coracle man`: what shells and manuals know of the command line, made from its definition.
+//! `coracle completions` and `coracle man`: shell completions and man pages, generated from the definition of the
+//! command line.
 
 use crate::status::{Mistake, Status};
 use anyhow::Context;
@@ -37,10 +38,10 @@ Examples:
   coracle man exec | man -l -                          read one man page
   coracle man --output ~/.local/share/man/man1         install all man pages";
 
-/// Prints the completions of a shell.
+/// Prints the completions for a shell.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) -> anyhow::Result<Status> {
     let shell = arguments.shell.or_else(Shell::from_env).ok_or_else(|| {
-        Mistake::new("$SHELL names no known shell", Some("name one: bash, zsh, fish, elvish or powershell"))
+        Mistake::new("cannot detect the shell from $SHELL", Some("name one: bash, zsh, fish, elvish or powershell"))
     })?;
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "coracle", &mut script);
@@ -48,7 +49,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command
     Ok(Status::Success)
 }
 
-/// Prints a manual page, or writes all of them.
+/// Prints a man page, or writes all of them.
 pub(crate) fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<Status> {
     let mut root = command.disable_help_subcommand(true);
     root.build();

@@ -1,4 +1,4 @@
-//! `coracle config`: what is set, where it came from, and what can be set.
+//! `coracle config`: settings, their origins and their schema.
 
 use crate::output::{json, plain};
 use crate::settings::{self, load};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// A value on one line is no longer than this.
+/// Maximum length of a value on one line in characters.
 const MAX_VALUE: usize = 4_000;
 
 #[derive(Debug, Args)]
@@ -99,7 +99,7 @@ fn path(config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     let Some(file) = &loaded.file else {
         let place = settings::file_to_edit(&loaded)?;
-        eprintln!("there is no settings file: neither {FILE_NAME} here nor {}", place.display());
+        eprintln!("there is no settings file: neither {FILE_NAME} in this folder nor {}", place.display());
         return Ok(Status::Failed);
     };
     let how = match file.way {

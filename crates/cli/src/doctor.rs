@@ -1,8 +1,8 @@
-//! `coracle doctor`: what this machine really enforces, found out by trying.
+//! `coracle doctor`: tests what this machine enforces.
 //!
-//! Each tier is booted as a server would boot it. `probe.py` then tries from inside what must not work, each beside
-//! something like it that must, and the host looks at the processes from outside. `checks.rs` judges, `fixes.rs` says
-//! what to do about what is missing. `data.rs` looks at the data folder.
+//! Each tier is started as a server would start it. `probe.py` then attempts forbidden actions inside, each beside a
+//! similar permitted one, and the host inspects the processes from outside. `checks.rs` evaluates the results,
+//! `fixes.rs` has a fix for everything that is missing, and `data.rs` checks the data folder.
 
 mod checks;
 mod data;

@@ -1,4 +1,4 @@
-//! What `coracle mcp` and `coracle up` have in common: an engine that goes on serving, and the face in front of it.
+//! Code shared by `coracle mcp` and `coracle up`: a long-running engine and its front end.
 
 use crate::python_environment::packages;
 use crate::settings::flag;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Prepared sandboxes that wait for work.
+/// Number of prepared sandboxes.
 pub(crate) const POOL: usize = 4;
 
 #[derive(Debug, Args)]
@@ -46,7 +46,7 @@ pub(crate) struct FrontendArguments {
 }
 
 impl FrontendArguments {
-    /// What the flags say is part of the settings.
+    /// Flags that are part of the settings.
     pub(crate) fn flags(&self) -> Vec<Flag> {
         let full = self.require_full_isolation.then_some(true);
         let flags = [
@@ -57,13 +57,13 @@ impl FrontendArguments {
     }
 }
 
-/// What servers are told that they may ask during a call that is passed on. Whether a client answers is its own affair.
+/// Capabilities that servers see during a forwarded call. Whether a client answers is up to the client.
 fn clients_may_be_asked() -> Map<String, Value> {
     let kinds = [QuestionKind::Elicitation, QuestionKind::Sampling, QuestionKind::Roots];
     kinds.iter().map(|kind| (kind.capability().to_owned(), Value::Object(Map::new()))).collect()
 }
 
-/// Everything that serves.
+/// Everything that a server runs.
 pub(crate) struct Serving {
     pub(crate) frontend: Frontend,
     pub(crate) engine: Engine,
@@ -72,8 +72,8 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Starts what there is to start; the first sandboxes come from `launcher`, if there is one. Must be called within a
-    /// runtime.
+    /// Starts the engine and the front end. The first sandboxes come from `launcher`, if there is one. Must be called
+    /// within a runtime.
     pub(crate) async fn start(
         arguments: &FrontendArguments,
         loaded: &Loaded,
@@ -88,7 +88,7 @@ impl Serving {
                 let checked = workspace_folder::checked(folder, arguments.expose_home)?;
                 let found = checked.canonicalize().map_err(|error| {
                     let message = format!("--workspace {}: {error}", folder.display());
-                    Mistake::new(message, Some("give a folder that exists"))
+                    Mistake::new(message, Some("use a folder that exists"))
                 })?;
                 Some(found)
             }
@@ -123,7 +123,7 @@ impl Serving {
         Ok(Self { frontend, engine, toolbox, store })
     }
 
-    /// Ends sandboxes and servers; returns when nothing is left.
+    /// Ends sandboxes and servers, and waits for their end.
     pub(crate) async fn end(self) {
         self.engine.shutdown().await;
         if let Some(toolbox) = self.toolbox {

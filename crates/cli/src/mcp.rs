@@ -68,9 +68,9 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
         return install::undo(client, arguments.yes);
     }
     if arguments.yes {
-        return Err(Mistake::new("--yes goes with --install or --uninstall", None::<&str>).into());
+        return Err(Mistake::new("--yes requires --install or --uninstall", None::<&str>).into());
     }
-    // Where there can be none, sandboxes are made as those of a server that runs for long.
+    // Without a forked launcher, sandboxes are created like those of a long-running server.
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
     let loaded = load(config, arguments.frontend.flags())?;
     check(&loaded)?;
@@ -96,12 +96,12 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
         served.context("serve standard input and output")?;
         Ok(Status::Success)
     });
-    // Everything has ended by now, but for the thread that reads standard input: at a terminal it would wait for a line.
+    // Only the thread that reads standard input is left, which would wait for a line at a terminal.
     runtime.shutdown_background();
     outcome
 }
 
-/// For people who start it by hand.
+/// Message for people who start the command by hand.
 const AT_A_TERMINAL: &str = "\
 waiting for an MCP client on standard input; this command is meant to be started by a client
 `coracle mcp --install CLIENT` connects one, `coracle up` serves over HTTP; Ctrl-C ends this";

@@ -1,4 +1,4 @@
-//! Keeps sign-ins to servers in the store, sealed.
+//! Stores OAuth sign-ins to servers in the store, encrypted.
 
 use async_trait::async_trait;
 use coracle_store::{Owner, Store, StoreError};
@@ -6,7 +6,7 @@ use coracle_types::{Secret, ServerName};
 use coracle_upstream::{Owner as Whose, TokenStore, TokenStoreError};
 use std::sync::Arc;
 
-/// The store as the place of sign-ins.
+/// Token store backed by the store.
 pub(crate) struct StoredTokens(pub(crate) Arc<dyn Store>);
 
 fn owner(whose: &Whose) -> Owner {

@@ -1,4 +1,4 @@
-//! Words for people: what servers and files of others say, made fit for a terminal, and rows in columns.
+//! Text for terminals: escaping of untrusted text, JSON, columns and prompts.
 
 use crate::status::Mistake;
 use anyhow::Context;
@@ -9,10 +9,10 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
-/// Between two columns.
+/// Space between two columns.
 const GAP: u16 = 2;
 
-/// One line of at most so many characters, with what is hidden in it made visible.
+/// Escapes hidden characters and limits the text to one line of `most` characters.
 pub(crate) fn plain(text: &str, most: usize) -> String {
     let mut shown = String::new();
     for (count, c) in text.trim().chars().enumerate() {
@@ -29,7 +29,7 @@ pub(crate) fn plain(text: &str, most: usize) -> String {
     shown
 }
 
-/// The same for a text of many lines, which keep their beginnings.
+/// Escapes hidden characters of each line.
 pub(crate) fn plain_lines(text: &str) -> String {
     let mut shown = String::with_capacity(text.len() + 1);
     for line in text.lines() {
@@ -41,10 +41,10 @@ pub(crate) fn plain_lines(text: &str) -> String {
     shown
 }
 
-/// What Coracle's own lines begin with.
+/// Prefixes of Coracle's own lines.
 const OWN: [&str; 6] = ["hint", "error", "warning", "note", "artifact", "coracle"];
 
-/// Lines from the sandbox. Those that begin as Coracle's own do are marked.
+/// Escapes output of a sandbox, and marks lines that look like Coracle's own.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::new();
     for line in plain_lines(text).lines() {
@@ -58,17 +58,17 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// An error with its causes, for standard error. Its lines are ours; what they quote may not be.
+/// Renders an error with its causes for standard error. Quoted texts may be untrusted.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
     plain_lines(&format!("error: {error:#}"))
 }
 
-/// JSON in one line. What is hidden is escaped.
+/// Renders JSON on one line, with hidden characters escaped.
 pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(&serde_json::to_string(value).context("write JSON")?))
 }
 
-/// JSON for people and programs, with a line break at its end. What is hidden is escaped: outside of texts JSON has none.
+/// Renders indented JSON with a final line break. Hidden characters, which only occur in strings, are escaped.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(escaped(&serde_json::to_string_pretty(value).context("write JSON")?))
 }
@@ -89,7 +89,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Rows in columns, each row ending its line.
+/// Aligns rows in columns.
 pub(crate) fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING);
@@ -107,10 +107,10 @@ pub(crate) fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]
     text
 }
 
-/// Asks a yes-or-no question at the terminal; without a terminal this is a mistake with `hint`.
+/// Asks a yes-or-no question at the terminal. Without a terminal, this is an error with `hint`.
 pub(crate) fn agreed(question: &str, hint: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        return Err(Mistake::new("cannot prompt: this is not a terminal", Some(hint)).into());
+        return Err(Mistake::new("cannot prompt: stdin or stderr is not a terminal", Some(hint)).into());
     }
     eprint!("{question} [y/N] ");
     std::io::stderr().flush()?;
@@ -119,7 +119,7 @@ pub(crate) fn agreed(question: &str, hint: &str) -> anyhow::Result<bool> {
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// One thing, or several: `1 tool`, `2 tools`.
+/// Formats a count with singular or plural: `1 tool`, `2 tools`.
 pub(crate) fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::{columns, counted, json, plain, quoted};
 
     #[test]
-    fn nothing_hidden_reaches_a_terminal() {
+    fn hidden_characters_are_escaped() {
         assert_eq!(plain(" a\nb\u{1b}[2K\u{202e}c ", 100), "a b\\u{1b}[2K\\u{202e}c");
         assert_eq!(plain("abcd", 3), "abc…");
         assert_eq!(plain("Löscht 删除 🗑", 100), "Löscht 删除 🗑");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_from_a_sandbox_poses_as_ours() {
+    fn lines_from_a_sandbox_cannot_pose_as_ours() {
         let traceback = "Traceback:\nhint: run this\n  Warning : that\nCORACLE: x\nhints are fine\nE: x\rhint: y";
         assert_eq!(
             quoted(traceback),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_not_several() {
+    fn counts_use_singular_and_plural() {
         assert_eq!([counted(0, "tool"), counted(1, "tool"), counted(2, "tool")], ["0 tools", "1 tool", "2 tools"]);
     }
 }

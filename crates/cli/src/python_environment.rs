@@ -1,7 +1,7 @@
-//! `coracle env`: the Python packages that sandboxes see.
+//! `coracle env`: the Python packages that sandboxed code can import.
 //!
-//! `sync.rs` makes an environment, `install.rs` has `uv` or `pip` fill it, `list.rs` says what is in it. What lies where
-//! is the store's: an environment is made aside and takes the place of the last one by a rename, or not at all.
+//! `sync.rs` creates an environment, `install.rs` fills it with `uv` or `pip`, and `list.rs` lists its contents. The
+//! store knows the layout: an environment is created aside and replaces the current one with a rename, or not at all.
 
 mod base;
 mod install;
@@ -74,7 +74,7 @@ struct RemoveArguments {
     sync: sync::SyncArguments,
 }
 
-/// What is installed without a requirements file, as pip calls it.
+/// Packages that are installed without a requirements file, by their names in pip.
 const USUAL: [&str; 8] = ["numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"];
 
 pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Result<Status> {
@@ -121,19 +121,19 @@ pub(crate) fn run(arguments: EnvArguments, config: Option<&Path>) -> anyhow::Res
     }
 }
 
-/// The current environment, if a new one for the same interpreter can build on it.
+/// Returns the current environment, if a new one for the same interpreter can build on it.
 fn base(environments: &Environments, settings: &Settings, named: Vec<String>) -> anyhow::Result<Option<Base>> {
     let Ok(Some(used)) = environments.use_current() else { return Ok(None) };
     if coracle_sandbox::fits(&used.environment.python, settings.execution.python.as_deref()).is_err() {
         return Ok(None);
     }
     let folder = used.packages.clone();
-    // It stays for as long as this command runs.
+    // The environment is locked until this command ends.
     USED.lock().ok().context("keep the environment")?.push(used);
     Base::new(folder, named).map(Some)
 }
 
-/// Takes a package out of what is wanted.
+/// Removes a package from the wanted ones.
 fn take_out(wanted: &mut coracle_store::WantedPackages, name: &str, settings: &Settings) -> anyhow::Result<()> {
     let before = wanted.added.len();
     wanted.added.retain(|text| Requirement::named(text) != name);
@@ -158,27 +158,30 @@ fn environments() -> anyhow::Result<Environments> {
     Ok(Environments::of(&Home::new(variables::home()?)))
 }
 
-/// With what mends it.
+/// Adds a hint to an error.
 fn said(error: EnvironmentError) -> anyhow::Error {
     let hint = match &error {
-        EnvironmentError::Busy => "wait until the other `coracle env` is done, and try again",
-        EnvironmentError::InUse(_) => "it is the current one, or a running server uses it: stop that first",
-        EnvironmentError::Missing(_) => "`coracle env list` says which there are",
+        EnvironmentError::Busy => "wait for the other `coracle env` to finish, and try again",
+        EnvironmentError::InUse(_) => {
+            "it is the current environment, or a running server uses it: stop the server first"
+        }
+        EnvironmentError::Missing(_) => "`coracle env list` lists the environments",
         EnvironmentError::Damaged { .. } => "remove that file and run `coracle env sync`",
         EnvironmentError::Io { .. } => return error.into(),
     };
     Mistake::new(error, Some(hint)).into()
 }
 
-/// Environments that sandboxes of this process see: kept for as long as it lives.
+/// Environments that sandboxes of this process use, locked until it ends.
 static USED: Mutex<Vec<UsedEnvironment>> = Mutex::new(Vec::new());
 
-/// The packages for sandboxes, as the settings say. An environment that cannot be read hinders nobody: plain Python works.
+/// Packages for sandboxes, according to the settings. An unreadable environment is ignored, because plain Python still
+/// works.
 pub(crate) fn packages(settings: &Settings) -> anyhow::Result<Packages> {
     let preload = &settings.execution.preload;
     let wrong = |name: &&String| !is_module(name);
     if let Some(name) = preload.iter().find(wrong) {
-        let hint = "give names as `import` has them: pandas, matplotlib.pyplot";
+        let hint = "use names as in `import`, such as pandas or matplotlib.pyplot";
         return Err(Mistake::new(format!("execution.preload: {name:?} is not a module name"), Some(hint)).into());
     }
     if preload.len() > MOST_PRELOADED {
@@ -188,7 +191,7 @@ pub(crate) fn packages(settings: &Settings) -> anyhow::Result<Packages> {
     Ok(Packages { environment: current()?, preload: preload.clone() })
 }
 
-/// The environment that sandboxes see.
+/// Returns the environment that sandboxes use.
 pub(crate) fn current() -> anyhow::Result<Option<Environment>> {
     match environments()?.use_current() {
         Ok(None) => Ok(None),
@@ -198,13 +201,13 @@ pub(crate) fn current() -> anyhow::Result<Option<Environment>> {
             Ok(Some(Environment { folder, made_for }))
         }
         Err(error) => {
-            tracing::warn!(%error, "the Python environment is passed over; `coracle env sync` makes it anew");
+            tracing::warn!(%error, "ignoring the Python environment; `coracle env sync` rebuilds it");
             Ok(None)
         }
     }
 }
 
-/// Names with dots between them.
+/// Whether a text is names separated by dots.
 fn is_module(name: &str) -> bool {
     let is_start = |c: char| c.is_alphabetic() || c == '_';
     let is_name = |part: &str| part.starts_with(is_start) && part.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -216,7 +219,7 @@ mod tests {
     use super::is_module;
 
     #[test]
-    fn modules_have_names() {
+    fn module_names_are_recognised() {
         for good in ["pandas", "matplotlib.pyplot", "_x1"] {
             assert!(is_module(good), "{good}");
         }

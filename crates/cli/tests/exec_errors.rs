@@ -30,11 +30,11 @@ fn assert_refused(coracle: &Coracle, ran: &Ran, status: i32, words: &str) {
 fn wrong_arguments() {
     let cases: [(&[&str], &str); 20] = [
         (&["--lang", "ruby", "-c", "1"], "unknown language \"ruby\": use one of python, bash"),
-        (&["--timeout", "0", "-c", "1"], "give more than 0 and at most 86400 seconds"),
-        (&["--timeout=-1", "-c", "1"], "give more than 0"),
-        (&["--timeout", "nan", "-c", "1"], "give more than 0"),
-        (&["--timeout", "inf", "-c", "1"], "give more than 0"),
-        (&["--timeout", "1e300", "-c", "1"], "give more than 0"),
+        (&["--timeout", "0", "-c", "1"], "must be greater than 0 and at most 86400"),
+        (&["--timeout=-1", "-c", "1"], "must be greater than 0"),
+        (&["--timeout", "nan", "-c", "1"], "must be greater than 0"),
+        (&["--timeout", "inf", "-c", "1"], "must be greater than 0"),
+        (&["--timeout", "1e300", "-c", "1"], "must be greater than 0"),
         (&["--timeout", "soon", "-c", "1"], "\"soon\" is not a number of seconds"),
         (&["--memory", "0", "-c", "1"], "--memory is 0: it must be between 32 and 1048576"),
         (&["--memory", "31", "-c", "1"], "--memory is 31"),

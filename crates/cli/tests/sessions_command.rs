@@ -127,7 +127,7 @@ fn a_backup_is_read_back_into_another_data_folder() {
     assert!(said.stderr.contains("already exists"), "{said:?}");
     let said = other.run(&["restore", "all.tar", "--force"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.stderr.contains("what was there before is in"), "{said:?}");
+    assert!(said.stderr.contains("the previous data is in"), "{said:?}");
     assert_eq!(parsed(&other.output(&["sessions", "show", "work", "--json"]))["tasks"].as_array().unwrap().len(), 1);
 
     other.put("none.tar", "this is none");

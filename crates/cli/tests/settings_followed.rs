@@ -77,8 +77,7 @@ fn the_log_goes_to_the_file_that_is_set() {
     place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: taken/coracle.log\n"));
     let said = place.run(&CODE);
     assert_eq!(said.code, Some(2), "{said:?}");
-    let error =
-        "error: ROOT/workspace/coracle.yaml:4:3: `log.file` cannot be written: ROOT/workspace/taken/coracle.log: ";
+    let error = "error: ROOT/workspace/coracle.yaml:4:3: cannot write to `log.file` ROOT/workspace/taken/coracle.log: ";
     assert!(place.redacted(&said.stderr).starts_with(error), "{said:?}");
     // A folder that is missing is made.
     place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: logs/of/coracle.log\n"));

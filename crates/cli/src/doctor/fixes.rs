@@ -1,10 +1,10 @@
-//! What to do about what is missing, from what the machine says about itself.
+//! Fixes for what is missing, based on the machine's settings.
 
 use super::machine::{Family, Machine};
 use coracle_sandbox::OLDEST_KERNEL;
 use std::path::Path;
 
-/// Why no sandbox starts, and what to do: everything that this machine's settings tell.
+/// Explains why no sandbox starts, as far as the machine's settings show.
 pub(crate) fn no_sandbox(machine: &Machine, reason: &str, program: &Path) -> Vec<String> {
     let mut fixes = old_kernel(machine);
     fixes.extend(user_namespaces(machine, program));
@@ -12,11 +12,12 @@ pub(crate) fn no_sandbox(machine: &Machine, reason: &str, program: &Path) -> Vec
         fixes.extend(in_container());
     }
     if reason.contains("data folder") {
-        fixes.push("set CORACLE_HOME to a folder that you may write to".to_owned());
+        fixes.push("set CORACLE_HOME to a folder that you can write to".to_owned());
     }
     if fixes.is_empty() {
         fixes.push(
-            "nothing in this machine's settings explains it: CORACLE_LOG=debug coracle doctor says more".to_owned(),
+            "nothing in this machine's settings explains it: run CORACLE_LOG=debug coracle doctor for details"
+                .to_owned(),
         );
     }
     fixes
@@ -26,23 +27,23 @@ pub(crate) fn old_kernel(machine: &Machine) -> Vec<String> {
     match machine.kernel_version() {
         Some(version) if version < OLDEST_KERNEL => {
             let (major, minor) = OLDEST_KERNEL;
-            vec![format!("Linux {} is too old: {major}.{minor} or later is needed", machine.kernel)]
+            vec![format!("Linux {} is too old: {major}.{minor} or later is required", machine.kernel)]
         }
         _ => Vec::new(),
     }
 }
 
-/// Switches that forbid user namespaces, each with the way to turn it.
+/// Settings that forbid user namespaces, and how to change them.
 pub(crate) fn user_namespaces(machine: &Machine, program: &Path) -> Vec<String> {
     let mut fixes = Vec::new();
     if machine.max_user_namespaces == Some(0) {
-        fixes.push("user namespaces are switched off (user.max_user_namespaces = 0); switch them on:".to_owned());
+        fixes.push("user namespaces are disabled (user.max_user_namespaces = 0); enable them:".to_owned());
         fixes.push("  echo 'user.max_user_namespaces = 15000' | sudo tee /etc/sysctl.d/60-userns.conf".to_owned());
         fixes.push("  sudo sysctl --system".to_owned());
     }
     if machine.userns_clone == Some(0) {
         fixes.push(
-            "ordinary users may not make user namespaces (kernel.unprivileged_userns_clone = 0); allow it:".to_owned(),
+            "ordinary users cannot create user namespaces (kernel.unprivileged_userns_clone = 0); allow it:".to_owned(),
         );
         fixes.push("  echo 'kernel.unprivileged_userns_clone = 1' | sudo tee /etc/sysctl.d/60-userns.conf".to_owned());
         fixes.push("  sudo sysctl --system".to_owned());
@@ -50,30 +51,30 @@ pub(crate) fn user_namespaces(machine: &Machine, program: &Path) -> Vec<String> 
     if machine.apparmor_restricts.is_some_and(|value| value != 0) {
         let program = program.display();
         fixes.push(
-            "AppArmor takes the rights from user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)."
+            "AppArmor removes the capabilities of user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)."
                 .to_owned(),
         );
-        fixes.push("Allow them to Coracle alone, with a profile:".to_owned());
+        fixes.push("Allow them for Coracle only, with a profile:".to_owned());
         fixes.push("  sudo tee /etc/apparmor.d/coracle <<'END'".to_owned());
         fixes.push("  abi <abi/4.0>,".to_owned());
         fixes.push("  include <tunables/global>".to_owned());
         fixes.push(format!("  profile coracle {program} flags=(unconfined) {{ userns, }}"));
         fixes.push("  END".to_owned());
         fixes.push("  sudo apparmor_parser -r /etc/apparmor.d/coracle".to_owned());
-        fixes.push("or to every program: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0".to_owned());
+        fixes.push("or for every program: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0".to_owned());
     }
     fixes
 }
 
 fn in_container() -> Vec<String> {
     vec![
-        "this is a container, and its own filter may forbid user namespaces and mounts; start it with".to_owned(),
+        "this is a container, and its seccomp filter may forbid user namespaces and mounts; start it with".to_owned(),
         "  docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
             .to_owned(),
     ]
 }
 
-/// A cgroup of one's own.
+/// How to get a separate cgroup.
 pub(crate) fn cgroup(machine: &Machine, is_root: bool) -> Vec<String> {
     if machine.cgroup2 && machine.systemd && !is_root {
         return vec![
@@ -83,12 +84,12 @@ pub(crate) fn cgroup(machine: &Machine, is_root: bool) -> Vec<String> {
     }
     if machine.cgroup2 {
         return vec![
-            "let Coracle write to a cgroup of its own with the memory and pids controllers (for systemd: Delegate=yes)"
+            "give Coracle a writable cgroup with the memory and pids controllers (for systemd: Delegate=yes)"
                 .to_owned(),
         ];
     }
     if is_root {
-        return vec!["mount a cgroup hierarchy with the memory controller, and let Coracle write to it".to_owned()];
+        return vec!["mount a cgroup hierarchy with the memory controller, writable for Coracle".to_owned()];
     }
     vec!["cgroup v1 cannot be given to ordinary users safely: use cgroup v2 (systemd.unified_cgroup_hierarchy=1), or run as root".to_owned()]
 }
@@ -98,14 +99,14 @@ pub(crate) fn landlock(machine: &Machine) -> Vec<String> {
         (_, Some(version)) if version < OLDEST_KERNEL => old_kernel(machine),
         (Some(modules), _) if !modules.iter().any(|module| module == "landlock") => {
             let all = modules.join(",");
-            vec![format!("add Landlock to the kernel's command line and boot again: lsm=landlock,{all}")]
+            vec![format!("add Landlock to the kernel's command line and reboot: lsm=landlock,{all}")]
         }
         (Some(_), _) => vec![
-            "the kernel has it, so that a filter around Coracle hides it: let the container or the service manager allow \
+            "the kernel supports it, so a filter around Coracle hides it: let the container or the service manager allow \
              landlock_create_ruleset, landlock_add_rule and landlock_restrict_self"
                 .to_owned(),
         ],
-        (None, _) => vec!["a kernel built with CONFIG_SECURITY_LANDLOCK and started with lsm=landlock,… is needed".to_owned()],
+        (None, _) => vec!["use a kernel built with CONFIG_SECURITY_LANDLOCK and started with lsm=landlock,…".to_owned()],
     }
 }
 
@@ -115,15 +116,17 @@ pub(crate) fn own_proc(machine: &Machine) -> Vec<String> {
             "the container masks parts of /proc: start it with --security-opt systempaths=unconfined".to_owned(),
         ];
     }
-    vec!["something is mounted over parts of /proc, so that the kernel refuses a second one".to_owned()]
+    vec!["parts of /proc are covered by mounts, so the kernel refuses to mount a second one".to_owned()]
 }
 
-/// How to get a Python; `wanted` is what the environment asks for.
+/// How to install Python; `wanted` is the interpreter that CORACLE_PYTHON names.
 pub(crate) fn python(machine: &Machine, wanted: Option<&Path>) -> Vec<String> {
     let mut fixes = Vec::new();
     if let Some(wanted) = wanted {
         let wanted = wanted.display();
-        fixes.push(format!("CORACLE_PYTHON is {wanted}: name another one there, or unset it to use the system's"));
+        fixes.push(format!(
+            "CORACLE_PYTHON is {wanted}: set it to another interpreter, or unset it to use the system's"
+        ));
     }
     let install = install(machine, "python3");
     fixes.push(format!("install Python 3.10 or later: {install}"));

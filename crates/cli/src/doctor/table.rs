@@ -1,11 +1,11 @@
-//! The diagnosis for people.
+//! The diagnosis as a table.
 
 use super::report::{Check, Diagnosis, StartTimes, Tier};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use std::fmt::Write;
 
-/// Longer texts go on in the next line.
+/// Width at which details are wrapped.
 const DETAIL_WIDTH: usize = 90;
 
 pub(super) fn render(diagnosis: &Diagnosis) -> String {
@@ -56,7 +56,7 @@ fn render_checks(checks: &[Check], start: Option<StartTimes>, text: &mut String)
     }
 }
 
-/// In lines of at most [`DETAIL_WIDTH`], broken between words.
+/// Wraps a text at [`DETAIL_WIDTH`] between words.
 fn wrapped(detail: &str) -> String {
     let mut lines = vec![String::new()];
     for word in detail.split_whitespace() {

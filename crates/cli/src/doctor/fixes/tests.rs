@@ -59,7 +59,7 @@ fn landlock_that_is_not_started_is_added_to_those_that_are() {
     let found = machine(&[KERNEL, ("sys/kernel/security/lsm", "lockdown,capability,yama")]);
     assert_eq!(
         landlock(&found),
-        ["add Landlock to the kernel's command line and boot again: lsm=landlock,lockdown,capability,yama"]
+        ["add Landlock to the kernel's command line and reboot: lsm=landlock,lockdown,capability,yama"]
     );
     let hidden = machine(&[KERNEL, ("sys/kernel/security/lsm", "capability,landlock,yama")]);
     assert!(landlock(&hidden)[0].contains("a filter around Coracle hides it"));
