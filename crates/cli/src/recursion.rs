@@ -1,4 +1,4 @@
-//! Which Coracle this is: one that is among its own servers is recognised, however deep.
+//! Detects a Coracle that is among its own servers, at any depth.
 
 use crate::status::Mistake;
 use crate::variables;
@@ -7,11 +7,11 @@ use coracle_config::{Loaded, McpServer};
 use coracle_upstream::CHAIN_VARIABLE;
 use std::path::Path;
 
-/// So often this Coracle may be among its own ancestors. Once is not enough to refuse: somebody may have started a client
-/// of their own from a server.
+/// Number of times that this Coracle may be among its own ancestors. Once is allowed, because a server may start a
+/// client on behalf of the user.
 const MOST: usize = 1;
 
-/// Tells this Coracle from others: its machine, data folder, settings file and the names of its servers.
+/// Identifies this Coracle by machine, data folder, settings file and names of servers.
 pub(crate) fn identity(loaded: &Loaded) -> anyhow::Result<String> {
     let home = variables::home()?;
     let home = home.canonicalize().unwrap_or(home);
@@ -21,20 +21,20 @@ pub(crate) fn identity(loaded: &Loaded) -> anyhow::Result<String> {
     Ok(coracle_engine::digest(&(machine, home, file, servers)))
 }
 
-/// Whom this Coracle serves, and itself.
+/// Identities of the ancestors and of this Coracle.
 pub(crate) fn chain(loaded: &Loaded) -> anyhow::Result<Vec<String>> {
     let mut chain = ancestors();
     chain.push(identity(loaded)?);
     Ok(chain)
 }
 
-/// Programs between two Coracles hand the environment on, whatever they do with the protocol.
+/// Identities of the ancestors, from the environment, which programs between two Coracles pass on.
 fn ancestors() -> Vec<String> {
     let told = std::env::var(CHAIN_VARIABLE).unwrap_or_default();
     told.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// Refuses to serve as a server of itself.
+/// Rejects serving as a server of itself.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let identity = identity(loaded)?;
     if ancestors().iter().filter(|of| **of == identity).count() > MOST {
@@ -44,7 +44,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether an entry of some client is Coracle.
+/// Whether an entry of a client starts Coracle.
 pub(crate) fn is_coracle(entry: &McpServer, loaded: &Loaded) -> bool {
     let words: Vec<&str> = entry.args.iter().map(coracle_types::Secret::expose).collect();
     let is_program = |word: &str| {
@@ -63,7 +63,7 @@ pub(crate) fn is_coracle(entry: &McpServer, loaded: &Loaded) -> bool {
     served || started && words.contains(&"mcp")
 }
 
-/// Whether it is the file of this program.
+/// Whether a path is that of this program.
 fn is_this(program: &str) -> bool {
     let this = std::env::current_exe().context("find this program").and_then(|path| Ok(path.canonicalize()?));
     Path::new(program).canonicalize().is_ok_and(|path| this.is_ok_and(|this| this == path))

@@ -94,7 +94,7 @@ fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loade
         loaded.servers.retain(|spec| package(spec.name.as_str()) == meant);
     }
     if loaded.settings.mcp_servers.is_empty() {
-        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+        eprintln!("no servers are configured: use `coracle servers add` or `coracle servers import`");
     }
     Ok(loaded)
 }
@@ -102,7 +102,7 @@ fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loade
 fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
     let names: Vec<&str> = loaded.servers.iter().map(|spec| spec.name.as_str()).collect();
     let hint = if names.is_empty() {
-        "there are none yet: `coracle servers add` or `coracle servers import`".to_owned()
+        "no servers are configured: use `coracle servers add` or `coracle servers import`".to_owned()
     } else {
         format!("there are: {}", names.join(", "))
     };

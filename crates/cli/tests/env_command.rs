@@ -147,7 +147,7 @@ fn code_imports_what_was_installed_and_cannot_change_it() {
         place.requirements("# ours\n./tiny_words-1.2.3-py3-none-any.whl\n");
         let said = place.done(&["sync"]);
         assert!(said.contains("environment 1: 1 package for Python 3."), "{said}");
-        assert!(said.contains("a server that is running does when it is started again"), "{said}");
+        assert!(said.contains("restart running servers to use it"), "{said}");
         assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
         assert_eq!(place.entries(), [".lock", "1", "current"]);
         let packages = place.folder().join("1/packages");
@@ -231,7 +231,7 @@ fn a_sync_that_fails_leaves_what_there_was() {
         let failed = place.env(&["sync"]);
         let said = String::from_utf8_lossy(&failed.stderr).into_owned();
         assert_eq!(failed.status.code(), Some(125), "{said}");
-        assert!(said.contains("what there was stays as it is") && said.contains("no-such-package-here"), "{said}");
+        assert!(said.contains("the environment is unchanged") && said.contains("no-such-package-here"), "{said}");
         assert!(said.contains("hint: "), "{said}");
         assert_eq!(place.installed(), ["tiny-words 1.0"]);
         assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
@@ -334,7 +334,7 @@ fn packages_are_added_and_taken_out() {
     place.done(&["add", "plotly"]);
     assert_eq!(place.installed(), usual);
     let nothing = place.done(&["add", "plotly"]);
-    assert!(nothing.contains("everything is installed already"), "{nothing}");
+    assert!(nothing.contains("everything is already installed"), "{nothing}");
     // The last two are there; the current one stays.
     let versions: Vec<u64> =
         place.list()["versions"].as_array().unwrap().iter().map(|one| one["version"].as_u64().unwrap()).collect();

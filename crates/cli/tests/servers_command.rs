@@ -97,7 +97,7 @@ fn what_makes_no_server_is_refused_and_changes_nothing() {
         (&["x", "--url", "example.com/mcp"], "does not begin with http:// or https://"),
         (&["x", "--url", "https://example.com", "--env", "A=b"], "cannot be used with"),
         (&["x", "--header", "A=b", "--", "x"], "cannot be used with"),
-        (&["x", "--url", "https://example.com", "--header", "nothing"], "write NAME=VALUE"),
+        (&["x", "--url", "https://example.com", "--header", "nothing"], "use NAME=VALUE"),
         (&["x", "--url", "https://example.com", "--header", "A b=c"], "cannot be sent"),
         (&["x", "--scope", "all", "--", "x"], "invalid value 'all'"),
         (&["x", "--", ""], "neither `command` nor `url`"),
@@ -208,7 +208,7 @@ fn each_client_is_taken_over() {
 
         let said = place.run(&["servers", "import", "--from", client, "--yes"]);
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.stderr.contains("there is nothing to take over"), "{said:?}");
+        assert!(said.stderr.contains("there is nothing to import"), "{said:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), text, "the second time changes nothing");
     }
 }
@@ -218,7 +218,7 @@ fn nothing_is_taken_over_without_a_yes() {
     let place = with_clients();
     let said = place.run(&["servers", "import"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stdout.contains("1) ") && said.stdout.contains("skipped: it is there a second time"), "{said:?}");
+    assert!(said.stdout.contains("1) ") && said.stdout.contains("skipped: duplicate"), "{said:?}");
     assert!(said.stderr.contains("nothing was changed: cannot prompt"), "{said:?}");
     assert!(said.stderr.contains(".cursor/mcp.json is not read: line 2"), "{said:?}");
     assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0);

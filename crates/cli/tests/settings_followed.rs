@@ -287,7 +287,7 @@ fn what_is_not_followed_yet_is_told() {
         place.put("coracle.yaml", settings);
         let said = place.run(&["exec", "-c", "print(1)"]);
         assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
-        let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` changes nothing in this version\n");
+        let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` has no effect in this version\n");
         assert_eq!(place.redacted(&said.stderr), line);
         let said = place.run(&["config", "show"]);
         assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));

@@ -60,7 +60,9 @@ pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> 
     if arguments.only.is_empty() {
         match own::count(config).await? {
             Some(own) => report.own = Some(own),
-            None => report.skip("own", "no servers are configured: `coracle servers add` or `coracle servers import`"),
+            None => {
+                report.skip("own", "no servers are configured: use `coracle servers add` or `coracle servers import`")
+            }
         }
     }
     if !arguments.own {

@@ -1,4 +1,5 @@
-//! What a new environment takes over from the current one, so that adding a package installs that package and no more.
+//! Packages that a new environment takes over from the current one, so that adding a package installs only that
+//! package.
 
 use super::install::installed;
 use super::requirement::Requirement;
@@ -8,28 +9,28 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The current environment, as far as a new one can build on it.
+/// Current environment, as far as a new one can build on it.
 #[derive(Debug)]
 pub(super) struct Base {
     folder: PathBuf,
     pub(super) packages: Vec<Package>,
-    /// What is asked for now: of these the newest that fits is wanted.
+    /// Requested packages, which get the newest version that fits.
     pub(super) named: Vec<String>,
 }
 
 impl Base {
-    /// What is installed in this folder, for somebody who asks for these packages.
+    /// Reads the packages in a folder.
     pub(super) fn new(folder: PathBuf, named: Vec<String>) -> anyhow::Result<Self> {
         let packages = installed(&folder)?;
         Ok(Self { folder, packages, named })
     }
 
-    /// Copies everything: a link would let the installer change what running servers use.
+    /// Copies all files: with links, the installer could change what running servers use.
     pub(super) fn copy_to(&self, target: &Path) -> anyhow::Result<()> {
         copy(&self.folder, target)
     }
 
-    /// The versions that are there, as constraints for an installer.
+    /// Installed versions, as constraints for an installer.
     pub(super) fn constraints(&self) -> String {
         let stays = |package: &&Package| !self.named.contains(&Requirement::named(&package.name));
         let stay = self.packages.iter().filter(stays);
@@ -37,7 +38,7 @@ impl Base {
         lines.join("\n") + "\n"
     }
 
-    /// What the new environment has and this one has not; `None` if something that was there is gone or has changed.
+    /// Packages of the new environment that this one lacks; `None` if an existing package was removed or changed.
     pub(super) fn added<'a>(&self, now: &'a [Package]) -> Option<Vec<&'a Package>> {
         let is_kept = |package: &Package| now.contains(package);
         self.packages
@@ -62,7 +63,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The Python files that these packages say they have installed; `None` if one does not say.
+/// Python files that these packages installed; `None` if one of them does not list its files.
 pub(super) fn sources(packages: &Path, added: &[&Package]) -> Option<BTreeSet<PathBuf>> {
     let mut files = BTreeSet::new();
     for package in added {
@@ -85,7 +86,7 @@ pub(super) fn sources(packages: &Path, added: &[&Package]) -> Option<BTreeSet<Pa
     Some(files)
 }
 
-/// The one spelling that all spellings of a package's name have in common.
+/// Normalizes the name of a package.
 fn spelled(name: &str) -> String {
     name.chars().map(|c| if matches!(c, '-' | '.') { '_' } else { c.to_ascii_lowercase() }).collect()
 }

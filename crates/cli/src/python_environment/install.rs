@@ -1,6 +1,6 @@
-//! Fills a folder with packages: by `uv` if it is there, else by `pip`, of the interpreter or of a venv beside.
+//! Installs packages into a folder, with `uv` if available, or else with `pip` from the interpreter or a separate venv.
 //!
-//! Nothing of a package is run: wheels are unpacked, and what would have to be built is refused unless that was allowed.
+//! No code of a package runs: wheels are unpacked, and packages that must be built are refused unless that is allowed.
 
 use super::base::Base;
 use super::progress::Progress;
@@ -18,39 +18,39 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 
-/// Lines of an installer that failed, for whoever has to mend it.
+/// Number of output lines that are printed when an installer fails.
 const LAST_LINES: usize = 20;
 const LINE: usize = 300;
 
-/// What installs.
+/// Program that installs packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Installer {
     Uv(PathBuf),
-    /// An interpreter that has pip.
+    /// Interpreter with pip.
     Pip(PathBuf),
 }
 
-/// What is to be installed, and for whom.
+/// What to install, and where.
 #[derive(Debug)]
 pub(super) struct Order<'a> {
-    /// The interpreter.
+    /// Interpreter.
     pub(super) python: &'a Path,
     /// Requirements files.
     pub(super) files: &'a [PathBuf],
-    /// What relative paths in them are relative to.
+    /// Folder for relative paths in the requirements files.
     pub(super) folder: &'a Path,
-    /// Where it goes.
+    /// Target folder.
     pub(super) packages: &'a Path,
     pub(super) builds: Builds,
-    /// What the folder has already: versions that are there stay.
+    /// Packages that the folder already has, whose versions are kept.
     pub(super) base: Option<&'a Base>,
-    /// A file with the versions that packages must have, if they are installed at all.
+    /// File with the required versions of packages, if they are installed at all.
     pub(super) constraints: Option<&'a Path>,
-    /// A folder for files that go when it is done.
+    /// Folder for temporary files.
     pub(super) aside: &'a Path,
 }
 
-/// Whether packages may be built here, which runs their authors' code on this machine, outside of any sandbox.
+/// Whether packages may be built, which runs their build code on this machine, outside any sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Builds {
     Refused,
@@ -58,7 +58,7 @@ pub(super) enum Builds {
 }
 
 impl Installer {
-    /// The one of this machine; `aside` is a folder that it may use.
+    /// Finds an installer. `aside` is a folder that it may use.
     pub(super) async fn find(python: &Path, aside: &Path, progress: &Progress) -> anyhow::Result<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         if let Some(uv) = std::env::split_paths(&path).map(|folder| folder.join("uv")).find(|file| file.is_file()) {
@@ -87,7 +87,7 @@ impl Installer {
         }
     }
 
-    /// Fills the folder. What was left of an attempt that failed is for the caller to remove.
+    /// Installs the packages. After a failure, the caller removes the folder.
     pub(super) async fn install(&self, order: &Order<'_>, progress: &Progress) -> anyhow::Result<()> {
         if let (Self::Pip(python), Some(base)) = (self, order.base) {
             return add_by_pip(python, order, base, progress).await;
@@ -95,7 +95,7 @@ impl Installer {
         let mut arguments: Vec<&OsStr> = Vec::new();
         let program = match self {
             Self::Uv(uv) => {
-                // Copies: what others change in the cache of uv must not change here.
+                // Copies, so that changes in uv's cache do not affect the environment.
                 for word in ["pip", "install", "--no-progress", "--link-mode", "copy", "--python"] {
                     arguments.push(word.as_ref());
                 }
@@ -124,8 +124,8 @@ impl Installer {
     }
 }
 
-/// `pip install --target` installs everything anew, whatever is there. So it is asked what it would install, and gets
-/// the rest as it is.
+/// Adds packages with pip. `pip install --target` would reinstall everything, so a dry run lists the packages that are
+/// missing, and only those are installed.
 async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Progress) -> anyhow::Result<()> {
     let [constraints, report, missing] =
         ["constraints.txt", "report.json", "missing.txt"].map(|name| order.aside.join(name));
@@ -170,19 +170,19 @@ async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Pr
     run(python, arguments, order.folder, progress).await
 }
 
-/// A package that is there would have to change, which pip does not do in a folder.
+/// Error: an installed package must change, which pip does not do in a target folder.
 #[derive(Debug)]
 pub(super) struct Changes;
 
 impl std::fmt::Display for Changes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a package that is installed has to change")
+        f.write_str("an installed package must change")
     }
 }
 
 impl std::error::Error for Changes {}
 
-/// How pip is always called.
+/// Options of every call of pip.
 const PIP: [&str; 10] = [
     "-I",
     "-m",
@@ -196,7 +196,7 @@ const PIP: [&str; 10] = [
     "off",
 ];
 
-/// What `pip install --report` writes, as far as it is needed.
+/// Report of `pip install --report`, as far as needed.
 #[derive(Debug, Deserialize)]
 struct Report {
     install: Vec<Reported>,
@@ -222,14 +222,14 @@ struct Download {
 }
 
 impl Reported {
-    /// As a line of a requirements file.
+    /// Formats a line of a requirements file.
     fn line(&self) -> String {
         let Metadata { name, version } = &self.metadata;
         if self.is_direct { format!("{name} @ {}", self.download_info.url) } else { format!("{name}=={version}") }
     }
 }
 
-/// Whether there is any version of a package, built or not; asks and installs nothing. `None` if nobody can tell.
+/// Whether any version of a package exists, as a wheel or as source. Installs nothing; `None` if unknown.
 pub(super) async fn has_versions(
     installer: &Installer,
     package: &str,
@@ -246,7 +246,7 @@ pub(super) async fn has_versions(
     }
 }
 
-/// Compiles modules, since no sandbox can keep what it compiles: these, or all there are.
+/// Compiles modules, because sandboxes cannot store compiled ones: the listed files, or all.
 pub(super) async fn compile(
     python: &Path,
     packages: &Path,
@@ -262,16 +262,17 @@ pub(super) async fn compile(
         Some(list) => arguments.extend([OsStr::new("-i"), list.as_ref()]),
         None => arguments.push(packages.as_ref()),
     }
-    // Packages carry files for other versions of Python; what does not compile would not be imported either.
+    // Packages contain files for other versions of Python. Files that do not compile could not be imported either.
     if let Err(error) = run(python, arguments, packages, progress).await {
         tracing::debug!(error = %format!("{error:#}"), "some modules were not compiled");
     }
     Ok(())
 }
 
-/// Takes away what no sandbox needs, and lets everybody read the rest: as root, sandboxes run as another user.
+/// Removes what sandboxes do not need, and makes the rest readable for all users: as root, sandboxes run as another
+/// user.
 pub(super) fn tidy(packages: &Path) -> anyhow::Result<()> {
-    // Programs of packages, which name an interpreter of this machine.
+    // Scripts of packages, which name an interpreter of this machine.
     for unwanted in ["bin", ".lock"] {
         let path = packages.join(unwanted);
         if path.is_dir() {
@@ -293,7 +294,7 @@ fn open(folder: &Path) -> anyhow::Result<()> {
             open(&entry.path())?;
         } else if kind.is_file() {
             let mode = entry.metadata().with_context(name)?.permissions().mode();
-            // Without set-user-id, which no package needs.
+            // Clears set-user-ID bits, which no package needs.
             let wanted = if mode & 0o100 == 0 { 0o644 } else { 0o755 };
             fs::set_permissions(entry.path(), Permissions::from_mode(wanted)).with_context(name)?;
         }
@@ -301,7 +302,7 @@ fn open(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is installed in a folder, by its `dist-info`.
+/// Lists the packages in a folder by their `dist-info`.
 pub(super) fn installed(packages: &Path) -> anyhow::Result<Vec<Package>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(packages).with_context(|| packages.display().to_string())?.flatten() {
@@ -324,20 +325,20 @@ pub(super) fn installed(packages: &Path) -> anyhow::Result<Vec<Package>> {
     Ok(found)
 }
 
-/// Kills a program and all that it has started, when it is dropped before its end.
+/// Kills a program and its descendants when dropped.
 struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
         let pid = self.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
-            // Fails only if it is gone.
+            // Fails only if the process is gone.
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }
 }
 
-/// Runs a program to its end; what it said last is told if it fails.
+/// Runs a program to its end. A failure includes its last output.
 async fn run<S: AsRef<OsStr>>(
     program: &Path,
     arguments: impl IntoIterator<Item = S>,
@@ -353,7 +354,7 @@ async fn run<S: AsRef<OsStr>>(
     let mut last = VecDeque::new();
     let (stdout, stderr) = (stdout.context("its output")?, stderr.context("its complaints")?);
     let (heard, complained) = tokio::join!(hear(stdout, progress), hear(stderr, progress));
-    // What it complains of comes last, whenever it was said.
+    // Standard error comes last, whenever it was written.
     for line in heard.into_iter().chain(complained) {
         last.push_back(line);
         if last.len() > LAST_LINES {
@@ -368,11 +369,11 @@ async fn run<S: AsRef<OsStr>>(
     bail!("{name} failed ({status}):\n{}", words.join("\n"))
 }
 
-/// The last lines of a stream.
+/// Returns the last lines of a stream.
 async fn hear(stream: impl AsyncRead + Unpin, progress: &Progress) -> VecDeque<String> {
     let mut lines = BufReader::new(stream).lines();
     let mut last = VecDeque::new();
-    // What is no text is not worth showing; the rest of it is lost.
+    // Stops at output that is not text.
     while let Ok(Some(line)) = lines.next_line().await {
         if line.trim().is_empty() {
             continue;

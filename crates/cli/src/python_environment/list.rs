@@ -14,7 +14,7 @@ pub(super) struct ListArguments {
     json: bool,
 }
 
-/// So much of a name or a version is shown.
+/// Maximum length of a printed name or version in characters.
 const SHOWN: usize = 80;
 
 pub(super) fn run(
@@ -41,15 +41,18 @@ pub(super) fn run(
     let python = &current.python;
     eprintln!("environment {} for Python {} ({})", current.version, python.version, python.path.display());
     if let Some(Err(reason)) = fits {
-        eprintln!("sandboxes pass it over: {reason}\nhint: coracle env sync");
+        eprintln!("sandboxes ignore this environment: {reason}\nhint: coracle env sync");
     }
     for older in all.iter().filter(|one| one.version != current.version) {
-        eprintln!("kept: environment {}, which `coracle env remove --environment {0}` removes", older.version);
+        eprintln!(
+            "older environment {} is still there: `coracle env remove --environment {0}` removes it",
+            older.version
+        );
     }
     Ok(Status::Success)
 }
 
-/// Whether sandboxes would see it.
+/// Whether sandboxes can use the environment.
 fn fits(environment: &Environment, settings: &Settings) -> Result<(), String> {
     coracle_sandbox::fits(&environment.python, settings.execution.python.as_deref())
 }

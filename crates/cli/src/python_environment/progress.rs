@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// So much of a line is shown.
+/// Maximum length of a printed line in characters.
 const SHOWN: usize = 60;
 const TICK: Duration = Duration::from_millis(120);
 
-/// How far it is, on standard error: a bar on a terminal, a line for each step elsewhere.
+/// Progress on standard error: a bar on a terminal, or else a line per step.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -19,24 +19,24 @@ pub(super) struct Progress {
 
 #[derive(Debug, Default)]
 struct Place {
-    /// How much of the bar each step is.
+    /// Share of each step.
     steps: Vec<u64>,
-    /// The step that is under way, counted from 1.
+    /// Current step, counted from 1.
     step: usize,
-    /// Packages that there are to install, as far as the installer has said, and those that it has got.
+    /// Number of packages to install, as far as known, and of those that are ready.
     packages: u64,
     ready: u64,
 }
 
 impl Place {
-    /// Where the bar stands.
+    /// Position of the bar.
     fn position(&self) -> u64 {
         let before: u64 = self.steps.iter().take(self.step.saturating_sub(1)).sum();
         let this = self.steps.get(self.step.saturating_sub(1)).copied().unwrap_or_default();
         before + (this * self.ready.min(self.packages)).checked_div(self.packages).unwrap_or_default()
     }
 
-    /// What a line of uv or pip says about packages.
+    /// Counts packages in the output of uv or pip.
     fn hear(&mut self, line: &str) {
         let line = line.trim_start();
         let counted = |rest: &str| rest.split(' ').next().and_then(|count| count.parse::<u64>().ok());
@@ -45,7 +45,7 @@ impl Place {
         } else if line.starts_with("Collecting ") {
             self.packages += 1;
         } else if line.starts_with("Downloaded ") || line.contains(".whl (") || line.starts_with("Processing ") {
-            // Metadata comes before the package, and uv says twice that it downloads one.
+            // Metadata is downloaded before the package, and uv reports each download twice.
             self.ready += u64::from(!line.contains(".metadata"));
         } else if line.starts_with("Prepared ") || line.starts_with("Installing collected packages") {
             self.ready = self.packages;
@@ -54,7 +54,7 @@ impl Place {
 }
 
 impl Progress {
-    /// With so much of the bar for each step.
+    /// Creates a bar with the share of each step.
     pub(super) fn new(steps: &[u64]) -> Self {
         let bar = ProgressBar::new(steps.iter().sum());
         if let Ok(style) =
@@ -73,7 +73,7 @@ impl Progress {
         self.bar.set_position(place.position());
     }
 
-    /// The next step begins.
+    /// Starts the next step.
     pub(super) fn step(&self, what: &str) {
         self.change(|place| (place.step, place.packages, place.ready) = (place.step + 1, 0, 0));
         self.bar.set_prefix(what.to_owned());
@@ -83,12 +83,12 @@ impl Progress {
         }
     }
 
-    /// So many packages are to be installed.
+    /// Sets the number of packages to install.
     pub(super) fn expect(&self, packages: usize) {
         self.change(|place| (place.packages, place.ready) = (packages as u64, 0));
     }
 
-    /// What a program says while it works.
+    /// Shows a line of the program's output.
     pub(super) fn says(&self, line: &str) {
         self.change(|place| place.hear(line));
         self.bar.set_message(plain(line, SHOWN));
@@ -106,7 +106,7 @@ mod tests {
     use super::Place;
 
     #[test]
-    fn the_bar_follows_the_packages() {
+    fn the_bar_follows_the_output() {
         let mut place = Place { steps: vec![10, 80, 10], step: 2, ..Place::default() };
         let mut at = |line: &str| {
             place.hear(line);
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!(at(" Downloaded numpy"), 30);
         assert_eq!(at("Downloading x-1.0-py3-none-any.whl.metadata (2 kB)"), 30);
         assert_eq!(at("Prepared 4 packages in 3s"), 90);
-        assert_eq!(at(" Downloaded more"), 90, "never beyond its step");
+        assert_eq!(at(" Downloaded more"), 90, "never beyond the step");
     }
 }

@@ -1,30 +1,30 @@
 use crate::status::Mistake;
 
-/// No requirement is longer.
+/// Maximum length of a requirement in bytes.
 const MAX_CHARACTERS: usize = 500;
 
-/// One package that somebody has asked for.
+/// Package requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Requirement {
-    /// Its name, in the one spelling that all its spellings have in common.
+    /// Normalized name.
     pub(super) name: String,
-    /// As it was written.
+    /// Original text.
     pub(super) text: String,
 }
 
 impl Requirement {
-    /// A line of a requirements file that can be nothing else: no option, no path, no comment.
+    /// Parses a line of a requirements file. Options, paths and comments are rejected.
     pub(super) fn new(text: &str) -> Result<Self, Mistake> {
         let text = text.trim();
-        let hint = "write it as pip does: polars, 'polars>=1,<2', 'httpx[http2]', 'name @ https://…/name.whl'";
+        let hint = "use pip's syntax: polars, 'polars>=1,<2', 'httpx[http2]', 'name @ https://…/name.whl'";
         let wrong = |reason: &str| Err(Mistake::new(format!("{text:?} is not a package: {reason}"), Some(hint)));
         if text.len() > MAX_CHARACTERS || text.chars().any(char::is_control) {
-            return wrong("it is too long, or has characters that cannot be seen");
+            return wrong("it is too long or contains hidden characters");
         }
         let name = Self::named(text);
         let rest = &text[name.len()..];
         if name.is_empty() || !name.ends_with(|c: char| c.is_ascii_alphanumeric()) {
-            return wrong("a package begins with its name");
+            return wrong("the name is missing");
         }
         if !rest.trim_start().is_empty() && !rest.trim_start().starts_with(['<', '>', '=', '!', '~', '[', '@', ';']) {
             return wrong("the text after the name is not a version");
@@ -32,7 +32,7 @@ impl Requirement {
         Ok(Self { name, text: text.to_owned() })
     }
 
-    /// The name that a requirement begins with; of the same length as it is there.
+    /// Normalized name at the start of a requirement, with the same length as in the text.
     pub(super) fn named(text: &str) -> String {
         let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name = text.trim().chars().take_while(is_part);
@@ -46,7 +46,7 @@ mod tests {
     use super::Requirement;
 
     #[test]
-    fn packages_are_told_from_everything_else() {
+    fn only_package_requirements_are_accepted() {
         for (text, name) in [
             ("polars", "polars"),
             ("Scikit_Learn >= 1.2", "scikit-learn"),

@@ -21,13 +21,13 @@ pub(super) struct SyncArguments {
     allow_builds: bool,
 }
 
-/// Where sandboxes see the packages; so tracebacks name them.
+/// Path of the packages in sandboxes, which appears in tracebacks.
 const SEEN_AT: &str = "/environment";
 
-/// To find what installs, to install, to compile, to put in place: how much of the bar each of them is.
+/// Share of each step of the bar: finding an installer, installing, compiling, putting in place.
 const STEPS: [u64; 4] = [5, 70, 20, 5];
 
-/// No requirements file is longer.
+/// Maximum length of a requirements file in bytes.
 const MAX_REQUIREMENTS: u64 = 1 << 20;
 
 pub(super) fn run(
@@ -52,14 +52,15 @@ pub(super) fn run(
             (None, Some(environment), _) | (_, Some(environment), Some(_)) => {
                 changing.publish(new, environment).map(Some).map_err(said)
             }
-            // A version that was there has to change: everything is installed anew, the rest as it was if that can be.
+            // An installed version must change, so everything is reinstalled, with the other versions unchanged if
+            // possible.
             (Some(base), ..) => {
                 drop(new);
                 let mut new = changing.begin().map_err(said)?;
                 let environment = match fill(&new, settings, wanted, builds, Start::Versions(base)).await {
                     Ok(environment) => environment,
                     Err(error) => {
-                        tracing::debug!(error = %format!("{error:#}"), "other packages have to change too");
+                        tracing::debug!(error = %format!("{error:#}"), "other packages must change as well");
                         drop(new);
                         new = changing.begin().map_err(said)?;
                         fill(&new, settings, wanted, builds, Start::Empty).await?
@@ -70,26 +71,26 @@ pub(super) fn run(
         }
     })?;
     let Some(made) = made else {
-        eprintln!("everything is installed already: the environment stays as it is");
+        eprintln!("everything is already installed: the environment is unchanged");
         return Ok(Status::Success);
     };
     let packages = counted(made.packages.len(), "package");
     eprintln!("environment {}: {packages} for Python {}, by {}", made.version, made.python.version, made.made_by);
-    eprintln!("new commands use it; a server that is running does when it is started again");
+    eprintln!("new commands use it; restart running servers to use it");
     Ok(Status::Success)
 }
 
-/// What a new environment begins with.
+/// Starting point of a new environment.
 #[derive(Clone, Copy, Debug)]
 enum Start<'a> {
     Empty,
-    /// What is installed.
+    /// Copy of the installed packages.
     Copy(&'a Base),
-    /// Nothing, but packages get the versions that are installed.
+    /// Empty, but with the installed versions as constraints.
     Versions(&'a Base),
 }
 
-/// Makes everything of an environment but its place.
+/// Fills a new environment.
 async fn fill(
     new: &NewEnvironment,
     settings: &Settings,
@@ -138,7 +139,7 @@ async fn fill(
     Ok(Environment { version: 0, made_at, made_by: installer.name().to_owned(), python, requirements, packages })
 }
 
-/// A list of the files that have to be compiled; `None` means all of them.
+/// Writes a list of the files to compile; `None` means all files.
 fn only_new(packages: &Path, base: Option<&Base>, aside: &Path) -> anyhow::Result<Option<PathBuf>> {
     let Some(base) = base else { return Ok(None) };
     let now = installed(packages)?;
@@ -149,7 +150,7 @@ fn only_new(packages: &Path, base: Option<&Base>, aside: &Path) -> anyhow::Resul
     Ok(Some(list))
 }
 
-/// Nothing has changed, and what would help.
+/// Explains why installing failed. The current environment is unchanged.
 async fn refused(
     error: anyhow::Error,
     builds: Builds,
@@ -157,13 +158,13 @@ async fn refused(
     folder: &Path,
     progress: &Progress,
 ) -> anyhow::Error {
-    let why = "the packages could not be installed; what there was stays as it is";
+    let why = "cannot install the packages; the environment is unchanged";
     let said = format!("{error:#}");
     let hint = match Trouble::of(&said) {
         Trouble::Network => Some(NETWORK),
         Trouble::Build if builds == Builds::Refused => Some(BUILD),
         Trouble::Missing(package) if builds == Builds::Refused => {
-            // A package of which there are only sources is reported in the same words as one that does not exist.
+            // A package that only exists as source is reported in the same way as one that does not exist.
             match has_versions(installer, &package, folder, progress).await {
                 Some(true) => Some(BUILD),
                 _ => Some(NAME),
@@ -184,11 +185,11 @@ const BUILD: &str = "there is no wheel of a package for this Python: another ver
     it here, which runs its authors' code outside of any sandbox";
 const NAME: &str = "check the name and the version of the package";
 
-/// Why an installer failed, by its words.
+/// Cause of a failed installation, from the installer's output.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {
     Network,
-    /// A package has to be built.
+    /// A package must be built.
     Build,
     /// A package was not found.
     Missing(String),
@@ -241,8 +242,8 @@ impl Trouble {
     }
 }
 
-/// Requirements files for the installer, and what they ask for: the operator's file or the usual packages, and what was
-/// added by hand.
+/// Writes the requirements files for the installer, and returns them with what they request: the operator's file or the
+/// default packages, and the added ones.
 fn requirements(
     aside: &Path,
     settings: &Settings,
@@ -278,7 +279,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
         fs::read_to_string(file)
     });
     read.map_err(|error| {
-        let hint = "a file as pip reads it with -r; without this setting the usual packages are installed";
+        let hint = "use a file for pip's -r; without this setting the default packages are installed";
         Mistake::new(format!("execution.requirements: {}: {error}", file.display()), Some(hint)).into()
     })
 }
@@ -288,7 +289,7 @@ mod tests {
     use super::Trouble;
 
     #[test]
-    fn the_unsafe_flag_is_for_what_has_to_be_built() {
+    fn allow_builds_is_only_suggested_if_a_build_is_needed() {
         for (said, trouble) in [
             ("Because foo has no usable wheels and building from source is disabled", Trouble::Build),
             ("error sending request for url (https://…)\n dns error", Trouble::Network),

@@ -61,7 +61,7 @@ fn a_server_gets_what_reaches_the_network_and_no_credential() {
     // Names and never values; and the way to pass on what was kept back.
     let (code, stdout, stderr) = run(&bridge, &["servers", "test"]);
     assert_eq!(code, Some(0), "{stdout}{stderr}");
-    let passed = stdout.lines().find(|line| line.contains("environment variables passed on:")).unwrap();
+    let passed = stdout.lines().find(|line| line.contains("inherited environment variables:")).unwrap();
     for name in ["SSL_CERT_FILE", "https_proxy", "ROGUE_LOG", "PATH"] {
         assert!(passed.contains(name), "{name}: {stdout}");
     }

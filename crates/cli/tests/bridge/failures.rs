@@ -26,7 +26,7 @@ fn a_failed_start_is_remembered_for_a_while_and_tried_again_on_demand() {
     let told = said(&bridge, &["exec", "-c", "from servers.slow import echo"]);
     assert!(told.contains("is not retried yet") && told.contains("coracle servers test slow"), "{told}");
     let told = said(&bridge, &["servers", "list"]);
-    assert!(told.contains("could not be started") && told.contains("was not ready within 2s"), "{told}");
+    assert!(told.contains("failed to start") && told.contains("was not ready within 2s"), "{told}");
     assert_eq!(bridge.starts("slow"), 1, "nobody tried it again");
 
     // Whoever wants to know now, does; and what works is not held against it.
