@@ -1,4 +1,4 @@
-//! `coracle tools`: what code can call, what it looks like, and what was decided about it.
+//! `coracle tools`: lists, searches and shows tools, and manages decisions about them.
 
 mod decisions;
 mod generate;
@@ -23,11 +23,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the spinner turns.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-/// The reason of a failure is no longer than this.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 2_000;
-/// A search waits so long for an embedder to read tools that it has not read yet.
+/// Longest wait for an embedder to index new tools.
 const READING: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
@@ -77,11 +77,11 @@ pub(crate) fn run(arguments: &ToolsArguments, config: Option<&Path>) -> anyhow::
     }
 }
 
-/// The settings with all servers, or with those that a name could mean.
+/// Loads the settings with all servers, or with those that a name may mean.
 fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loaded> {
     let mut loaded = load(config, Vec::new())?;
     if let Some(server) = server {
-        // Names that become the same package are told apart only beside each other.
+        // Names that map to the same package can only be distinguished together.
         let package = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_lowercase();
         let meant = package(server);
         loaded.server_problems.retain(|problem| package(&problem.name) == meant);
@@ -109,19 +109,19 @@ fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
     Mistake::new(format!("there is no server {name:?}"), Some(hint)).into()
 }
 
-/// All tools of these servers; those that have never listed theirs are started.
+/// Lists all tools of these servers. Servers without a known list are started.
 pub(crate) async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
     Ok(stock(loaded).await?.1)
 }
 
-/// Tools that fit, best first, and how many there are to choose from.
+/// Returns the matching tools, best first, and the inventory.
 async fn search(loaded: &Loaded, search: ToolSearch) -> anyhow::Result<(Vec<FoundTool>, Arc<Inventory>)> {
     let (toolbox, inventory) = stock_to_search(loaded).await?;
     let found = toolbox.search(&UserId::local(), &inventory, search).await;
     Ok((found.map_err(|problem| Mistake::new(problem, None::<String>))?, inventory))
 }
 
-/// The same, with what searches in it; an embedder gets some time to read what it has not read yet.
+/// Returns the inventory for a search. An embedder gets some time to index new tools.
 async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let (toolbox, inventory) = stock(loaded).await?;
     let progress = spinner()?;
@@ -131,7 +131,7 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
         progress.enable_steady_tick(TICK);
         tokio::time::sleep(READING).await;
     };
-    // After that they are found without it.
+    // After that, the search does without them.
     tokio::select! {
         () = toolbox.finish_reading(&inventory) => {}
         () = reading => {}
@@ -140,7 +140,7 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
     Ok((toolbox, inventory))
 }
 
-/// The same, at once.
+/// Returns the inventory without waiting for an embedder.
 async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Command)?;
     let user = UserId::local();
@@ -165,7 +165,7 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
     progress.finish_and_clear();
     toolbox.upstream().shutdown().await;
     let inventory = inventory.ok_or(Cancelled)?;
-    // What cannot be used was told when the settings were read.
+    // Unusable servers were reported when the settings were loaded.
     for (server, reason) in inventory.missing.iter().filter(|(server, _)| !toolbox.is_unusable(server)) {
         eprintln!("warning: the tools of {server} are not known: {}", plain(reason, MAX_REASON));
     }

@@ -1,4 +1,4 @@
-//! `coracle up`: MCP over HTTP, on one port.
+//! `coracle up`: serves MCP over HTTP on one port.
 
 mod sign_in;
 
@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The reason why a server is not there takes no more characters.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 300;
 
 #[derive(Debug, Args)]
@@ -63,8 +63,8 @@ add a user or set server.auth to required.";
 fn part(name: &str) -> Result<String, String> {
     match name {
         "mcp" => Ok(name.to_owned()),
-        "api" | "page" => Err(format!("this version has no {name}: there is mcp")),
-        _ => Err("there is mcp".to_owned()),
+        "api" | "page" => Err(format!("this version does not have {name}: use mcp")),
+        _ => Err("use mcp".to_owned()),
     }
 }
 
@@ -86,7 +86,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let host = sign_in::host(loaded)?;
     let auth = sign_in::Auth::read(loaded, host)?;
     let share = share()?;
-    // Two servers would each have an interpreter for the same session, with other variables.
+    // Two servers would have separate interpreters, with different variables, for the same session.
     let mut claim = Home::new(variables::home()?).claim().map_err(told)?;
     auth.check(&People::new(sound_store().await?), arguments.frontend.workspace.is_some()).await?;
     let listener = listen(loaded, host).await?;
@@ -100,7 +100,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let mut welcome = auth.welcome(&people, address).await?;
     welcome.push(format!("try       {}", auth.example(&people, address).await?));
     let options = auth.options(loaded, people);
-    // Clients are served at once: what is told about servers may take a while.
+    // Clients are served at once, because information about servers may take a while.
     let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listener, options, stop.clone()));
     let lent = lend(&serving, &stop)?;
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
@@ -119,7 +119,8 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     Ok(Status::Success)
 }
 
-/// Lets commands of this user use the servers that run here. The claim on the data folder says that nobody else does so.
+/// Lets commands of this user share the servers that run here. The lock on the data folder ensures that there is only
+/// one lender.
 fn lend(serving: &Serving, stop: &CancellationToken) -> anyhow::Result<Option<JoinHandle<()>>> {
     let Some(upstream) = serving.toolbox.as_ref().and_then(|toolbox| toolbox.upstream().passes_on()) else {
         return Ok(None);
@@ -128,49 +129,53 @@ fn lend(serving: &Serving, stop: &CancellationToken) -> anyhow::Result<Option<Jo
     match Lender::open(&socket) {
         Ok(lender) => Ok(Some(tokio::spawn(lender.serve(upstream.clone(), stop.clone())))),
         Err(error) => {
-            eprintln!("warning: commands start servers of their own: cannot listen on {}: {error}", socket.display());
+            eprintln!(
+                "warning: commands cannot share servers and start their own: cannot listen on {}: {error}",
+                socket.display()
+            );
             Ok(None)
         }
     }
 }
 
-/// Opens the port.
+/// Opens the listening socket.
 async fn listen(loaded: &Loaded, host: IpAddr) -> anyhow::Result<TcpListener> {
     let settings = &loaded.settings.server;
     let port = u16::try_from(settings.port).unwrap_or_default();
     let address = SocketAddr::new(host, port);
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another program has this port, perhaps another coracle: give --port",
+            std::io::ErrorKind::AddrInUse => {
+                "another program, perhaps another coracle, uses this port: choose one with --port"
+            }
             _ => "give another --host or --port",
         };
         Mistake::new(format!("cannot listen on {address}: {error}"), Some(hint)).into()
     })
 }
 
-/// What a person needs to know.
+/// Prints what a user needs to know.
 async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr, welcome: &[String]) {
     let profile = &loaded.settings.server.profile;
     eprintln!("coracle {} serves MCP at http://{address}/mcp (profile {profile})", env!("CARGO_PKG_VERSION"));
     for line in welcome {
         eprintln!("  {line}");
     }
-    // By trying: what a sandbox enforces is known when there is one.
+    // Runs a program, because only a real sandbox shows what is enforced.
     let tried = serving.engine.execute(Request::new(UserId::local(), Language::Python, "pass")).await;
     match &tried.failure {
         None => {
             let enforced = tried.limits.enforced.as_ref();
             let memory = enforced.map(|enforced| format!("{:?}", enforced.memory).to_lowercase()).unwrap_or_default();
             eprintln!(
-                "  sandbox   {} (memory by {memory}), first start {:.0} ms; coracle doctor says more",
+                "  sandbox   {} (memory by {memory}), first start {:.0} ms; see coracle doctor",
                 tried.limits.tier, tried.execution_time_ms
             );
         }
-        Some(failure) => eprintln!("  sandbox   none: {}; coracle doctor says more", plain(&failure.error, MAX_REASON)),
+        Some(failure) => eprintln!("  sandbox   none: {}; see coracle doctor", plain(&failure.error, MAX_REASON)),
     }
     eprintln!("  connect   coracle mcp --install claude|cursor|vscode|codex, or any MCP client by the address above");
-    let none =
-        || eprintln!("  servers   none: take over those of other clients with coracle servers import, or add one");
+    let none = || eprintln!("  servers   none: import those of other clients with coracle servers import, or add one");
     let Some(toolbox) = &serving.toolbox else { return none() };
     let toolbox = Arc::clone(toolbox);
     let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;

@@ -1,4 +1,4 @@
-//! `coracle workspaces`: the folders of users.
+//! `coracle workspaces`: lists and cleans up workspaces.
 
 use crate::output::{columns, json};
 use crate::settings::{announce, load};
@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How often a server looks after the workspaces.
+/// Interval of the clean-up on a server.
 const EACH: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Args)]
@@ -135,9 +135,9 @@ fn said(step: &CleanupStep, due: SystemTime) -> String {
     match step {
         CleanupStep::Noticed => format!("notice given: may be deleted in {left} hours"),
         CleanupStep::Waiting => format!("notice was given: may be deleted in {left} hours"),
-        CleanupStep::Due => "may be deleted now: --yes does it".to_owned(),
+        CleanupStep::Due => "may be deleted now: use --yes".to_owned(),
         CleanupStep::Deleted => "deleted".to_owned(),
-        CleanupStep::Failed(reason) => format!("could not be deleted: {reason}"),
+        CleanupStep::Failed(reason) => format!("cannot be deleted: {reason}"),
     }
 }
 
@@ -152,16 +152,16 @@ fn policy(set: &WorkspacesCleanup, days: u64) -> Cleanup {
     }
 }
 
-/// Looks after the workspaces as the settings say, for as long as a server runs.
+/// Cleans up workspaces according to the settings, for as long as a server runs.
 pub(crate) async fn keep_house(housekeeping: Housekeeping, set: WorkspacesCleanup) {
     if set.mode == Mode::Off {
         return;
     }
     let cleanup = policy(&set, set.after_days);
     loop {
-        // What is done to each is logged where it is done.
+        // Each step is logged where it happens.
         if let Err(error) = housekeeping.clean(cleanup).await {
-            tracing::warn!(%error, "workspaces cannot be looked after");
+            tracing::warn!(%error, "cannot clean up workspaces");
         }
         tokio::time::sleep(EACH).await;
     }

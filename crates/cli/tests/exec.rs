@@ -303,8 +303,8 @@ def append(path):
         };
         for (workspace, words) in [
             (home.clone(), "is a home folder"),
-            (home.parent().unwrap().to_owned(), "has home folders in it"),
-            ("/".into(), "has home folders in it"),
+            (home.parent().unwrap().to_owned(), "contains home folders"),
+            ("/".into(), "contains home folders"),
         ] {
             let refused = exec(&workspace, "1", &[]);
             assert_eq!(refused.code(), Some(2), "as {who:?}: {refused:?}");

@@ -253,7 +253,7 @@ fn a_folder_that_is_not_there_is_refused() {
         assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{said:?}");
         let error = format!("error: execution.{key}: ROOT/workspace/{path}: ");
         assert!(place.redacted(&said.stderr).starts_with(&error), "{said:?}");
-        assert!(said.stderr.contains("\nhint: code sees this folder as /"), "{said:?}");
+        assert!(said.stderr.contains("\nhint: this folder is /"), "{said:?}");
     }
 }
 

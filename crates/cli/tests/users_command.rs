@@ -120,7 +120,7 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
 
     let added = place.run(&["users", "add", "Ann", "--admin", "--display-name", "Ann \u{1b}[2J Lee"]);
     assert_eq!(added.code, Some(0), "{added:?}");
-    assert!(added.stderr.contains("ann is added, as an admin"), "{added:?}");
+    assert!(added.stderr.contains("added ann, as an admin"), "{added:?}");
     assert!(
         added.stdout.starts_with("http://127.0.0.1:8989/sign-in/") && added.stdout.lines().count() == 1,
         "{added:?}"
@@ -212,7 +212,7 @@ fn addresses_that_others_can_reach_need_users() {
     for host in ["0.0.0.0", "::", "192.0.2.1"] {
         let said = place.run(&["up", "--host", host, "--port", "0"]);
         assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.stderr.contains("can be reached by others, and there are no users to sign in"), "{said:?}");
+        assert!(said.stderr.contains("is reachable from other machines, but there are no users"), "{said:?}");
         assert!(said.stderr.contains("hint: add one with coracle users add NAME --admin"), "{said:?}");
     }
     place.output(&["users", "add", "ann"]);
@@ -258,6 +258,6 @@ fn whoever_gets_another_name_keeps_everything() {
     // A folder in the way is not touched.
     place.put_below(&place.home().join("workspaces/eve"), "files/of-eve", "eve's");
     let said = place.run(&["users", "rename", "annie", "eve"]);
-    assert!(said.code == Some(2) && said.stderr.contains("eve has a workspace already"), "{said:?}");
+    assert!(said.code == Some(2) && said.stderr.contains("eve already has a workspace"), "{said:?}");
     assert!(read("annie/files/numbers.csv").is_some() && read("eve/files/of-eve").is_some());
 }

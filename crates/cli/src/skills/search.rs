@@ -6,7 +6,7 @@ use coracle_engine::Engine;
 use coracle_types::UserId;
 use std::io::Write;
 
-/// Of a description so much is shown.
+/// Maximum length of a printed description in characters.
 const MAX_DESCRIPTION: usize = 100;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: &SearchArguments, engine: &Engine, user: &Use
     };
     std::io::stdout().write_all(text.as_bytes())?;
     if found.is_empty() {
-        eprintln!("no skill matches; `coracle skills list` prints them all");
+        eprintln!("no skill matches; `coracle skills list` lists all");
         return Ok(Status::Failed);
     }
     Ok(Status::Success)

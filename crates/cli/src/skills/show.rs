@@ -50,7 +50,7 @@ pub(super) async fn run(arguments: &ShowArguments, engine: &Engine, user: &UserI
     Ok(Status::Success)
 }
 
-/// As it is for programs; at a terminal with what is hidden made visible.
+/// Escapes hidden characters at a terminal. Programs get the text unchanged.
 fn render(text: &str) -> String {
     if std::io::stdout().is_terminal() { plain_lines(text) } else { with_end(text) }
 }

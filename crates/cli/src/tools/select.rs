@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow:
     let hits = inventory.catalog.select(&query, usize::try_from(top).unwrap_or(usize::MAX), share);
     let chosen: Vec<&Entry> = hits.iter().map(|hit| hit.entry).collect();
     if chosen.is_empty() {
-        eprintln!("none of the {} tools fits; `coracle tools list` prints them all", inventory.catalog.len());
+        eprintln!("none of the {} tools matches; `coracle tools list` lists all", inventory.catalog.len());
         return Ok(Status::Failed);
     }
     for entry in &chosen {
