@@ -1,4 +1,4 @@
-//! Coracle as the subject: engines over the native backend, as a server would have them.
+//! Coracle as the subject: engines on the native backend, as in a server.
 
 use super::program::Program;
 use crate::timing::{cold_command, refilled, timed};
@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prepared sandboxes of the measured server.
+/// Number of prepared sandboxes of the measured server.
 pub(super) const POOL: usize = 16;
 
-/// A pool that is not full by then never will be.
+/// Longest wait for a full pool.
 const REFILL_WITHIN: Duration = Duration::from_secs(10);
 
-/// No session ends by itself while it is weighed.
+/// Long enough that no session ends while memory is measured.
 const SESSION_IDLE: Duration = Duration::from_hours(1);
 
-/// An engine and its backend.
+/// Engine and its backend.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) engine: Engine,
@@ -32,14 +32,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// With a full pool. `folder` is where its workspace and everything of the engine goes.
+    /// Starts with a full pool. `folder` contains the workspace and all data of the engine.
     pub(super) async fn start(folder: &Path, pool: usize) -> anyhow::Result<Self> {
         let server = Self::boot(folder, pool).await?;
         anyhow::ensure!(server.settle().await, "the pool did not fill");
         Ok(server)
     }
 
-    /// With packages, of which these are imported in advance.
+    /// Starts with packages, and imports these modules in advance.
     pub(super) async fn with_packages(folder: &Path, pool: usize, preload: &[&str]) -> anyhow::Result<Self> {
         let preload = preload.iter().map(|&name| name.to_owned()).collect();
         let packages = Packages { environment: crate::python_environment::current()?, preload };
@@ -48,7 +48,7 @@ impl Server {
         Ok(server)
     }
 
-    /// With a pool that is filling.
+    /// Starts without waiting for a full pool.
     pub(super) async fn boot(folder: &Path, pool: usize) -> anyhow::Result<Self> {
         Self::boot_with(folder, pool, Packages::default()).await
     }
@@ -75,7 +75,7 @@ impl Server {
         })
     }
 
-    /// Waits until the pool is full and the machine has dealt with what ended before.
+    /// Waits until the pool is full and the system is idle.
     pub(super) async fn settle(&self) -> bool {
         refilled(&self.backend, self.pool, REFILL_WITHIN).await
     }
@@ -91,8 +91,8 @@ impl Server {
         }
     }
 
-    /// Times code from the request to the answer. In a session, as the floor is timed: what the run before left to do is
-    /// done, and the next one begins. Else when the pool is full again and the machine is at rest.
+    /// Measures code from the request to the response. In a session, the next run starts when the previous one has been
+    /// cleaned up, as for the floor; otherwise when the pool is full and the system is idle.
     pub(super) async fn time(&self, session: Option<&SessionId>, code: &str) -> anyhow::Result<f64> {
         match session {
             Some(_) => self.engine.settled().await,
@@ -103,24 +103,24 @@ impl Server {
     }
 }
 
-/// The servers that are measured side by side.
+/// Servers that are measured side by side.
 #[derive(Debug)]
 pub(super) struct Bench {
     pub(super) pooled: Server,
     pub(super) on_demand: Server,
     pub(super) interpreter: Interpreter,
     pub(super) workspace: PathBuf,
-    /// Where everything goes.
+    /// Folder for all files.
     pub(super) folder: PathBuf,
 }
 
-/// What the sandboxes run, so that peers can run the same.
+/// Interpreter of the sandboxes, so that peers can use the same one.
 #[derive(Clone, Debug)]
 pub(super) struct Interpreter {
     pub(super) path: PathBuf,
-    /// Folders that it needs.
+    /// Folders that the interpreter needs.
     pub(super) prefixes: Vec<PathBuf>,
-    /// What of the standard library is imported when a one-shot sandbox runs its code.
+    /// Modules of the standard library that a one-shot sandbox has imported.
     pub(super) imports: Vec<String>,
 }
 

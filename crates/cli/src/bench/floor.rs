@@ -1,4 +1,4 @@
-//! The floor: a program of its own in Python, kept alive so that its runs take turns with everybody else's.
+//! The floor: a Python program that stays alive, so that its runs alternate with the others.
 
 use super::coracle::Interpreter;
 use anyhow::Context;
@@ -10,12 +10,12 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 const PROGRAM: &str = include_str!("floor.py");
 
-/// Beyond what an order itself takes.
+/// Time limit for a response, besides the duration of the order itself.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(super) struct Floor {
-    /// Ends with this.
+    /// Ends when dropped.
     _child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -34,12 +34,12 @@ impl Floor {
         Ok(Self { _child: child, orders, answers, complaints })
     }
 
-    /// The milliseconds of so many runs.
+    /// Durations of this many runs in milliseconds.
     pub(super) async fn time(&mut self, runs: usize) -> anyhow::Result<Vec<f64>> {
         self.order(&format!("time {runs}\n"), ANSWERS_WITHIN).await
     }
 
-    /// Runs a second, so many at once.
+    /// Runs per second at this concurrency.
     pub(super) async fn rate(&mut self, at_once: usize, window: Duration) -> anyhow::Result<f64> {
         self.order(&format!("rate {at_once} {}\n", window.as_secs_f64()), ANSWERS_WITHIN + window).await
     }
@@ -50,11 +50,11 @@ impl Floor {
             self.orders.write_all(order.as_bytes()).await?;
             self.answers.read_line(&mut line).await
         };
-        let read = tokio::time::timeout(within, answered).await.context("the floor does not answer")?;
+        let read = tokio::time::timeout(within, answered).await.context("the floor program does not respond")?;
         if !matches!(read, Ok(1..)) {
             let mut words = String::new();
             let _ = tokio::time::timeout(Duration::from_secs(1), self.complaints.read_to_string(&mut words)).await;
-            anyhow::bail!("{}", words.lines().last().unwrap_or("the floor ended without a word"));
+            anyhow::bail!("{}", words.lines().last().unwrap_or("the floor program ended without a message"));
         }
         serde_json::from_str(&line).context("read the floor's answer")
     }

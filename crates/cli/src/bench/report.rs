@@ -1,4 +1,4 @@
-//! What the benchmark prints: the JSON of `--json`, and tables.
+//! Output of `bench sandbox`: JSON and tables.
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
@@ -6,24 +6,24 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All numbers of one run. What was not asked for is empty.
+/// Results of one run. Parts that were not requested are empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
-    /// Executions a second by how many are under way at once, refill included.
+    /// Executions per second by concurrency, including refilling the pool.
     #[serde(serialize_with = "rounded_values")]
     pub(super) per_second: BTreeMap<usize, f64>,
-    /// The same of the floor.
+    /// Runs per second of the floor by concurrency.
     #[serde(serialize_with = "rounded_values")]
     pub(super) floor_per_second: BTreeMap<usize, f64>,
-    /// MiB for each: `prepared_N` of N sandboxes that wait, `session_N` of N sessions that live.
+    /// MiB per sandbox: `prepared_N` for N prepared sandboxes, `session_N` for N live sessions.
     #[serde(serialize_with = "rounded_values")]
     pub(super) pss_mib: BTreeMap<String, f64>,
-    /// Why something is missing.
+    /// Reasons for missing results.
     pub(super) skipped: BTreeMap<String, String>,
 }
 
-/// Running `pass`, over and over.
+/// Times of running `pass`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -32,12 +32,12 @@ pub(super) struct Row {
     #[serde(serialize_with = "rounded")]
     pub(super) p99_ms: f64,
     pub(super) runs: usize,
-    /// For people.
+    /// Description for the table.
     #[serde(skip)]
     pub(super) how: String,
 }
 
-/// Nobody believes more digits.
+/// Rounds to three digits.
 fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

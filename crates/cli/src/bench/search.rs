@@ -1,4 +1,4 @@
-//! `coracle bench search`: how well tools are found, how fast, and what the index costs.
+//! `coracle bench search`: quality and speed of tool search, and cost of the index.
 
 mod query_set;
 mod report;
@@ -13,14 +13,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// So many of a ranking are looked at.
+/// Number of results that are evaluated.
 const PLACES: usize = 50;
 
-/// The sizes of the catalogues that are made.
+/// Sizes of the generated catalogs.
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const FEW: [usize; 1] = [1_000];
 
-/// An index that does not get ready by then never will.
+/// Time limit for building an index.
 const READY_WITHIN: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ pub(super) struct SearchArguments {
 }
 
 pub(super) async fn run(arguments: SearchArguments) -> anyhow::Result<String> {
-    // Nothing in it waits for anything.
+    // The work is CPU-bound.
     tokio::task::spawn_blocking(move || measure(&arguments)).await.context("search")?
 }
 
@@ -103,7 +103,7 @@ fn row(set: Set, rankings: &mut String) -> anyhow::Result<Row> {
     Ok(row)
 }
 
-/// Memory of this process, in bytes.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The table of starts: everybody runs `pass`, in turns, but for two rows that run `import pandas`.
+//! Table of start times: all rows run `pass` in turns, except two that run `import pandas`.
 
 use super::coracle::{Bench, POOL, Server};
 use super::floor::Floor;
@@ -10,12 +10,12 @@ use crate::timing;
 use coracle_types::SessionId;
 use indicatif::ProgressBar;
 
-/// A row while it is measured.
+/// Row while it is measured.
 struct Entry {
     name: &'static str,
     how: String,
     subject: Subject,
-    /// In all.
+    /// Total number of runs.
     runs: usize,
     times: Vec<f64>,
 }
@@ -23,7 +23,7 @@ struct Entry {
 enum Subject {
     Sandbox(Server),
     Session(Server, SessionId),
-    /// Imports pandas.
+    /// Runs `import pandas`.
     Import(Server),
     Floor(Box<Floor>),
     Program(Program),
@@ -33,13 +33,13 @@ enum Subject {
 const PASS: &str = "pass";
 const IMPORT: &str = "import pandas";
 
-/// Prepared sandboxes of a server whose sandboxes import something.
+/// Number of prepared sandboxes of a server whose sandboxes import something.
 const IMPORT_POOL: usize = 2;
 
-/// Runs whose time does not count: files and caches are warm afterwards.
+/// Runs that do not count, because files and caches are cold.
 const WARMING: usize = 3;
 
-/// One run of these takes a tenth of a second and more, so they get a part of the runs.
+/// Rows whose runs take a tenth of a second or more, with the divisor for their number of runs.
 const SLOW: [(&str, usize); 5] =
     [("docker_run", 10), ("podman_run", 10), ("runsc", 10), ("docker_exec", 4), ("import_pandas", 10)];
 const FEWEST: usize = 5;
@@ -76,7 +76,7 @@ pub(super) async fn measure(
     let total: usize = entries.iter().map(|entry| entry.runs).sum();
     progress.set_length(total as u64);
     for round in 0..scale.rounds {
-        // Everybody begins in turn.
+        // Each row takes its turn to be first.
         if !entries.is_empty() {
             entries.rotate_left(1);
         }

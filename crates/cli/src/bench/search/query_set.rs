@@ -1,4 +1,4 @@
-//! Tools and queries whose answers are known, from two files of JSON lines.
+//! Tools and queries with known answers, from two JSON Lines files.
 
 use anyhow::Context;
 use coracle_catalog::ServerTools;
@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// Everything that one row needs.
+/// Data of one row.
 pub(super) struct Set {
     pub(super) name: String,
     pub(super) servers: Vec<ServerTools>,
-    /// What the set calls a tool, by server and name.
+    /// Tool IDs by server and name.
     pub(super) ids: HashMap<(String, String), String>,
     pub(super) queries: Vec<Query>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Query {
     pub(super) id: Value,
     #[serde(rename = "query")]
     pub(super) text: String,
-    /// Ids of the tools that should be found.
+    /// IDs of the tools that should be found.
     pub(super) relevant: Vec<String>,
 }
 
@@ -69,17 +69,17 @@ impl Set {
     }
 }
 
-/// A word that says nothing: tools without a server have this one.
+/// Server name of tools without one. It carries no meaning.
 const NO_SERVER: &str = "any";
 
-/// The server by a name that Coracle takes. A second tool of the same name gets a server of its own.
+/// Converts a server name to a valid one. A second tool with the same name gets a separate server.
 fn free_server(name: &str, tool: &str, ids: &HashMap<(String, String), String>) -> anyhow::Result<ServerName> {
     let plain: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
     let plain = plain.trim_matches('-');
     let plain: String = if plain.is_empty() { NO_SERVER.to_owned() } else { plain.chars().take(60).collect() };
     let mut names = (1..).map(|number| if number == 1 { plain.clone() } else { format!("{plain}-{number}") });
     let free = names.find(|name| !ids.contains_key(&(name.clone(), tool.to_owned()))).unwrap_or_default();
-    ServerName::new(&free).with_context(|| format!("{name:?} cannot be a server"))
+    ServerName::new(&free).with_context(|| format!("{name:?} is not a valid server name"))
 }
 
 fn lines<T: DeserializeOwned>(file: &Path) -> anyhow::Result<Vec<T>> {

@@ -1,4 +1,4 @@
-//! What `bench search` prints: the JSON of `--json`, and a table.
+//! Output of `bench search`: JSON and a table.
 
 use crate::bench::report::{align, plain, rounded};
 use crate::timing::{milliseconds, quantile};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Of a ranking so many count.
+/// Ranks at which recall is measured.
 const CUTS: [usize; 3] = [1, 5, 10];
 
 #[derive(Debug, Default, Serialize)]
@@ -14,13 +14,13 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
 }
 
-/// One catalogue.
+/// Results of one catalog.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     name: String,
     tools: usize,
     queries: usize,
-    /// To take in the definitions, to be ready for words, and for meanings.
+    /// Times for reading the definitions, and until search by words and by meaning is ready.
     #[serde(serialize_with = "rounded")]
     listed_ms: f64,
     #[serde(serialize_with = "rounded")]
@@ -33,7 +33,7 @@ pub(super) struct Row {
     p50_ms: f64,
     #[serde(serialize_with = "rounded")]
     p99_ms: f64,
-    /// The share of the right tools among the first 1, 5 and 10; the mean of one by the place of the first right one.
+    /// Recall among the first 1, 5 and 10 results, and the mean reciprocal rank.
     recall: [f64; 3],
     mrr: f64,
     #[serde(skip)]
@@ -65,7 +65,7 @@ impl Row {
         self.times.push(milliseconds(time));
     }
 
-    /// What one query found, best first, and what it should have found.
+    /// Records the results of a query, best first, and the expected ones.
     #[expect(clippy::cast_precision_loss, reason = "places and counts are small")]
     pub(super) fn found(&mut self, found: &[&str], relevant: &[String]) {
         let places: Vec<usize> = relevant.iter().filter_map(|id| found.iter().position(|found| found == id)).collect();

@@ -1,4 +1,4 @@
-//! Catalogues of any size, always the same: what is done to what, where, and for whom.
+//! Generated catalogs of any size, always with the same contents.
 
 use super::query_set::{Definition, Query, Set};
 use serde_json::json;
@@ -76,16 +76,16 @@ const REASONS: [&str; 10] = [
     "in the default region",
 ];
 
-/// Tools of one server.
+/// Number of tools per server.
 const PER_SERVER: usize = 100;
-/// Queries that are asked.
+/// Number of queries.
 const QUERIES: usize = 500;
 
 pub(super) fn set(size: usize) -> anyhow::Result<Set> {
     let tools: Vec<Definition> = (0..size).map(definition).collect();
     let queries = (0..QUERIES)
         .map(|number| {
-            // A large prime walks through all of them.
+            // A large prime visits all tools.
             let at = number * 7_919 % size;
             let (verb, thing, place) = words(at);
             let text = format!("{verb} the {thing} in {place} number {}", at / PER_SERVER);
@@ -97,7 +97,7 @@ pub(super) fn set(size: usize) -> anyhow::Result<Set> {
 
 fn words(at: usize) -> (&'static str, &'static str, &'static str) {
     let server = at / PER_SERVER;
-    // Each server has five things to do something with.
+    // Each server has tools for five things.
     let thing = THINGS[(server * 7 + at % PER_SERVER / VERBS.len()) % THINGS.len()];
     (VERBS[at % VERBS.len()], thing, PLACES[server % PLACES.len()])
 }

@@ -1,4 +1,4 @@
-//! Who makes the calls: code in sandboxes, and the Python client.
+//! Callers: code in sandboxes, and the Python client.
 
 use super::frontends::Frontends;
 use super::in_process::{Straight, echo};
@@ -22,13 +22,13 @@ const DIRECT: &str = include_str!("direct.py");
 const PYTHON: &str = include_str!("guest.py");
 const TYPESCRIPT: &str = include_str!("guest.ts");
 
-/// What code calls the server.
+/// Name of the server in code.
 const NAME: &str = "bench";
 
-/// No row takes longer.
+/// Time limit of a row.
 const WITHIN: Duration = Duration::from_mins(5);
 
-/// A Python that has the package `mcp` in its second generation.
+/// Python with version 2 of the package `mcp`.
 #[derive(Clone, Debug)]
 struct Sdk {
     python: PathBuf,
@@ -39,8 +39,8 @@ struct Sdk {
 impl Sdk {
     async fn find(servers: Option<PathBuf>, folder: &Path) -> anyhow::Result<Self> {
         let servers = servers.or_else(variables::test_servers);
-        let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
-        let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
+        let hint = "install them with `cargo xtask test-servers`, or use --servers for another folder";
+        let servers = servers.with_context(|| format!("cannot find the test servers: {hint}"))?;
         let python = servers.join("venv/bin/python");
         anyhow::ensure!(python.is_file(), "there is no {}: {hint}", python.display());
         let sdk = Self { python, server: folder.join("server.py"), direct: folder.join("direct.py") };
@@ -75,12 +75,12 @@ impl Sdk {
         }
     }
 
-    /// The server that is called, by its command line.
+    /// Command line of the server that is called.
     fn server(&self) -> Vec<String> {
         std::iter::once(self.python.display().to_string()).chain(self.server_arguments()).collect()
     }
 
-    /// Calls a server of this address or command line.
+    /// Calls the server with this address or command line.
     async fn call(&self, server: Vec<String>, orders: &Orders) -> anyhow::Result<Times> {
         let orders = serde_json::to_string(orders).context("write the orders")?;
         let line = [self.python.as_os_str(), self.direct.as_os_str()].map(ToOwned::to_owned);
@@ -94,7 +94,7 @@ impl Sdk {
 #[derive(Debug)]
 pub(super) struct Callers {
     in_process: Engine,
-    /// The rows that need it are left out without it, for this reason.
+    /// Rows that need this are skipped with the reason if it is missing.
     stdio: Result<(Engine, Sdk, Arc<Toolbox>), String>,
     frontends: Frontends,
     workspace: PathBuf,
@@ -135,7 +135,7 @@ impl Callers {
         Ok(Self { in_process, stdio, frontends, workspace })
     }
 
-    /// One run of one row.
+    /// Runs one row once.
     pub(super) async fn run(&self, plan: &Plan, calls: usize) -> anyhow::Result<Times> {
         let orders = plan.orders(calls);
         let stdio = || self.stdio.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"));
@@ -180,12 +180,12 @@ impl Callers {
     }
 }
 
-/// Those of everybody, but for the number of calls and the time for them.
+/// Default limits, except for the number of calls and the time.
 fn limits() -> Limits {
     Limits { calls: 1_000_000, wall_ms: WITHIN.as_millis() as u64, ..Limits::default() }
 }
 
-/// As a server would have it: a real store, and the rules of somebody who has made none.
+/// Toolbox as in a server: a real store, and no rules.
 async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<(Arc<SqliteStore>, Arc<Toolbox>)> {
     let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
     let store = Arc::new(store);

@@ -1,4 +1,4 @@
-//! Servers for clients: Coracle itself, and the protocol library alone, each over standard input and output and over HTTP.
+//! Servers for clients: Coracle and the bare protocol library, each over stdio and over HTTP.
 
 use super::plan::{By, From, MANY_SERVERS, Plan};
 use crate::bench::BASELINE;
@@ -13,10 +13,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 #[derive(Debug)]
 pub(super) struct Frontends {
-    /// Coracle over HTTP, and the library.
+    /// Addresses of Coracle and of the library over HTTP.
     ours: String,
     baseline: String,
-    /// For those that clients start.
+    /// Data folder of servers that clients start.
     home: PathBuf,
     _until: DropGuard,
 }
@@ -38,7 +38,7 @@ impl Frontends {
         for many in [0, MANY_SERVERS] {
             let home = home_of(&home, many);
             std::fs::create_dir_all(&home).context("make a data folder")?;
-            // Nobody starts them: the code does not name them.
+            // These servers are never started, because the code does not use them.
             let servers: serde_json::Map<_, _> =
                 (0..many).map(|number| (format!("server{number}"), json!({ "command": "false" }))).collect();
             std::fs::write(home.join("coracle.yaml"), json!({ "mcpServers": servers }).to_string())
@@ -47,7 +47,7 @@ impl Frontends {
         Ok(Self { ours: addresses.0, baseline: addresses.1, home, _until: stop.drop_guard() })
     }
 
-    /// The address or the command line of a server.
+    /// Address or command line of a server.
     pub(super) fn server(&self, plan: &Plan) -> anyhow::Result<Vec<String>> {
         let words: &[&str] = match (plan.from, plan.by) {
             (From::Http, By::Client(_) | By::Session(_)) => return Ok(vec![self.ours.clone()]),
@@ -63,7 +63,7 @@ impl Frontends {
     }
 }
 
-/// The data folder of a server with `many` servers in its settings.
+/// Data folder of a server with `many` servers in its settings.
 fn home_of(home: &Path, many: usize) -> PathBuf {
     home.join(many.to_string())
 }
