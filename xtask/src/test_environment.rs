@@ -1,12 +1,13 @@
-//! The surroundings that tests run in, whoever starts them and from where: a terminal, a job in the background, a service.
+//! Environment for running tests that does not depend on how they are started: from a terminal, a background job or a
+//! service.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Gives every signal its usual effect, lets all of them through, and goes on as the program that follows. A shell starts
-/// what it runs in the background with SIGINT ignored, and `nohup` with SIGHUP ignored; programs inherit that.
+/// Resets all signals to their defaults, unblocks them, and executes the following program. Shells start background
+/// jobs with SIGINT ignored, and `nohup` ignores SIGHUP; programs inherit that.
 const USUAL: &str = "
 import os, signal, sys
 for number in range(1, signal.NSIG):
@@ -19,7 +20,7 @@ os.umask(0o022)
 os.execvp(sys.argv[1], sys.argv[1:])
 ";
 
-/// Runs a command in such surroundings; anything but success is an error.
+/// Runs a command in this environment; fails unless it succeeds.
 pub(crate) fn run(command: &Command, home: &Path) -> Result<()> {
     let status = usual(command, home).status().context("cannot start the tests")?;
     if !status.success() {
@@ -28,7 +29,7 @@ pub(crate) fn run(command: &Command, home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A command in such surroundings. Without a `python3` it is started as it is.
+/// Wraps a command for this environment. Without `python3`, the command runs unchanged.
 fn usual(command: &Command, home: &Path) -> Command {
     let has_python = Command::new("python3").args(["-I", "-c", ""]).status().is_ok_and(|status| status.success());
     let mut wrapped = if has_python {
@@ -36,7 +37,7 @@ fn usual(command: &Command, home: &Path) -> Command {
         python.args(["-I", "-c", USUAL]).arg(command.get_program());
         python
     } else {
-        eprintln!("without python3 the tests run with the signals and the umask of whoever starts them");
+        eprintln!("without python3, the tests inherit signals and umask");
         Command::new(command.get_program())
     };
     wrapped.args(command.get_args()).stdin(Stdio::null());
@@ -53,7 +54,7 @@ fn usual(command: &Command, home: &Path) -> Command {
         wrapped.env_remove(name);
     }
     wrapped.env("LC_ALL", "C.UTF-8");
-    // A service has neither.
+    // A service has neither variable.
     for (name, value) in [("HOME", home.as_os_str()), ("TERM", "dumb".as_ref())] {
         if std::env::var_os(name).is_none() {
             wrapped.env(name, value);
@@ -68,7 +69,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    /// What a program finds, started from a shell that ignores signals and lets nobody read what it makes.
+    /// Output of a program that is started from a shell with ignored signals and a strict umask.
     fn found(program: &mut Command) -> String {
         String::from_utf8(program.output().unwrap().stdout).unwrap()
     }
@@ -84,7 +85,7 @@ mod tests {
         let envs: Vec<_> = wrapped.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
         let usual = found(Command::new("sh").args(["-c", &ask("exec \"$@\""), "sh"]).args(words).envs(envs));
         let mut lines = usual.lines();
-        // Two signals belong to the C library, and no program can change what they do.
+        // Two signals belong to the C library and cannot be changed.
         let ignored = |text: &str| {
             let bits = text.lines().next().unwrap().split_whitespace().nth(1).unwrap();
             u64::from_str_radix(bits, 16).unwrap() & 0x7fff_ffff
@@ -92,7 +93,7 @@ mod tests {
         assert_eq!(ignored(lines.next().unwrap()), 0, "{usual}");
         assert_eq!(lines.next(), Some("0022"), "{usual}");
         assert!(lines.next().unwrap().starts_with('C'), "{usual}");
-        // The control: without it a program finds all that.
+        // Control: without the wrapper, the program inherits all of it.
         let as_it_is = found(Command::new("sh").args(["-c", &ask(look)]));
         assert!(ignored(&as_it_is) == 7 && as_it_is.contains("0077"), "{as_it_is}");
     }

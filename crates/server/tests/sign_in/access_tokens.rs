@@ -1,4 +1,4 @@
-//! Access tokens that no decent provider would issue, or no longer takes: a scripted one signs them.
+//! Invalid and revoked access tokens, signed by a scripted provider.
 
 use crate::lab::Lab;
 use axum::extract::State;
@@ -27,7 +27,7 @@ fn signed(key: &EcdsaKeyPair, header: &Value, claims: &Value) -> String {
     format!("{message}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
-/// What the issuer says about itself and its keys; the last counts how often these were asked for.
+/// Metadata and keys of the issuer, with the number of requests for the keys.
 type Said = Arc<(Value, Mutex<Value>, AtomicUsize)>;
 
 fn published(key: &EcdsaKeyPair, id: &str) -> Value {
@@ -60,7 +60,7 @@ async fn issuer(key: &EcdsaKeyPair) -> (String, Said) {
 }
 
 #[tokio::test]
-async fn a_token_is_taken_if_all_of_it_is_right() {
+async fn only_valid_tokens_are_accepted() {
     let (own, other) = (key(), key());
     let (issuer, said) = issuer(&own).await;
     let lab = Lab::start(|auth| {
@@ -93,35 +93,35 @@ async fn a_token_is_taken_if_all_of_it_is_right() {
     }
     for (bad, why) in [
         (with("exp", json!(now - 3600)), "it has expired"),
-        (with("nbf", json!(now + 3600)), "it is not good yet"),
+        (with("nbf", json!(now + 3600)), "it is not valid yet"),
         (with("iss", json!("https://evil.example")), "another issuer"),
         (with("aud", json!("https://other.example/mcp")), "another audience"),
-        (with("aud", json!(format!("{}/mcp/", lab.base))), "nearly the audience"),
+        (with("aud", json!(format!("{}/mcp/", lab.base))), "almost the audience"),
         (with("aud", json!([])), "no audience"),
         (without("aud"), "no audience at all"),
         (without("exp"), "no end"),
         (without("iss"), "no issuer"),
-        (without("sub"), "nobody is meant"),
+        (without("sub"), "no subject"),
     ] {
         assert_eq!(by(signed(&own, &header, &bad)).await, Err(401), "{why}");
     }
     for (signer, header, why) in [
-        (&other, header.clone(), "signed by somebody else"),
-        (&own, json!({ "alg": "ES256", "kid": "k2" }), "by a key that there is not"),
-        (&own, json!({ "alg": "RS256", "kid": "k1" }), "by another kind of signature than the key's"),
-        (&own, json!({ "alg": "HS256", "kid": "k1" }), "by a shared key"),
+        (&other, header.clone(), "signed with another key"),
+        (&own, json!({ "alg": "ES256", "kid": "k2" }), "unknown key"),
+        (&own, json!({ "alg": "RS256", "kid": "k1" }), "another algorithm than the key's"),
+        (&own, json!({ "alg": "HS256", "kid": "k1" }), "symmetric key"),
         (&own, json!({ "alg": "none" }), "by nobody"),
     ] {
         assert_eq!(by(signed(signer, &header, &claims)).await, Err(401), "{why}");
     }
-    // Keys that there are not do not make us ask again and again.
+    // Unknown keys do not cause repeated requests.
     assert_eq!(said.2.load(Ordering::SeqCst), 1);
     assert_eq!(by(signed(&own, &json!({ "alg": "ES256" }), &claims)).await, Ok("zoe".to_owned()));
 }
 
-/// A provider that changes its keys is asked again, though not at once; those that it has taken back are then no good.
+/// A provider that changes its keys is asked again after a while, and withdrawn keys are then rejected.
 #[tokio::test]
-async fn a_new_key_of_the_provider_is_found_and_the_old_one_is_not_taken_any_more() {
+async fn new_keys_of_the_provider_are_found_and_old_ones_rejected() {
     let (old, new) = (key(), key());
     let (issuer, said) = issuer(&old).await;
     let lab = Lab::start(|auth| {
@@ -144,5 +144,5 @@ async fn a_new_key_of_the_provider_is_found_and_the_old_one_is_not_taken_any_mor
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert_eq!(by(&old, "k1").await, Err(401), "taken back");
-    assert_eq!(said.2.load(Ordering::SeqCst), 2, "asked once more, and not for each token");
+    assert_eq!(said.2.load(Ordering::SeqCst), 2, "requested once more, not for each token");
 }

@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn admins_look_after_accounts_and_nobody_else_does() {
+async fn only_admins_manage_accounts() {
     let lab = Lab::with_people().await;
     let ann = lab.key("ann", &[KeyScope::Api, KeyScope::Admin]).await;
     let bob = lab.key("bob", &[KeyScope::Api]).await;
@@ -39,7 +39,7 @@ async fn admins_look_after_accounts_and_nobody_else_does() {
         assert_eq!((status, word.as_str()), expected, "{wrong}");
     }
 
-    // The link that the answer has signs carl in.
+    // The link in the response signs carl in.
     let link = added["sign_in_link"].as_str().unwrap();
     let used = lab.http.post(link).send().await.unwrap();
     assert_eq!(location(&used), "/sign-in/password");
