@@ -1,5 +1,5 @@
-//! Code that uses other people's MCP servers, through the real program: results, errors, faults, secrets, questions to a
-//! person, caps. Servers are real: from npm and PyPI, and scripts of our own where a server has to misbehave.
+//! Code that uses third-party MCP servers through the real program: results, errors, faults, secrets, questions and
+//! limits. The servers are real, from npm and PyPI, with scripts of our own where a server must misbehave.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -1,4 +1,4 @@
-//! Many servers with many tools: only what is used is started, and what is known costs little.
+//! Many servers with many tools: only used servers are started, and known tools cost little.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
@@ -9,11 +9,11 @@ use std::time::Instant;
 
 const SERVERS: usize = 40;
 
-/// Of each server: 500 in all, with those that it has anyway.
+/// Extra tools per server, for a total of 500.
 const EXTRA: [usize; 2] = [1, 2];
 const TOOLS: usize = 500;
 
-/// The promise, in bytes, of all processes of ours together.
+/// Promised limit for the memory of all our processes together, in bytes.
 const MOST_MEMORY: u64 = 100_000_000;
 
 fn crowd(bridge: &Bridge) -> Vec<String> {
@@ -63,7 +63,7 @@ fn five_hundred_tools_cost_little() {
     assert!(memory > 1_000_000 && memory < MOST_MEMORY, "{memory}");
 }
 
-/// Of the program and of its children that are the same program.
+/// Memory of the program and of its children that run the same program.
 fn proportional_memory(program: u32) -> u64 {
     let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let tasks = format!("/proc/{program}/task/{program}/children");

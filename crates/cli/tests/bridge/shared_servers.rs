@@ -1,4 +1,4 @@
-//! Commands use the servers of a running `coracle up`: only if they would be the same, and nothing but the servers.
+//! Commands share the servers of a running `coracle up`, but only identical ones, and nothing else.
 
 use crate::harness::{As, Coracle, as_ordinary, everybody};
 use crate::lab::{Bridge, eventually, is_alive};
@@ -12,10 +12,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// Which process the server is.
+/// Returns the process ID of the server.
 const WHO: &str = "from servers.plain import process\nprocess()['pid']";
 
-/// `coracle up`, until it is dropped.
+/// `coracle up`, stopped when dropped.
 struct Up(Child);
 
 impl Up {
@@ -25,7 +25,7 @@ impl Up {
         Self::of(&mut command)
     }
 
-    /// Returns when it serves.
+    /// Waits until it serves.
     fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -45,7 +45,7 @@ impl Up {
         eventually("`coracle up` ends", || self.0.try_wait().unwrap().is_some());
     }
 
-    /// As Ctrl-C does.
+    /// Stops it like Ctrl-C.
     fn end(mut self) {
         self.signal(Signal::INT);
         self.wait();
@@ -71,14 +71,14 @@ fn socket(bridge: &Bridge) -> PathBuf {
     bridge.coracle.home().join("store/servers.sock")
 }
 
-/// Python code that must succeed; servers may be left running.
+/// Runs Python code that must succeed; servers may be left running.
 fn python(bridge: &Bridge, code: &str, more: &[&str]) -> Value {
     let execution = bridge.coracle.run("python", code, more);
     assert_eq!(execution["success"], true, "as {:?}: {execution:#}", bridge.coracle.who);
     execution["result"].clone()
 }
 
-/// The same from another folder and environment.
+/// Runs the same from another folder and environment.
 fn process_by(command: &mut Command) -> Value {
     let output = command.args(["exec", "--json", "-c", WHO]).output().unwrap();
     let execution: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
@@ -87,10 +87,10 @@ fn process_by(command: &mut Command) -> Value {
 }
 
 #[test]
-fn a_command_uses_the_servers_of_a_running_up() {
+fn commands_share_the_servers_of_a_running_up() {
     for who in everybody() {
         let bridge = plain(*who);
-        // The control: without `coracle up` each command starts its own.
+        // Control: without `coracle up`, each command starts its own server.
         let first = python(&bridge, WHO, &[]);
         assert_ne!(python(&bridge, WHO, &[]), first);
         assert_eq!(bridge.starts("plain"), 2);
@@ -101,14 +101,14 @@ fn a_command_uses_the_servers_of_a_running_up() {
         assert!(found.file_type().is_socket());
         assert_eq!(found.permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(socket(&bridge).parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-        // The first command has it started, by `coracle up`; the next finds it.
+        // For the first command, `coracle up` starts the server; the next one finds it.
         let lent = python(&bridge, WHO, &[]);
         assert_eq!(bridge.starts("plain"), 3, "as {who:?}");
         assert_eq!(python(&bridge, WHO, &[]), lent);
         let said = bridge.coracle.run("bash", "tool plain process", &[]);
         assert!(said["stdout"].as_str().unwrap().contains(&lent.to_string()), "{said:#}");
         assert_eq!(bridge.starts("plain"), 3, "as {who:?}");
-        // Who wants its own gets it, and so does who tests it.
+        // With --own-servers a command starts its own, as does `servers test`.
         assert_ne!(python(&bridge, WHO, &["--own-servers"]), lent);
         assert_eq!(bridge.starts("plain"), 4);
         assert!(bridge.coracle.command().args(["servers", "test"]).output().unwrap().status.success());
@@ -123,11 +123,11 @@ fn a_command_uses_the_servers_of_a_running_up() {
 }
 
 #[test]
-fn the_tools_of_a_new_server_are_listed_by_the_one_that_runs() {
+fn a_running_up_lists_the_tools_of_a_new_server() {
     let bridge = plain(everybody()[0]);
     let up = Up::start(&bridge.coracle, &[]);
     let listed = || bridge.coracle.command().args(["tools", "list"]).output().unwrap();
-    // `coracle up` asks servers for tools that are not known yet.
+    // `coracle up` lists tools that are not known yet.
     let lines = |output: &Output| String::from_utf8(output.stdout.clone()).unwrap().lines().count();
     eventually("the tools are known", || bridge.starts("plain") == 1);
     assert!(lines(&listed()) > 5);
@@ -136,7 +136,7 @@ fn the_tools_of_a_new_server_are_listed_by_the_one_that_runs() {
 }
 
 #[test]
-fn a_server_that_would_be_another_is_started_by_the_command() {
+fn a_command_starts_servers_that_differ() {
     let bridge = plain(everybody()[0]);
     let up = Up::start(&bridge.coracle, &[]);
     let lent = python(&bridge, WHO, &[]);
@@ -146,7 +146,7 @@ fn a_server_that_would_be_another_is_started_by_the_command() {
         starts += 1;
         assert_eq!(bridge.starts("plain"), starts, "{what}");
     };
-    // Its entry.
+    // Another entry.
     let entry = bridge.plain("plain");
     let mut changed = entry.clone();
     changed["env"]["SECRET"] = "canary".into();
@@ -161,18 +161,18 @@ fn a_server_that_would_be_another_is_started_by_the_command() {
     bridge.servers(&json!({ "plain": changed }));
     is_own(&python(&bridge, WHO, &[]), "another folder in its entry");
     bridge.servers(&json!({ "plain": entry }));
-    assert_eq!(python(&bridge, WHO, &[]), lent, "the control: the entry as it was");
-    // What it would inherit.
+    assert_eq!(python(&bridge, WHO, &[]), lent, "control: the original entry");
+    // Another inherited environment.
     is_own(&process_by(bridge.coracle.command().env("LANG", "tlh")), "another environment");
     is_own(&process_by(bridge.coracle.command().current_dir("/tmp")), "another folder");
-    assert_eq!(process_by(&mut bridge.coracle.command()), lent, "the control: nothing else");
-    // What it would not inherit, and the terminal that it has not.
+    assert_eq!(process_by(&mut bridge.coracle.command()), lent, "control: no difference");
+    // Variables that are not inherited, and the terminal, make no difference.
     assert_eq!(process_by(bridge.coracle.command().env("OTHER", "1").env("TERM", "vt52")), lent);
     up.end();
 }
 
 #[test]
-fn policy_is_the_commands_own() {
+fn the_policy_of_the_command_applies() {
     let bridge = plain(everybody()[0]);
     let with = |decision: &str| {
         let policy = json!({ "tools": { "plain.note": decision } });
@@ -196,7 +196,7 @@ fn policy_is_the_commands_own() {
 }
 
 #[test]
-fn a_person_is_asked_by_the_command() {
+fn the_command_asks_the_user() {
     let bridge = plain(everybody()[0]);
     let up = Up::start(&bridge.coracle, &[]);
     let lent = python(&bridge, WHO, &[]);
@@ -214,13 +214,13 @@ fn a_person_is_asked_by_the_command() {
     bridge.assert_no_servers();
 }
 
-/// Code cannot be asked what a server wants to know: that is said by the command, whatever clients `coracle up` has.
+/// Code cannot answer questions of a server: the command says so, whatever clients `coracle up` has.
 #[test]
-fn what_a_server_asks_is_answered_by_the_command() {
+fn questions_of_a_server_are_answered_by_the_command() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "rogue": bridge.rogue("asks") }));
     let code = "from servers.rogue import act\nact()";
-    // The control: a server of its own has the same answers, with words of the same meaning.
+    // Control: with its own server, the answers have the same meaning.
     let alone = python(&bridge, code, &[]);
     assert_eq!(alone["s1"], "no call is under way whose caller can be asked");
     let starts = bridge.starts("asks");
@@ -234,14 +234,14 @@ fn what_a_server_asks_is_answered_by_the_command() {
 }
 
 #[test]
-fn a_killed_up_is_done_without_and_the_next_takes_its_place() {
+fn commands_work_after_up_is_killed_and_share_the_next_one() {
     for who in everybody() {
         let bridge = plain(*who);
         let mut up = Up::start(&bridge.coracle, &[]);
         let lent = python(&bridge, WHO, &[]);
         up.signal(Signal::KILL);
         up.wait();
-        assert!(socket(&bridge).exists(), "the control: it could not clean up");
+        assert!(socket(&bridge).exists(), "control: nothing was cleaned up");
         let starts = bridge.starts("plain");
         assert_ne!(python(&bridge, WHO, &[]), lent);
         assert_eq!(bridge.starts("plain"), starts + 1);
@@ -254,9 +254,9 @@ fn a_killed_up_is_done_without_and_the_next_takes_its_place() {
     }
 }
 
-/// What is said of a call whose server went with `coracle up`, and that the next one starts it.
+/// The error of a call whose server ended with `coracle up`; the next call starts the server.
 #[test]
-fn an_up_that_ends_in_the_middle_of_a_call_is_named() {
+fn an_up_that_ends_during_a_call_is_named_in_the_error() {
     for signal in [Signal::INT, Signal::KILL] {
         let bridge = plain(everybody()[0]);
         let mut up = Up::start(&bridge.coracle, &[]);
@@ -279,7 +279,7 @@ fn an_up_that_ends_in_the_middle_of_a_call_is_named() {
 }
 
 #[test]
-fn ctrl_c_reaches_the_server_and_leaves_it_running() {
+fn ctrl_c_cancels_the_call_and_keeps_the_server() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "rogue": bridge.rogue("hang") }));
     let up = Up::start(&bridge.coracle, &[]);
@@ -297,7 +297,7 @@ fn ctrl_c_reaches_the_server_and_leaves_it_running() {
     up.end();
 }
 
-/// Somebody who listens where `coracle up` would, and what they do with those who come.
+/// Listener in place of `coracle up`.
 fn fake(bridge: &Bridge, mode: u32, owner: Option<u32>) -> UnixListener {
     let path = socket(bridge);
     let _ = fs::remove_file(&path);
@@ -310,28 +310,28 @@ fn fake(bridge: &Bridge, mode: u32, owner: Option<u32>) -> UnixListener {
     listener
 }
 
-fn nobody_came(listener: &UnixListener) {
+fn assert_no_connection(listener: &UnixListener) {
     listener.set_nonblocking(true).unwrap();
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
-fn a_socket_that_somebody_else_could_have_made_is_not_used() {
+fn sockets_that_others_could_have_created_are_not_used() {
     for who in everybody() {
         let bridge = plain(*who);
         let pid = python(&bridge, WHO, &[]);
         let listener = fake(&bridge, 0o666, None);
         assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
-        nobody_came(&listener);
+        assert_no_connection(&listener);
         if rustix::process::geteuid().is_root() {
             let other = if *who == As::Root { 54_322 } else { 0 };
             let listener = fake(&bridge, 0o600, Some(other));
             assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
-            nobody_came(&listener);
+            assert_no_connection(&listener);
         } else {
             println!("SKIPPED a socket of another user: the tests do not run as root");
         }
-        // A file in its place, and a link that leads elsewhere.
+        // A file in its place, and a link to elsewhere.
         fs::remove_file(socket(&bridge)).unwrap();
         bridge.write("home/store/servers.sock", "no socket");
         assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
@@ -341,14 +341,14 @@ fn a_socket_that_somebody_else_could_have_made_is_not_used() {
         fs::set_permissions(bridge.path("elsewhere"), Permissions::from_mode(0o600)).unwrap();
         std::os::unix::fs::symlink(bridge.path("elsewhere"), socket(&bridge)).unwrap();
         assert_ne!(python(&bridge, WHO, &[]), pid, "as {who:?}");
-        nobody_came(&elsewhere);
+        assert_no_connection(&elsewhere);
         bridge.assert_no_servers();
     }
 }
 
-/// The socket is the user's own, but whoever listens on it is somebody else.
+/// The socket belongs to the user, but the listener is another user's.
 #[test]
-fn a_listener_of_another_user_is_told_nothing() {
+fn a_listener_of_another_user_gets_no_data() {
     if !rustix::process::geteuid().is_root() {
         println!("SKIPPED: the tests do not run as root");
         return;
@@ -367,7 +367,7 @@ fn a_listener_of_another_user_is_told_nothing() {
 }
 
 #[test]
-fn a_peer_that_is_silent_or_lies_does_not_hold_a_command() {
+fn silent_or_lying_peers_do_not_block_a_command() {
     let bridge = plain(everybody()[0]);
     python(&bridge, WHO, &[]);
     let answers: [&[u8]; 7] = [
@@ -387,23 +387,23 @@ fn a_peer_that_is_silent_or_lies_does_not_hold_a_command() {
             let mut lines = BufReader::new(&stream);
             let mut wish = String::new();
             lines.read_line(&mut wish).unwrap();
-            // It may have gone before it has read all of this.
+            // The command may disconnect before it has read everything.
             let _ = (&stream).write_all(answer);
-            // Until it gives up.
+            // Until the command gives up.
             let _ = lines.read_to_end(&mut Vec::new());
             wish
         });
         python(&bridge, WHO, &[]);
         let wish = heard.join().unwrap();
         assert!(wish.contains("\"plain\""), "{wish}");
-        // Nothing of the settings is told.
+        // No settings are revealed.
         assert!(!wish.contains("plain.py") && !wish.contains("PLAIN_LOG") && wish.len() < 500, "{wish}");
         assert_eq!(bridge.starts("plain"), starts + 1, "answer {number}");
     }
     bridge.assert_no_servers();
 }
 
-/// Speaks to the socket as anybody could.
+/// Client that any user could run.
 const CLIENT: &str = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
                       s.sendall(b'{\"version\":1,\"server\":\"plain\",\"settings\":{\"entry\":\"\",\"environment\":\"\",\"place\":\"\"}}\\n')\n\
                       sys.stdout.write(s.makefile().readline())";
@@ -429,7 +429,7 @@ fn another_user_is_refused() {
     };
     let (succeeded, _, stderr) = client(&mut other());
     assert!(!succeeded && stderr.contains("PermissionError"), "{stderr}");
-    // Even if somebody opens the way.
+    // Even if the permissions are opened.
     for (path, mode) in
         [(path.parent().unwrap().parent().unwrap(), 0o755), (path.parent().unwrap(), 0o755), (&path, 0o666)]
     {
@@ -438,15 +438,15 @@ fn another_user_is_refused() {
     let (succeeded, said, stderr) = client(&mut other());
     assert!(said.is_empty(), "{said}");
     assert!(succeeded || stderr.contains("ConnectionResetError") || stderr.contains("BrokenPipeError"), "{stderr}");
-    // The control: the owner gets an answer.
+    // Control: the owner gets an answer.
     let (_, said, stderr) = client(Command::new("/usr/bin/python3").arg("-I"));
     assert!(said.contains("its entry in the settings differs"), "{said} {stderr}");
     up.end();
 }
 
-/// Connections are for commands: code that runs in a sandbox has the broker between itself and every server.
+/// Sharing is for commands: sandboxed code always goes through the broker.
 #[test]
-fn code_in_a_sandbox_does_not_reach_the_socket() {
+fn sandboxed_code_cannot_reach_the_socket() {
     for who in everybody() {
         let bridge = plain(*who);
         let up = Up::start(&bridge.coracle, &[]);
@@ -456,7 +456,7 @@ fn code_in_a_sandbox_does_not_reach_the_socket() {
              except OSError as error:\n  said = type(error).__name__\n"
         );
         assert_eq!(python(&bridge, &format!("{code}said"), &[]), "PermissionError", "as {who:?}");
-        // The control: the same user outside.
+        // Control: the same user outside a sandbox.
         let mut words = if *who == As::Ordinary { as_ordinary() } else { Vec::new() };
         words.extend(["/usr/bin/python3", "-I", "-c", &format!("{code}print(said)")].map(str::to_owned));
         let output = Command::new(&words[0]).args(&words[1..]).output().unwrap();
@@ -466,7 +466,7 @@ fn code_in_a_sandbox_does_not_reach_the_socket() {
 }
 
 #[test]
-fn a_data_folder_may_have_a_long_path() {
+fn the_data_folder_can_have_a_long_path() {
     let bridge = plain(everybody()[0]);
     let home = bridge.path(&"x".repeat(150));
     fs::create_dir(&home).unwrap();
@@ -482,16 +482,16 @@ fn a_data_folder_may_have_a_long_path() {
     let lent = process_by(&mut command(&home));
     assert_eq!(process_by(&mut command(&home)), lent);
     let starts = bridge.starts("plain");
-    // The control: another data folder is another Coracle.
+    // Control: another data folder is another Coracle.
     assert_ne!(process_by(&mut command(&bridge.coracle.home())), lent);
     assert_eq!(bridge.starts("plain"), starts + 1);
     up.end();
     assert!(!home.join("store/servers.sock").exists());
 }
 
-/// One that is stopped, as by Ctrl-Z.
+/// A server that is stopped, as with Ctrl-Z.
 #[test]
-fn a_stopped_up_is_done_without() {
+fn commands_work_while_up_is_suspended() {
     let bridge = plain(everybody()[0]);
     let entry = bridge.plain("plain");
     bridge.servers(&json!({ "plain": entry, "second": bridge.plain("second") }));

@@ -1,4 +1,4 @@
-//! What the policy wants a person to decide is asked through the client, in both generations.
+//! Questions of the policy are sent through the client, in both generations.
 
 use crate::driver::{GENERATIONS, Plan, Sdk, Up, code, follow, stdio, text};
 use crate::harness::{As, everybody};
@@ -6,7 +6,7 @@ use crate::lab::Bridge;
 use serde_json::{Value, json};
 use std::fs;
 
-/// Calls what asks; the outcome is the answer or the code of the error.
+/// Calls a tool that asks; the outcome is the result or the error code.
 const TRY: &str = r"
 import asyncio
 from coracle import ToolError
@@ -34,7 +34,7 @@ fn says(answer: &str) -> Value {
     json!({ "action": "accept", "content": { "answer": answer } })
 }
 
-/// Both transports, both generations, both clients.
+/// Runs with both transports, generations and clients.
 fn everywhere(bridge: &Bridge, answers: &[Value], steps: &[Value], mut check: impl FnMut(&str, Vec<Value>)) {
     let up = Up::start(&bridge.coracle, &[]);
     for server in [up.server(), stdio(&bridge.coracle, &[])] {
@@ -48,7 +48,7 @@ fn everywhere(bridge: &Bridge, answers: &[Value], steps: &[Value], mut check: im
 }
 
 #[test]
-fn a_person_is_asked_through_the_client_and_the_answer_counts() {
+fn the_client_asks_and_the_answer_counts() {
     for who in everybody() {
         let bridge = bridge(*who);
         let step = code(&format!("{TRY}\nawait attempt('the disk')"));
@@ -64,7 +64,7 @@ fn a_person_is_asked_through_the_client_and_the_answer_counts() {
 }
 
 #[test]
-fn nothing_but_a_yes_is_one() {
+fn only_an_explicit_yes_is_one() {
     let bridge = bridge(crate::driver::first());
     let up = Up::start(&bridge.coracle, &[]);
     let steps = [code(&format!("{TRY}\nawait attempt('the disk')"))];
@@ -96,7 +96,7 @@ fn two_questions_of_one_program_wait_independently() {
 }
 
 #[test]
-fn a_client_that_cannot_be_asked_is_told_the_line_of_configuration() {
+fn a_client_that_cannot_ask_gets_the_line_of_configuration() {
     let bridge = bridge(crate::driver::first());
     let step = code("from servers.plain import wipe\nwipe(what='the disk')");
     everywhere(&bridge, &[], std::slice::from_ref(&step), |what, outcomes| {
@@ -105,7 +105,7 @@ fn a_client_that_cannot_be_asked_is_told_the_line_of_configuration() {
         assert!(text.contains(r#"policy: { tools: { "plain.wipe": allow } }"#), "{what}: {text}");
         assert_eq!(notes(&bridge), Vec::<String>::new(), "{what}");
     });
-    // With that line it goes through, and nobody is asked.
+    // With that line the call succeeds without a question.
     bridge.settings(&json!({
         "mcpServers": { "plain": bridge.plain("plain") }, "policy": { "tools": { "plain.wipe": "allow" } },
     }));
@@ -115,9 +115,9 @@ fn a_client_that_cannot_be_asked_is_told_the_line_of_configuration() {
     });
 }
 
-/// In profile `direct`: a server's own question says whose it is, and nothing in it is hidden.
+/// With the profile `direct`, a server's question names the server and hides nothing.
 #[test]
-fn what_a_server_asks_is_said_to_be_the_servers() {
+fn questions_of_a_server_name_the_server() {
     let bridge = Bridge::new(crate::driver::first());
     bridge.write("asking.py", include_str!("../bridge/fixtures/asking.py"));
     let asking = json!({ "command": "/usr/bin/python3", "args": ["-I", bridge.text("asking.py")] });
@@ -140,7 +140,7 @@ fn what_a_server_asks_is_said_to_be_the_servers() {
         );
         let secret = &asked["requestedSchema"]["properties"]["secret"];
         assert_eq!((&secret["title"], &secret["description"]), (&json!("Secret"), &json!("[31mred")), "{mode}");
-        // The answer reaches the server as it was given.
+        // The answer reaches the server unchanged.
         assert!(text(&outcomes[1]).contains("\"secret\": \"42\""), "{mode}: {:#}", outcomes[1]);
     }
 }

@@ -1,4 +1,4 @@
-//! The official clients list and call, in both generations of the protocol and over both transports.
+//! The official clients list and call tools, in both generations of the protocol and over both transports.
 
 use crate::driver::{GENERATIONS, Plan, Sdk, Up, assert_nothing_left, call, code, first, follow, stdio, text};
 use crate::harness::{As, everybody};
@@ -7,7 +7,7 @@ use crate::place::installed;
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Real servers of three generations: one that answers `server/discover`, one that does not, one of 2024.
+/// Real servers of three generations: one with `server/discover`, one without, one of 2024.
 fn bridge(who: As) -> (Bridge, String) {
     let bridge = Bridge::new(who);
     let repository = repository(&bridge);
@@ -68,7 +68,7 @@ fn official_clients_list_and_call_over_http() {
 }
 
 #[test]
-fn official_clients_list_and_call_over_standard_input_and_output() {
+fn official_clients_list_and_call_over_stdio() {
     for who in everybody() {
         let (bridge, repository) = bridge(*who);
         for mode in GENERATIONS {
@@ -103,7 +103,7 @@ fn the_inspector_lists_and_calls() {
 }
 
 #[test]
-fn a_person_is_told_what_is_served_and_how_to_connect() {
+fn up_prints_what_is_served_and_how_to_connect() {
     let (bridge, _) = bridge(first());
     let up = Up::start(&bridge.coracle, &[]);
     crate::lab::eventually("all servers are named", || up.said().matches("  server ").count() == 3);

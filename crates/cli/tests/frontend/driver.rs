@@ -1,4 +1,4 @@
-//! The program as a server, and clients that talk to it.
+//! The program as a server, and its clients.
 
 use crate::harness::{As, Coracle};
 use crate::lab::{PATIENCE, eventually};
@@ -22,10 +22,10 @@ pub(crate) enum Sdk {
     TypeScript,
 }
 
-/// `coracle up`, until it is dropped.
+/// `coracle up`, stopped when dropped.
 pub(crate) struct Up {
     child: Child,
-    /// Where it listens: `127.0.0.1:PORT`.
+    /// Listening address: `127.0.0.1:PORT`.
     pub(crate) address: String,
     said: Arc<Mutex<String>>,
 }
@@ -53,7 +53,7 @@ impl Up {
         format!("http://{}/mcp", self.address)
     }
 
-    /// How clients are told of it.
+    /// Server description for clients.
     pub(crate) fn server(&self) -> Value {
         json!({ "url": self.url() })
     }
@@ -66,7 +66,7 @@ impl Up {
         self.child.id()
     }
 
-    /// As Ctrl-C does.
+    /// Sends SIGINT, like Ctrl-C.
     pub(crate) fn interrupt(&self) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();
@@ -81,7 +81,7 @@ impl Up {
         status.unwrap()
     }
 
-    /// One of the figures that operators look at.
+    /// Value of a metric.
     pub(crate) fn figure(&self, name: &str) -> u64 {
         let text = crate::wire::get(&self.address, "/metrics");
         let line = text.lines().find(|line| line.starts_with(&format!("{name} "))).unwrap_or_else(|| panic!("{text}"));
@@ -109,14 +109,14 @@ fn listen(stderr: ChildStderr) -> Arc<Mutex<String>> {
     said
 }
 
-/// `coracle mcp` with these arguments, as clients are told to start it.
+/// `coracle mcp` with these arguments, as a server description for clients.
 pub(crate) fn stdio(coracle: &Coracle, arguments: &[&str]) -> Value {
     let mut command = coracle.command();
     command.arg("mcp").args(arguments);
     described(&command)
 }
 
-/// A command as clients are told of it.
+/// Server description of a command.
 pub(crate) fn described(command: &Command) -> Value {
     let text = |text: &std::ffi::OsStr| text.to_str().unwrap().to_owned();
     let env: Map<String, Value> =
@@ -128,9 +128,9 @@ pub(crate) fn described(command: &Command) -> Value {
 /// What a client does with a server.
 pub(crate) struct Plan<'a> {
     pub(crate) server: Value,
-    /// The generation of the protocol.
+    /// Generation of the protocol.
     pub(crate) mode: &'a str,
-    /// What is said to questions, one after the other; none: the client cannot be asked.
+    /// Answers to questions, in order; without any, the client does not support questions.
     pub(crate) answers: &'a [Value],
     pub(crate) steps: &'a [Value],
 }
@@ -142,7 +142,7 @@ impl Plan<'_> {
     }
 }
 
-/// The client, waiting for its plan.
+/// Client that waits for its plan.
 pub(crate) fn client(sdk: Sdk) -> Command {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frontend");
     match sdk {
@@ -160,7 +160,7 @@ pub(crate) fn client(sdk: Sdk) -> Command {
     }
 }
 
-/// Starts a client on its plan.
+/// Starts a client with its plan.
 pub(crate) fn start(sdk: Sdk, plan: &Plan<'_>) -> Child {
     let mut command = client(sdk);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -168,7 +168,7 @@ pub(crate) fn start(sdk: Sdk, plan: &Plan<'_>) -> Child {
     child
 }
 
-/// What came of each step: `value` or `error`, `asked`, `progress`.
+/// Outcome of each step: `value` or `error`, `asked`, `progress`.
 pub(crate) fn follow(sdk: Sdk, plan: &Plan<'_>) -> Vec<Value> {
     let output = start(sdk, plan).wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -179,7 +179,7 @@ pub(crate) fn follow(sdk: Sdk, plan: &Plan<'_>) -> Vec<Value> {
     outcomes
 }
 
-/// The same with the Python client of one generation, and nobody to be asked.
+/// Runs steps with the Python client of one generation, without answers.
 pub(crate) fn steps(server: Value, mode: &str, steps: &[Value]) -> Vec<Value> {
     follow(Sdk::Python, &Plan { server, mode, answers: &[], steps })
 }
@@ -193,12 +193,12 @@ pub(crate) fn code(text: &str) -> Value {
     call("execute_code", &json!({ "code": text }))
 }
 
-/// The first text of an answer.
+/// First text of a result.
 pub(crate) fn text(outcome: &Value) -> &str {
     outcome["value"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{outcome:#}"))
 }
 
-/// No sandbox, server or process of this data folder is left.
+/// Asserts that no sandbox, server or process of this data folder is left.
 pub(crate) fn assert_nothing_left(coracle: &Coracle) {
     eventually("nothing is left", || {
         left_in_run(&coracle.home()).is_empty() && processes_in(coracle.home().parent().unwrap()).is_empty()
@@ -212,7 +212,7 @@ pub(crate) fn resident(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
 }
 
-/// As root if the tests run as root, else as who they run as.
+/// Root if the tests run as root, or else the current user.
 pub(crate) fn first() -> As {
     crate::harness::everybody()[0]
 }

@@ -1,4 +1,4 @@
-//! What somebody sees who has just started the server, and what clients of earlier revisions get.
+//! First contact with the server, and clients of earlier revisions.
 
 use crate::driver::{Up, first};
 use crate::harness::{Coracle, program};
@@ -7,7 +7,7 @@ use crate::wire::{USUAL, exchange, get, post, status};
 use std::process::Command;
 
 #[test]
-fn the_front_page_says_what_this_is_and_where_to_go() {
+fn the_front_page_describes_the_server() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     let plain = get(&up.address, "/");
@@ -24,11 +24,11 @@ fn the_front_page_says_what_this_is_and_where_to_go() {
             assert!(said.contains(path) && status(&get(&up.address, path)) == 200, "{path}: {said}");
         }
     }
-    // Pages of others do not get to it by a name that only looks like another.
+    // A forged Host is rejected.
     assert_eq!(status(&exchange(&up.address, request("text/html", "evil.example").as_bytes())), 403);
 }
 
-/// What `up` prints is run as it is.
+/// Runs the example that `up` prints.
 fn try_it(coracle: &Coracle, up: &Up) -> String {
     eventually("the example is printed", || up.said().contains("  try "));
     let said = up.said();
@@ -43,13 +43,13 @@ fn try_it(coracle: &Coracle, up: &Up) -> String {
 }
 
 #[test]
-fn the_request_that_up_prints_works_as_it_is() {
+fn the_request_that_up_prints_works_unchanged() {
     let coracle = Coracle::new(crate::harness::everybody()[0]);
     let up = Up::start(&coracle, &[]);
     let answer = try_it(&coracle, &up);
     assert!(answer.contains("\"success\":true") && answer.contains("42"), "{answer}");
     drop(up);
-    // With users it comes with a key.
+    // With users, the example includes a key.
     let added = coracle.command().args(["users", "add", "ada", "--admin"]).output().unwrap();
     assert!(added.status.success(), "{added:?}");
     let up = Up::start(&coracle, &[]);
@@ -59,7 +59,7 @@ fn the_request_that_up_prints_works_as_it_is() {
     assert_eq!(status(&exchange(&up.address, without.as_bytes())), 401);
 }
 
-/// The events of a conversation, as they come over the wire.
+/// Events of a conversation, as sent over the wire.
 fn events(up: &Up, revision: &str) -> Vec<String> {
     let hello = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"{revision}","capabilities":{{}},"clientInfo":{{"name":"t","version":"1"}}}}}}"#
@@ -67,7 +67,7 @@ fn events(up: &Up, revision: &str) -> Vec<String> {
     let begun = post(&up.address, USUAL, &hello);
     let session =
         begun.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap_or_else(|| panic!("{begun}"));
-    // The header is younger than the oldest revisions.
+    // The oldest revisions do not have this header.
     let named = if revision >= "2025-06-18" { format!("mcp-protocol-version: {revision}\r\n") } else { String::new() };
     let headers = format!("{USUAL}mcp-session-id: {}\r\n{named}", session.trim());
     assert_eq!(status(&post(&up.address, &headers, r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)), 202);
@@ -77,7 +77,7 @@ fn events(up: &Up, revision: &str) -> Vec<String> {
 }
 
 #[test]
-fn events_without_data_are_for_revisions_that_know_them() {
+fn events_without_data_are_only_sent_to_revisions_that_support_them() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     let is_empty = |line: &str| line.strip_prefix("data:").is_some_and(|data| data.trim().is_empty());
@@ -90,7 +90,7 @@ fn events_without_data_are_for_revisions_that_know_them() {
     assert!(known.iter().all(|answer| answer.lines().any(is_empty)), "{known:?}");
 }
 
-/// With few descriptors the server takes fewer connections, and never stops taking them.
+/// With few descriptors the server accepts fewer connections, but never stops accepting.
 #[test]
 fn few_descriptors_do_not_end_the_service() {
     let coracle = Coracle::behind(first(), &["prlimit", "--nofile=256:256", "--"]);

@@ -1,4 +1,4 @@
-//! Peers that mean no good: each gets a clear error, memory stays where it was, and others are served meanwhile.
+//! Hostile peers get a clear error, memory does not grow, and other clients are served.
 
 use crate::driver::{Up, code, first, resident, steps};
 use crate::harness::Coracle;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-/// More memory than this nobody gets it to keep, in MiB.
+/// Limit for the growth of memory in MiB.
 const MARGIN: u64 = 64;
 
-/// Served, and with all in memory that serving needs.
+/// Asserts that the server serves, with everything loaded that serving needs.
 fn assert_warm(up: &Up) {
     let outcomes = steps(up.server(), "legacy", &[code("6 * 7")]);
     assert_eq!(outcomes[0]["value"]["structuredContent"]["result"], 42);
@@ -24,7 +24,7 @@ fn assert_served(up: &Up) {
 }
 
 #[test]
-fn malformed_and_monstrous_requests_get_clear_errors() {
+fn malformed_and_oversized_requests_get_clear_errors() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     assert_warm(&up);
@@ -114,7 +114,7 @@ fn malformed_and_monstrous_requests_get_clear_errors() {
 }
 
 #[test]
-fn pages_and_names_of_others_are_refused() {
+fn other_hosts_and_origins_are_rejected() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     let address = up.address.as_str();
@@ -125,14 +125,14 @@ fn pages_and_names_of_others_are_refused() {
         assert!(status(&answer) == 403 && answer.contains("server.allowed_hosts"), "{host}: {answer}");
         let request = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
         assert_eq!(status(&exchange(address, request("/metrics").as_bytes())), 403, "{host}");
-        // A probe knows the machine by whatever name, and learns nothing.
+        // A probe may use any host, and learns nothing.
         assert_eq!(status(&exchange(address, request("/livez").as_bytes())), 200, "{host}");
     }
     for origin in ["http://evil.example", "null", "http://localhost:1", &format!("https://127.0.0.1:{port}")] {
         let answer = post(address, &format!("origin: {origin}\r\n{full}"), CALL);
         assert!(status(&answer) == 403 && answer.contains("server.allowed_origins"), "{origin}: {answer}");
     }
-    // As they are meant to be.
+    // Control: valid hosts and origins.
     for host in [format!("localhost:{port}"), format!("127.0.0.1:{port}")] {
         assert_eq!(status(&post_as(address, &host, &format!("origin: http://{host}\r\n{full}"), CALL)), 200, "{host}");
     }
@@ -143,7 +143,7 @@ fn pages_and_names_of_others_are_refused() {
 }
 
 #[test]
-fn a_thousand_half_open_connections_keep_nobody_out() {
+fn a_thousand_half_open_connections_do_not_block_others() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     assert_warm(&up);
@@ -151,7 +151,7 @@ fn a_thousand_half_open_connections_keep_nobody_out() {
     let mut open = Vec::new();
     for n in 0..1000 {
         let mut stream = connect(&up.address);
-        // Some say nothing, some begin a head, some promise a body.
+        // Some send nothing, some a part of a head, some announce a body.
         let begun = match n % 3 {
             0 => String::new(),
             1 => "POST /mcp HTTP/1.1\r\nhost: local".to_owned(),
@@ -164,14 +164,14 @@ fn a_thousand_half_open_connections_keep_nobody_out() {
     let after = resident(up.id());
     println!("1,000 half-open connections: resident {before} MiB before, {after} MiB with them");
     assert!(after < before + MARGIN, "{before} MiB, then {after} MiB");
-    // They are not kept for ever.
+    // Half-open connections are closed after a while.
     let mut byte = [0; 512];
     let mut slow = open.into_iter().nth(1).unwrap();
     eventually("a head that does not come is given up", || matches!(slow.read(&mut byte), Ok(0)));
 }
 
 #[test]
-fn a_flood_of_clients_that_only_knock_forgets_nobody_else() {
+fn a_flood_of_unused_sessions_does_not_evict_others() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -198,7 +198,7 @@ fn a_flood_of_clients_that_only_knock_forgets_nobody_else() {
 }
 
 #[test]
-fn garbage_on_standard_input_does_not_end_the_conversation() {
+fn garbage_on_stdin_does_not_end_the_connection() {
     let coracle = Coracle::new(first());
     let mut command = coracle.command();
     command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -213,7 +213,7 @@ fn garbage_on_standard_input_does_not_end_the_conversation() {
     let mut until = |id: u64| -> Value {
         loop {
             let mut line = String::new();
-            assert_ne!(output.read_line(&mut line).unwrap(), 0, "it has ended");
+            assert_ne!(output.read_line(&mut line).unwrap(), 0, "the server ended");
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["id"] == id {
                 return message;
@@ -248,7 +248,7 @@ fn garbage_on_standard_input_does_not_end_the_conversation() {
             assert!(until(at)["result"]["tools"].is_array(), "after line {at}");
         }
     };
-    // What is taken in has its room from now on.
+    // Buffers have reached their size from here on.
     all(10);
     let before = resident(child.id());
     all(20);

@@ -1,4 +1,4 @@
-//! One command connects a client: its entry is written, and works when started as that client starts it.
+//! `--install` writes an entry that works when the client starts it.
 
 use crate::driver::{assert_nothing_left, call, steps};
 use crate::harness::{Coracle, everybody};
@@ -8,12 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A client, where its settings are, and what was in them before.
+/// A client, the path of its settings, and their previous contents.
 struct Client {
     name: &'static str,
     file: &'static str,
     before: &'static str,
-    /// Where the servers are.
+    /// Key of the servers.
     servers: &'static str,
 }
 
@@ -53,7 +53,7 @@ fn coracle(coracle: &Coracle, home: &Path, arguments: &[&str]) -> Output {
     command.env("HOME", home).current_dir(home).args(arguments).output().unwrap()
 }
 
-/// Reads the file as the client does: JSON with comments, or TOML.
+/// Parses the file like the client: JSON with comments, or TOML.
 fn parsed(file: &Path) -> Value {
     let script = "
 import json, re, sys
@@ -85,10 +85,10 @@ fn home_of(coracle: &Coracle, client: &Client) -> (PathBuf, PathBuf) {
 }
 
 #[test]
-fn an_installed_entry_works_as_the_client_starts_it() {
+fn an_installed_entry_works_when_the_client_starts_it() {
     for who in everybody() {
         let coracle_ = Coracle::new(*who);
-        // A person has a file with servers, as other clients have it.
+        // A file with servers, as other clients have it.
         let first = &CLIENTS[0];
         let (home, _) = home_of(&coracle_, first);
         let theirs = json!({ "mcpServers": { "time": pypi("time", &["--local-timezone", "UTC"]) } });
@@ -103,7 +103,7 @@ fn an_installed_entry_works_as_the_client_starts_it() {
 
         for client in &CLIENTS {
             let (home, file) = home_of(&coracle_, client);
-            // Nobody said yes.
+            // Without a confirmation nothing changes.
             let asked = coracle(&coracle_, &home, &["mcp", "--install", client.name]);
             assert!(!asked.status.success(), "{}: {asked:?}", client.name);
             assert_eq!(fs::read_to_string(&file).unwrap_or_default(), client.before, "{}", client.name);
@@ -119,7 +119,7 @@ fn an_installed_entry_works_as_the_client_starts_it() {
             let again = coracle(&coracle_, &home, &["mcp", "--install", client.name, "--yes"]);
             assert!(again.status.success() && fs::read_to_string(&file).unwrap() == text, "{again:?}");
 
-            // As the client does: this command, these arguments, these variables, a home, and nothing else.
+            // Like the client: this command, these arguments and variables, a home, and nothing else.
             let entry = parsed(&file)[client.servers]["coracle"].clone();
             let mut start = Command::new("env");
             start.args(["-i", "PATH=/usr/bin:/bin"]).arg(format!("HOME={}", home.display()));
@@ -154,7 +154,7 @@ fn an_installed_entry_works_as_the_client_starts_it() {
 }
 
 #[test]
-fn a_file_that_cannot_be_understood_is_left_alone() {
+fn invalid_files_are_not_changed() {
     let coracle_ = Coracle::new(crate::driver::first());
     for (client, broken) in
         [("cursor", "{ \"mcpServers\": [ }"), ("cursor", "{ \"mcpServers\": [] }"), ("codex", "= 1")]
@@ -171,9 +171,9 @@ fn a_file_that_cannot_be_understood_is_left_alone() {
     assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
 }
 
-/// In lines beside the entry, in the line that is changed, and in an earlier entry.
+/// Credentials in lines beside the entry, in the changed line, and in an earlier entry.
 #[test]
-fn what_is_shown_of_a_change_has_nothing_of_other_servers() {
+fn printed_changes_do_not_include_other_servers() {
     let who = everybody()[0];
     let coracle_ = Coracle::new(who);
     for (name, file, before) in [

@@ -1,4 +1,4 @@
-//! Progress while code runs, clients that change their mind, and clients that vanish.
+//! Progress during a run, cancelled calls, and clients that disconnect.
 
 use crate::driver::{GENERATIONS, Plan, Sdk, Up, assert_nothing_left, call, code, first, start, stdio, steps};
 use crate::harness::{As, Coracle, everybody};
@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
-/// Says that it has begun, and writes down how late it is until somebody ends it.
+/// Reports that it has started, and writes the time until it is ended.
 const LIVES: &str = "
 import time
 print('begun', flush=True)
@@ -18,16 +18,16 @@ with open('/workspace/alive', 'w', buffering=1) as alive:
         time.sleep(0.002)
 ";
 
-/// So long code may go on after its end was asked for, on any machine however busy. The figure is printed.
+/// Time for code to end after a cancellation, on a busy machine. The measured time is printed.
 const SOON: Duration = Duration::from_secs(2);
 
 fn last_sign(coracle: &Coracle) -> f64 {
     let text = fs::read_to_string(coracle.workspace().join("alive")).unwrap_or_default();
-    // The last line may be half written.
+    // The last line may be incomplete.
     text.lines().filter_map(|line| line.parse().ok()).fold(0.0, f64::max)
 }
 
-/// It has stopped; when.
+/// Waits until the code has stopped, and returns when it did.
 fn silent(coracle: &Coracle) -> f64 {
     let path = coracle.workspace().join("alive");
     eventually("the code has stopped", || {
@@ -38,7 +38,7 @@ fn silent(coracle: &Coracle) -> f64 {
     last_sign(coracle)
 }
 
-/// Both ways to reach it, on the workspace of the test.
+/// Both transports, on the workspace of the test.
 fn serve(coracle: &Coracle) -> (Up, [(&'static str, Value); 2]) {
     let workspace = coracle.workspace();
     let arguments = ["--workspace", workspace.to_str().unwrap()];
@@ -48,7 +48,7 @@ fn serve(coracle: &Coracle) -> (Up, [(&'static str, Value); 2]) {
 }
 
 #[test]
-fn progress_is_told_while_code_runs() {
+fn progress_is_reported_while_code_runs() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &[]);
     let program = "import time\nfor n in range(5):\n    print('part', n, flush=True)\n    time.sleep(0.2)";
@@ -61,14 +61,14 @@ fn progress_is_told_while_code_runs() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_ends_its_code_and_frees_the_sandbox() {
+fn cancelling_a_call_ends_its_code_and_frees_the_sandbox() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let (up, servers) = serve(&coracle);
         for (name, server) in servers {
             for mode in GENERATIONS {
                 let abandon = json!({ "do": "abandon", "name": "execute_code", "arguments": { "code": LIVES } });
-                // The connection goes on to be of use.
+                // The connection can still be used.
                 let outcomes = steps(server.clone(), mode, &[abandon, code("6 * 7")]);
                 assert_eq!(outcomes[1]["value"]["structuredContent"]["result"], 42, "{name} {mode}: {outcomes:?}");
                 let abandoned = outcomes[0]["value"].as_f64().unwrap();
@@ -82,7 +82,7 @@ fn a_call_that_is_cancelled_ends_its_code_and_frees_the_sandbox() {
 }
 
 #[test]
-fn a_client_that_vanishes_leaves_nothing_running() {
+fn a_disconnected_client_leaves_nothing_running() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let (up, servers) = serve(&coracle);
@@ -113,7 +113,7 @@ fn ctrl_c_lets_running_code_finish_and_leaves_nothing() {
         let coracle = Coracle::new(*who);
         let mut up = Up::start(&coracle, &[]);
         let program = "import time\nprint('begun', flush=True)\ntime.sleep(1)\n'finished'";
-        // The definitions first: after a call clients look whether the answer is as promised there.
+        // Lists tools first, because clients validate results against the listed schemas.
         let steps = [json!({ "do": "tools" }), code(program)];
         let mut client =
             start(Sdk::Python, &Plan { server: up.server(), mode: "2026-07-28", answers: &[], steps: &steps });

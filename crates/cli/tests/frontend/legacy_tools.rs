@@ -1,4 +1,4 @@
-//! Clients of earlier tools of this kind: their calls, as their own documentation shows them.
+//! Calls of earlier tools of this kind, as in their documentation.
 
 use crate::driver::{Up, call, first, steps, text};
 use crate::harness::Coracle;
@@ -10,7 +10,7 @@ const SKILL: &str = "---\nname: Symbolic Computation\ndescription: Works with Sy
     dependencies: sympy>=1.12\n---\n# SymPy\n\n## When to Use This Skill\n\nInvoke this skill when:\n\n\
     - **Calculus**: derivatives and integrals.\n- Equations are to be solved\n\n## Core\nText\n";
 
-/// A server with a skill, a registry, and nothing else.
+/// Server with a skill and a registry.
 fn serve(coracle: &Coracle) -> Up {
     let folder = coracle.home().join("operator");
     let catalogue = json!({
@@ -35,7 +35,7 @@ fn serve(coracle: &Coracle) -> Up {
 }
 
 #[test]
-fn their_calls_are_understood() {
+fn calls_of_earlier_tools_work() {
     let coracle = Coracle::new(first());
     let up = serve(&coracle);
     let code = "def keep(rows):\n    return [row for row in rows if row['ok']]\n";
@@ -85,7 +85,7 @@ fn their_calls_are_understood() {
     let scanner = whole(10);
     assert_eq!((&scanner["name"], &scanner["category"]), (&json!("web_vuln_scanner"), &json!("security")));
     assert_eq!((&scanner["functions"], &scanner["use_cases"]), (&json!(["check_headers"]), &json!(["audit a page"])));
-    assert_eq!(serde_json::from_str::<Value>(text(&all[10])).unwrap(), *scanner, "its text is the same");
+    assert_eq!(serde_json::from_str::<Value>(text(&all[10])).unwrap(), *scanner, "the text is the same");
     assert!(failed(11), "{:#}", all[11]);
     let security = &whole(12)["categories"]["security"];
     assert_eq!((&security["tool_count"], &security["description"]), (&json!(1), &json!("Scanning")), "{:#}", all[12]);
@@ -117,7 +117,7 @@ fn body(answer: &str) -> Value {
 }
 
 #[test]
-fn skills_are_told_over_http_as_they_were() {
+fn skills_over_http_keep_their_earlier_format() {
     let coracle = Coracle::new(first());
     let up = serve(&coracle);
     let code = "def keep():\n    return 1\n";
@@ -138,7 +138,7 @@ fn skills_are_told_over_http_as_they_were() {
         let missing = get(&up.address, path);
         assert!(status(&missing) == 404 && body(&missing)["error"].as_str().is_some(), "{path}: {missing}");
     }
-    // Like everything else of a user's, only for whoever has signed in.
+    // Like all data of a user, skills require authentication.
     drop(up);
     let added = coracle.command().args(["users", "add", "ada"]).output().unwrap();
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));

@@ -1,5 +1,5 @@
-//! Coracle as an MCP server, to real clients: the official ones of both generations of the protocol, over standard input
-//! and output and over HTTP, and peers that mean no good.
+//! Coracle as an MCP server with real clients: the official ones of both generations of the protocol, over stdio and
+//! HTTP, and hostile peers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -1,4 +1,4 @@
-//! Which tools clients see, and what each of Coracle's own gives back.
+//! Tools of each profile, and the results of Coracle's own tools.
 
 use crate::driver::{GENERATIONS, Up, call, first, stdio, steps, text};
 use crate::harness::Coracle;
@@ -11,7 +11,7 @@ fn tools() -> Value {
 }
 
 #[test]
-fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
+fn profile_full_has_the_tools_and_results_that_programs_rely_on() {
     let bridge = Bridge::new(first());
     let registry = bridge.coracle.home().join("registry");
     fs::create_dir_all(registry.join("travel")).unwrap();
@@ -97,7 +97,7 @@ fn profile_full_has_the_tools_and_shapes_that_programs_rely_on() {
 }
 
 #[test]
-fn exactly_the_named_tools_are_there() {
+fn exactly_the_named_tools_are_offered() {
     let coracle = Coracle::new(first());
     for mode in GENERATIONS {
         let some = stdio(&coracle, &["--tools", "read_file,execute_bash"]);
@@ -121,7 +121,7 @@ fn exactly_the_named_tools_are_there() {
 }
 
 #[test]
-fn a_gateway_passes_on_what_servers_have_as_it_is() {
+fn the_gateway_forwards_everything_unchanged() {
     let bridge = Bridge::new(first());
     bridge.servers(&json!({ "everything": npm("everything", &["stdio"]), "plain": bridge.plain("plain") }));
     let up = Up::start(&bridge.coracle, &["--profile", "direct"]);
@@ -147,7 +147,7 @@ fn a_gateway_passes_on_what_servers_have_as_it_is() {
             assert!(!outcomes[2]["value"].as_array().unwrap().is_empty(), "{mode}: {:#}", outcomes[2]);
             assert!(outcomes[3]["value"].as_array().unwrap().contains(&json!("simple-prompt")), "{mode}");
             assert!(outcomes[4]["value"]["messages"][0].is_object(), "{mode}: {:#}", outcomes[4]);
-            // The policy holds for a gateway too: nobody is there to be asked.
+            // The policy also applies to the gateway, and this client cannot be asked.
             assert_eq!(outcomes[5]["value"]["isError"], true, "{mode}: {:#}", outcomes[5]);
             assert!(text(&outcomes[5]).contains("policy: { tools:"), "{mode}: {:#}", outcomes[5]);
             assert!(outcomes[6]["error"].as_str().unwrap().contains("nope"), "{mode}: {:#}", outcomes[6]);

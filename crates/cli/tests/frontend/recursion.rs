@@ -1,4 +1,4 @@
-//! Coracle among its own servers.
+//! Coracle as one of its own servers.
 
 use crate::driver::{call, described, first, stdio, steps, text};
 use crate::harness::Coracle;
@@ -12,14 +12,14 @@ fn coracle_recognises_itself_among_its_servers() {
     itself["env"]["MARK"] = json!(bridge.text("data"));
     let other = Coracle::new(first());
     let other = described(other.command().args(["mcp", "--profile", "code"]));
-    // Through a program that passes the environment on, and nothing else that it was told.
+    // Through a program that passes on the environment, but nothing of the protocol.
     bridge.servers(&json!({ "plain": bridge.plain("plain"), "itself": itself, "other": other }));
     let plan = [json!({ "do": "tools" })];
     let all = steps(stdio(&bridge.coracle, &["--profile", "direct"]), "2026-07-28", &plan);
     let names: Vec<&str> = all[0]["value"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert!(names.contains(&"echo"), "its other servers work: {names:?}");
-    assert!(names.contains(&"execute_code"), "another Coracle is a server like any: {names:?}");
-    assert_eq!(bridge.starts("plain"), 1, "the inner one has started nothing");
+    assert!(names.contains(&"echo"), "the other servers work: {names:?}");
+    assert!(names.contains(&"execute_code"), "another Coracle is an ordinary server: {names:?}");
+    assert_eq!(bridge.starts("plain"), 1, "the inner one started nothing");
     let tested = bridge.coracle.command().args(["servers", "test", "--json"]).output().unwrap();
     let rows: Value = serde_json::from_slice(&tested.stdout).unwrap();
     let of = |name: &str| rows.as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
@@ -33,9 +33,9 @@ fn coracle_recognises_itself_among_its_servers() {
 }
 
 #[test]
-fn a_program_between_two_of_them_ends_the_growth_too() {
+fn recursion_through_another_program_is_detected() {
     let bridge = Bridge::new(first());
-    // Starts Coracle as its own server, and forgets all that the protocol says.
+    // Starts Coracle as its own server, and drops what the protocol says.
     bridge.write("between.py", include_str!("between.py"));
     let inner = stdio(&bridge.coracle, &["--profile", "direct"]);
     let words: Vec<Value> =
@@ -44,7 +44,7 @@ fn a_program_between_two_of_them_ends_the_growth_too() {
     let between = json!({ "command": "/usr/bin/python3", "args": args, "env": inner["env"] });
     bridge.servers(&json!({ "plain": bridge.plain("plain"), "between": between }));
     let all = steps(stdio(&bridge.coracle, &["--profile", "direct"]), "legacy", &[json!({ "do": "tools" })]);
-    // Two servers have one of that name, and it is shown with theirs.
+    // Two servers have a tool with that name, so it has a prefix.
     let names: Vec<&str> = all[0]["value"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     let echo = *names.iter().find(|name| name.ends_with("echo")).unwrap_or_else(|| panic!("{names:?}"));
     assert!(bridge.starts("plain") <= 3, "it does not grow: {}", bridge.starts("plain"));

@@ -1,4 +1,4 @@
-//! What a model gets back: within its budget, with the rest in a file, images as images, one line for each call.
+//! Results for a model: within the budget, with the rest in a file, images as images, one line per call.
 
 use crate::driver::{Up, call, code, first, steps, text};
 use crate::harness::Coracle;
@@ -21,7 +21,7 @@ fn tokens(value: &Value) -> usize {
 }
 
 #[test]
-fn long_output_keeps_its_head_and_tail_and_the_rest_is_in_a_file() {
+fn long_output_is_shortened_and_kept_in_a_file() {
     let coracle = Coracle::new(first());
     budget(&coracle, 1000);
     let up = up(&coracle);
@@ -41,7 +41,7 @@ fn long_output_keeps_its_head_and_tail_and_the_rest_is_in_a_file() {
 }
 
 #[test]
-fn a_big_result_comes_back_as_its_shape() {
+fn a_large_result_is_summarized() {
     let coracle = Coracle::new(first());
     budget(&coracle, 1000);
     let up = up(&coracle);
@@ -61,7 +61,7 @@ fn a_big_result_comes_back_as_its_shape() {
 }
 
 #[test]
-fn images_come_as_images_and_other_artifacts_as_links_that_can_be_read() {
+fn images_are_images_and_other_artifacts_are_readable_links() {
     let coracle = Coracle::new(first());
     let up = up(&coracle);
     let program = "
@@ -107,7 +107,7 @@ fn calls_are_one_line_each_and_code_is_never_echoed() {
     let outcomes = steps(up.server(), "legacy", &[code(program), code("# secret remark\n1/0")]);
     let shown = text(&outcomes[0]);
     let calls: Vec<&str> = shown.lines().filter(|line| line.contains("plain.")).collect();
-    // Those that are alike share a line.
+    // Equal calls share a line.
     assert!(calls.len() == 2 && calls[0].contains("plain.echo ×3 ok") && calls[1].contains("plain.note"), "{shown}");
     let whole = outcomes[0]["value"].to_string();
     assert!(!whole.contains("remark") && !whole.contains("xxxx"), "{whole}");
@@ -116,7 +116,7 @@ fn calls_are_one_line_each_and_code_is_never_echoed() {
 }
 
 #[test]
-fn state_is_kept_by_the_session_argument_and_by_nothing_else() {
+fn only_the_session_argument_keeps_state() {
     let coracle = Coracle::new(first());
     let up = up(&coracle);
     let in_session = |name: &str, code: &str| call("execute_code", &json!({ "code": code, "session": name }));
@@ -134,7 +134,7 @@ fn state_is_kept_by_the_session_argument_and_by_nothing_else() {
 }
 
 #[test]
-fn wrong_arguments_are_told_and_run_nothing() {
+fn invalid_arguments_are_errors_and_run_nothing() {
     let coracle = Coracle::new(first());
     let up = up(&coracle);
     let plan = [

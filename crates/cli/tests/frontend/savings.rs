@@ -1,4 +1,4 @@
-//! What the pattern saves, counted.
+//! Tokens saved by code compared with direct calls.
 
 use crate::driver::{Up, call, code, first, steps};
 use crate::lab::{Bridge, npm};
@@ -13,7 +13,7 @@ fn tokens(value: &Value) -> usize {
     coracle_server::count_tokens(&value.to_string())
 }
 
-/// What a model sees: what it is offered, what it writes, what it gets.
+/// Tokens that a model sees: definitions, calls and results.
 fn transcript(definitions: &Value, calls: &[Value], outcomes: &[Value]) -> usize {
     let said = calls.iter().map(|call| tokens(&json!([call["name"], call["arguments"]]))).sum::<usize>();
     let heard = outcomes.iter().map(|outcome| tokens(&outcome["value"]["content"])).sum::<usize>();
@@ -21,7 +21,7 @@ fn transcript(definitions: &Value, calls: &[Value], outcomes: &[Value]) -> usize
 }
 
 #[test]
-fn ten_thousand_rows_move_between_servers_for_a_handful_of_tokens() {
+fn code_moves_ten_thousand_rows_for_few_tokens() {
     let bridge = Bridge::new(first());
     let (database, folder) = (bridge.text("data/sales.db"), bridge.text("data/out"));
     fs::create_dir(&folder).unwrap();
@@ -44,7 +44,7 @@ fn ten_thousand_rows_move_between_servers_for_a_handful_of_tokens() {
     }));
     let query = "select * from sales order by id";
 
-    // By code: it looks for the tools, reads one definition, and moves the table.
+    // With code: searches for the tools, reads one definition, and moves the table.
     let program = format!(
         "from servers.sqlite import read_query\nfrom servers.files import write_file\n\
          import ast, csv, io\n\
@@ -70,7 +70,7 @@ fn ten_thousand_rows_move_between_servers_for_a_handful_of_tokens() {
     let by_code = transcript(&outcomes[0]["value"], &calls, &outcomes[1..]);
     drop(up);
 
-    // By direct calls: the table goes through the model, twice.
+    // With direct calls: the table passes through the model twice.
     let up = Up::start(&bridge.coracle, &["--profile", "direct"]);
     let first = call("read_query", &json!({ "query": query }));
     let read = steps(up.server(), "2026-07-28", &[definitions, first.clone()]);

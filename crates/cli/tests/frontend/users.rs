@@ -1,4 +1,4 @@
-//! Several people on one server: who has not signed in gets nothing, and nobody meets another.
+//! Several users on one server: authentication is required, and users are isolated.
 
 use crate::driver::{Up, first};
 use crate::harness::Coracle;
@@ -6,7 +6,7 @@ use crate::lab::eventually;
 use crate::wire::{CALL, CALL_HEADERS, USUAL, exchange, get, post, status};
 use serde_json::json;
 
-/// A tool call in a revision that needs no session.
+/// Calls a tool in a revision without sessions.
 fn run(up: &Up, key: &str, code: &str) -> String {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "execute_code", "arguments": { "code": code }, "_meta": {
@@ -27,7 +27,7 @@ fn output(coracle: &Coracle, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_first_start_adds_an_admin_who_signs_in_by_the_link_that_it_prints() {
+fn the_first_start_adds_an_admin_and_prints_a_sign_in_link() {
     let coracle = Coracle::new(first());
     let settings = coracle.workspace().join("required.yaml");
     std::fs::write(&settings, "server: { auth: required }\n").unwrap();
@@ -59,7 +59,7 @@ fn the_first_start_adds_an_admin_who_signs_in_by_the_link_that_it_prints() {
     assert_eq!(status(&exchange(&up.address, request.as_bytes())), 401);
     drop(up);
 
-    // The next start says nothing of it, and knows who is there.
+    // The next start does not print it again, and knows the user.
     let up = Up::start(&coracle, &settings);
     assert_eq!(status(&post(&up.address, &bare, CALL)), 401);
     eventually("it is ready", || up.said().contains("servers   none"));
@@ -67,14 +67,14 @@ fn the_first_start_adds_an_admin_who_signs_in_by_the_link_that_it_prints() {
 }
 
 #[test]
-fn people_with_keys_have_workspaces_of_their_own() {
+fn users_have_separate_workspaces() {
     let coracle = Coracle::new(first());
     apart(&coracle, &[]);
 }
 
-/// The folder that was named when there was nobody else is not for those who come.
+/// The folder of --workspace is not shared with users who are added later.
 #[test]
-fn people_who_come_later_do_not_share_a_folder() {
+fn users_added_later_do_not_share_the_workspace_folder() {
     let coracle = Coracle::new(first());
     let folder = coracle.workspace();
     apart(&coracle, &["--workspace", folder.to_str().unwrap()]);
@@ -83,7 +83,7 @@ fn people_who_come_later_do_not_share_a_folder() {
 
 fn apart(coracle: &Coracle, arguments: &[&str]) {
     let up = Up::start(coracle, arguments);
-    // Nobody is there yet: the one user of this machine needs no key.
+    // Without users, the local user needs no key.
     let local = run(&up, "whatever", "open('mine.txt', 'w').write('local')");
     assert!(local.contains("\"success\":true"), "{local}");
 

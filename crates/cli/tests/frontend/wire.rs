@@ -1,16 +1,16 @@
-//! HTTP by hand: what no decent client would send.
+//! Raw HTTP, for requests that no client would send.
 
 use crate::lab::PATIENCE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// What any client sends.
+/// Headers of every client.
 pub(crate) const USUAL: &str = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
 
-/// A ping in a revision that needs no session.
+/// Request in a revision without sessions.
 pub(crate) const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}"#;
 
-/// The headers that go with it.
+/// Headers of that request.
 pub(crate) const CALL_HEADERS: &str = "mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/list\r\n";
 
 pub(crate) fn connect(address: &str) -> TcpStream {
@@ -20,7 +20,7 @@ pub(crate) fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Sends it as it is, and reads until the server closes; a server that closes while we still send is no error.
+/// Sends a raw request, and reads until the server closes. Closing early is not an error.
 pub(crate) fn exchange(address: &str, request: &[u8]) -> String {
     let mut stream = connect(address);
     let _ = stream.write_all(request);
@@ -33,12 +33,12 @@ pub(crate) fn get(address: &str, path: &str) -> String {
     exchange(address, format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes())
 }
 
-/// A POST to `/mcp` with these headers and this body.
+/// Sends a POST to `/mcp` with these headers and this body.
 pub(crate) fn post(address: &str, headers: &str, body: &str) -> String {
     post_as(address, address, headers, body)
 }
 
-/// The same for this Host.
+/// Sends a POST with this Host.
 pub(crate) fn post_as(address: &str, host: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     let head =
@@ -46,7 +46,7 @@ pub(crate) fn post_as(address: &str, host: &str, headers: &str, body: &str) -> S
     exchange(address, &[head.as_bytes(), body.as_bytes()].concat())
 }
 
-/// The number of the status line; 0 if there is none.
+/// Status code of a response; 0 if there is none.
 pub(crate) fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }

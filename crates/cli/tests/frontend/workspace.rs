@@ -1,4 +1,4 @@
-//! Files and state of the workspace as tools and as resources.
+//! Files and state of the workspace as tools and resources.
 
 use crate::driver::{Up, call, code, first, steps};
 use crate::harness::Coracle;
@@ -54,7 +54,7 @@ fn files_and_state_are_tools() {
         let workspace = &fields(&outcomes[10])["workspace"];
         assert!(workspace["bytes"].as_u64().unwrap() > 0 && workspace["files"].as_u64().unwrap() >= 4, "{workspace}");
         assert_eq!(workspace["quota"]["files"], 100_000, "{workspace}");
-        // Code goes on with files that were written from outside.
+        // Code can use files that were written from outside.
         assert_eq!(fields(&outcomes[11])["result"], json!([mode]), "{:#}", outcomes[11]);
         assert_eq!(outcomes[12]["value"]["contents"][0]["text"], "grün\nmore", "{:#}", outcomes[12]);
         let resources = outcomes[13]["value"].as_array().unwrap();
@@ -63,7 +63,7 @@ fn files_and_state_are_tools() {
 }
 
 #[test]
-fn nothing_leads_out_of_the_workspace() {
+fn paths_cannot_leave_the_workspace() {
     let coracle = Coracle::new(first());
     let up = Up::start(&coracle, &["--profile", "full"]);
     let made = steps(up.server(), "legacy", &[code("import os; os.symlink('/etc/passwd', 'link'); os.mkfifo('pipe')")]);
@@ -85,7 +85,7 @@ fn nothing_leads_out_of_the_workspace() {
             assert_eq!(fields(outcome)["success"], false, "{path:?}: {outcome:#}");
             assert!(fields(outcome)["error"].as_str().unwrap().len() > 10, "{path:?}: {outcome:#}");
         }
-        // These two are plain names: a file beside them has nothing to do with a state.
+        // These two are valid keys: a file with the same name is unrelated to a state.
         if path != "link" && path != "pipe" {
             assert!(is_error(&outcomes[2]) && is_error(&outcomes[3]), "{path:?}: {outcomes:#?}");
         }

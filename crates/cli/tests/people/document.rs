@@ -1,4 +1,4 @@
-//! The interface against its document, by somebody who believes neither.
+//! Tests the HTTP API against its OpenAPI document.
 
 use crate::harness::everybody;
 use crate::place::installed;
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::Command;
 
-/// What must hold for every answer.
+/// Checks of every response.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,\
                       unsupported_method,negative_data_rejection,ignored_auth";
 
-/// These could end the key that they are tried with, if they learnt its name.
+/// Operations that could revoke the key of the test if they learned its ID.
 const ENDING: [&str; 3] = ["revoke_own_key", "revoke_key", "change_user"];
-/// What gives them something to end, and does not tell that name.
+/// Operations that create something to revoke, without revealing that ID.
 const BEGINNING: [&str; 2] = ["add_own_key", "add_user"];
 
-/// An admin, so that everything is reached, and what belongs to them and can be named in a request.
+/// Admin, with resources that requests can name.
 struct Boss {
     client: Client,
     key: String,
-    /// What a parameter of some operations may be, in words of `schemathesis.toml`.
+    /// Known values of parameters, in the format of `schemathesis.toml`.
     known: String,
 }
 
@@ -55,7 +55,7 @@ impl Boss {
         let theirs = boss.sent("GET", &format!("/api/users/{}/keys", others[0]), &Value::Null);
         let keys: Vec<String> = theirs["keys"].as_array().unwrap().iter().map(|one| text(&one["id"])).collect();
         let files: Vec<String> = (0..8).map(|number| format!("{number}.txt")).chain(["sessions".to_owned()]).collect();
-        // What comes first counts.
+        // The first entry wins.
         boss.knows("files", &files);
         boss.names("operation-id", "move_file", &[("body.from", "files")]);
         boss.names("tag", "workspace", &[("query.path", "files")]);
@@ -87,7 +87,7 @@ impl Boss {
         writeln!(self.known, "[dictionaries.{name}]\nvalues = {}", json!(values)).unwrap();
     }
 
-    /// Half of the requests of some operations name what is known.
+    /// Half of the requests of these operations use known values.
     fn names(&mut self, kind: &str, which: &str, parameters: &[(&str, &str)]) {
         let bound = |(parameter, name): &(&str, &str)| {
             format!("{parameter:?} = {{ dictionary = {name:?}, probability = 0.5 }}")
@@ -96,7 +96,7 @@ impl Boss {
         writeln!(self.known, "[[operations]]\ninclude-{kind} = {which:?}\nparameters = {{ {bound} }}").unwrap();
     }
 
-    /// Tries some operations; the key is good still afterwards.
+    /// Tests operations. The key is still valid afterwards.
     fn tries(&self, site: &Site, which: &[String], examples: u32, seed: u64) {
         let settings = site.coracle.home().join("schemathesis.toml");
         std::fs::write(&settings, &self.known).unwrap();
@@ -134,13 +134,13 @@ fn tried(examples: u32, seed: u64) {
 }
 
 #[test]
-fn the_interface_is_what_its_document_says() {
+fn the_api_matches_its_document() {
     tried(15, 1);
 }
 
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
-fn soak_the_interface_is_what_its_document_says() {
+fn soak_the_api_matches_its_document() {
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     tried(300, seed);

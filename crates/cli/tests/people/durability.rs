@@ -1,5 +1,4 @@
-//! The server is killed again and again while eight people work: all that was acknowledged is there afterwards, and
-//! nothing is left behind.
+//! Kills the server repeatedly while eight users work: everything acknowledged is kept, and nothing is left behind.
 
 use crate::harness::{As, everybody};
 use crate::lab::PATIENCE;
@@ -13,16 +12,16 @@ use std::time::{Duration, Instant};
 
 const PEOPLE: [&str; 8] = ["ada", "bob", "cy", "dora", "eve", "finn", "gus", "hana"];
 
-/// What the server has said that it has done.
+/// Something that the server has acknowledged.
 #[derive(Clone, Debug)]
 enum Promise {
-    /// A file with this content.
+    /// File with this content.
     File(String, String),
-    /// A skill whose source is this.
+    /// Skill with this source.
     Skill(String, String),
-    /// A state.
+    /// State.
     State(String, Value),
-    /// A session has a task of this execution, and an artifact of this address with this content.
+    /// Task of this execution in a session, and an artifact with this URI and content.
     Task { session: String, execution: String, artifact: Option<(String, String)>, checkpoint: Option<String> },
 }
 
@@ -31,7 +30,7 @@ fn answered(answer: &Value) -> Option<&Value> {
     (result["isError"] != json!(true)).then_some(result)
 }
 
-/// One thing after the other, until the server is gone; what it has promised.
+/// Works until the server is gone, and records what it acknowledged.
 fn work(client: &Client, name: &str, round: u32, stop: &AtomicBool, promises: &Mutex<Vec<(String, Promise)>>) {
     let promise = |promise| promises.lock().unwrap().push((name.to_owned(), promise));
     for step in 0.. {
@@ -81,7 +80,7 @@ fn work(client: &Client, name: &str, round: u32, stop: &AtomicBool, promises: &M
     }
 }
 
-/// Only the last promise about the same thing is to be kept: of skills the newest version, of states the last value.
+/// Checks the last promise about each thing: the newest version of a skill, the last value of a state.
 fn kept(site: &Site, promises: &[(String, Promise)]) -> usize {
     let mut checked = 0;
     for (place, (name, promise)) in promises.iter().enumerate() {
@@ -141,7 +140,7 @@ fn kept(site: &Site, promises: &[(String, Promise)]) -> usize {
     checked
 }
 
-/// Where in the work a text comes from: what was done but not acknowledged any more may be there, too.
+/// Numbers in a text, which show how far the work was: unacknowledged work may be there as well.
 fn ahead(text: &str) -> Vec<u64> {
     let numbers = text.split(|letter: char| !letter.is_ascii_digit()).filter(|part| !part.is_empty());
     numbers.filter_map(|number| number.parse().ok()).collect()
@@ -176,7 +175,7 @@ fn killed(who: As, rounds: u32, seed: u64) {
     let all = promises.into_inner().unwrap();
     let checked = kept(&site, &all);
     println!("{rounds} kills: {} promises, {checked} of them the last about their thing, all kept", all.len());
-    assert!(all.len() >= rounds as usize, "hardly anything was promised");
+    assert!(all.len() >= rounds as usize, "hardly anything was acknowledged");
     site.stop();
     sound(&site);
     let home = site.coracle.home();
@@ -191,12 +190,12 @@ fn killed(who: As, rounds: u32, seed: u64) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_kills() {
+fn acknowledged_work_survives_kills() {
     killed(everybody()[0], 6, 7);
 }
 
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
-fn soak_what_was_acknowledged_survives_two_hundred_kills() {
+fn soak_acknowledged_work_survives_two_hundred_kills() {
     killed(everybody()[0], 200, u64::from(std::process::id()));
 }

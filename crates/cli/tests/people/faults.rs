@@ -1,7 +1,6 @@
-//! The matrix of faults: the disk is full, the database is locked, damaged or of a later version, the master key is
-//! missing or wrong, the data folder is read-only, there are few descriptors or processes, standard error cannot be
-//! written, two servers want one folder. Each is said with its file and its fix, `/readyz` tells, what was acknowledged
-//! is there, and it goes on without a restart when the cause is gone.
+//! Faults: a full disk, a locked, damaged or newer database, a missing or wrong master key, a read-only data folder,
+//! few descriptors or processes, an unwritable standard error, two servers on one folder. Each one is reported with its
+//! file and its fix, `/readyz` reflects it, acknowledged work is kept, and the server recovers without a restart.
 
 use crate::harness::{As, Coracle, everybody};
 use crate::lab::eventually;
@@ -16,10 +15,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// No answer takes longer, on however busy a machine.
+/// Time limit of a response on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// `coracle up` without users, as one person on their own machine has it.
+/// `coracle up` without users.
 struct Server {
     child: Child,
     address: String,
@@ -48,7 +47,7 @@ impl Server {
         self.ask("GET", "/readyz", b"")
     }
 
-    /// Asked again until it is: an answer may be half a second old.
+    /// Waits for a status, because the answer may be cached for half a second.
     fn comes_to(&self, status: u16, text: &str) {
         eventually(&format!("/readyz says {status} {text}"), || self.ready() == (status, text.to_owned()));
     }
@@ -96,7 +95,7 @@ fn ask(address: &str, method: &str, path: &str, body: &[u8]) -> std::io::Result<
     Ok((status, text.to_owned()))
 }
 
-/// From here on this thread, and what it starts, sees mounts of its own. False where that is not allowed, which is said.
+/// Gives this thread and its children their own mounts. Returns `false`, with a message, if that is not permitted.
 fn mounts_of_its_own() -> bool {
     use rustix::mount::{MountPropagationFlags, mount_change};
     if !rustix::process::geteuid().is_root() {
@@ -109,13 +108,13 @@ fn mounts_of_its_own() -> bool {
     true
 }
 
-/// The data folder becomes a file system of this size.
+/// Makes the data folder a file system of this size.
 fn small_disk(folder: &Path, bytes: u64) {
     let options = std::ffi::CString::new(format!("size={bytes}")).unwrap();
     rustix::mount::mount("tmpfs", folder, "tmpfs", rustix::mount::MountFlags::empty(), options.as_c_str()).unwrap();
 }
 
-/// Takes all the room there is.
+/// Uses up all free space.
 fn fill(path: &Path) {
     let mut file = fs::File::create(path).unwrap();
     let full = std::iter::repeat_with(|| file.write_all(&[0; 4096])).find_map(Result::err).unwrap();
@@ -155,7 +154,7 @@ fn the_disk_is_full() {
     server.comes_to(200, "ok");
     fill(&home.join("ballast"));
 
-    // The store, and with it the log of the session.
+    // The store, and with it the session log.
     let long = format!("text = '{}'\n1", "x".repeat(200_000));
     for _ in 0..6 {
         let refused = server.run(&long, Some("work"));
@@ -165,7 +164,7 @@ fn the_disk_is_full() {
     }
     server.comes_to(503, "store_full");
     assert_eq!(server.ask("GET", "/health", b"").0, 200);
-    // What keeps nothing goes on, and says that it is not in the list.
+    // Runs without a session continue, and say that they are not recorded.
     let fresh = server.run("6 * 7", None);
     if fresh["success"] == true {
         assert_eq!(fresh["result"], 42);
@@ -174,14 +173,14 @@ fn the_disk_is_full() {
             "{fresh:#}"
         );
     } else {
-        // A sandbox needs a little room as well.
+        // A sandbox needs some space as well.
         assert!(fresh["error"].to_string().contains("space"), "{fresh:#}");
     }
     // The workspace.
     let (status, text) = server.ask("PUT", "/api/workspace/file?path=new.txt", &vec![b'x'; 100_000]);
     assert_eq!(status, 507, "{text}");
     assert!(text.contains("disk_full") && !text.contains("workspace_mb"), "{text}");
-    // A backup, here and from here.
+    // A backup to the full disk.
     let backup = home.join("backup.tar");
     let refused = coracle.command().arg("backup").arg(&backup).output().unwrap();
     assert!(!refused.status.success(), "{refused:?}");
@@ -189,7 +188,7 @@ fn the_disk_is_full() {
     assert!(!backup.exists());
 
     fs::remove_file(home.join("ballast")).unwrap();
-    // At once, and each time: no connection has kept the fault.
+    // At once and every time: no connection remembers the fault.
     for _ in 0..12 {
         let again = server.succeeds("kept", Some("work"));
         assert_eq!(again["result"], "before", "the session is the same");
@@ -201,13 +200,13 @@ fn the_disk_is_full() {
     assert_eq!(server.ask("PUT", "/api/workspace/file?path=new.txt", b"x").0 / 100, 2);
     let done = coracle.command().arg("backup").arg(&backup).output().unwrap();
     assert!(done.status.success() && backup.exists(), "{}", said(&done));
-    // What was answered is in the list, and what could not be written at first has come after it.
+    // Answered executions are in the list, including those that could not be written at first.
     if let Some(id) = fresh["execution_id"].as_str().filter(|_| fresh["success"] == true) {
         eventually("the execution is in the list", || server.ask("GET", "/api/executions", b"").1.contains(id));
     }
 }
 
-/// Somebody else who writes to the database until they are let go.
+/// Another process that holds a write lock on the database.
 struct Holder(Child);
 
 impl Holder {
@@ -238,7 +237,7 @@ fn the_database_is_locked() {
     let server = Server::start(&coracle);
     server.succeeds("kept = 1", Some("work"));
     let held = Holder::new(&coracle);
-    // Answered while the lock is held: nobody waits for it to be over.
+    // Answered while the lock is held, without waiting for it.
     let refused = server.run("kept", Some("work"));
     assert!(refused["error"].as_str().unwrap().contains("coracle.db"), "{refused:#}");
     assert!(refused["hint"].as_str().unwrap().contains("fuser"), "{refused:#}");
@@ -280,7 +279,7 @@ fn the_database_is_damaged_or_newer() {
             assert_eq!(exec.status.success(), !by_exec, "{}", said(&exec));
             assert_eq!(by_exec, said(&exec).contains("coracle.db"), "{}", said(&exec));
         }
-        // It boots a sandbox of every kind: once for each is enough.
+        // doctor starts a sandbox of every kind, so one run is enough.
         let (found, text) = outcome(&doctor(&coracle), "database");
         assert!(found == "failed" && text.contains("coracle.db"), "{text}");
         fs::write(&database, &sound).unwrap();
@@ -364,7 +363,7 @@ fn there_are_few_descriptors() {
         assert!(lived >= 10, "as {who:?}: {lived}: {refused:#}");
         assert!(refused["error"].as_str().unwrap().contains("open files"), "as {who:?}: {refused:#}");
         assert!(refused["hint"].as_str().unwrap().contains("ulimit -n"), "as {who:?}: {refused:#}");
-        // Connections are accepted, and those who have a session go on.
+        // Connections are accepted, and live sessions continue.
         server.comes_to(200, "ok");
         assert_eq!(server.succeeds("x", Some("s0"))["result"], 1);
     }
@@ -404,13 +403,13 @@ fn standard_error_cannot_be_written() {
 }
 
 #[test]
-fn two_servers_want_one_folder() {
+fn two_servers_cannot_share_a_data_folder() {
     let coracle = Coracle::new(if rustix::process::geteuid().is_root() { As::Root } else { As::Ordinary });
     let first = Server::start(&coracle);
     let second = coracle.command().args(["up", "--port", "0"]).output().unwrap();
     assert!(!second.status.success());
     assert!(said(&second).contains(&first.address) && said(&second).contains("CORACLE_HOME"), "{}", said(&second));
-    // A command beside it shares files and log, and the server says so.
+    // A command shares files and log, and the server reports it.
     first.succeeds("x = 1", Some("work"));
     assert!(coracle.exec(&["--session", "work", "-c", "x = 2"]).status.success());
     let after = first.succeeds("x", Some("work"));

@@ -1,5 +1,5 @@
-//! Ten people on one server. Each tries, by every tool, every face and every kind of path, to read and to change what is
-//! another's; and each can do the same to what is their own.
+//! Ten users on one server. Each one attempts to read and change data of another through every tool, interface and kind
+//! of path, and can do the same with their own data.
 
 use crate::harness::everybody;
 use crate::site::{Client, Site};
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const PEOPLE: [&str; 10] = ["ada", "bob", "cy", "dora", "eve", "finn", "gus", "hana", "ivo", "jo"];
 
-/// What belongs to one of them.
+/// Data of one user.
 struct Own {
     canary: String,
     execution: String,
@@ -21,7 +21,7 @@ fn canary(name: &str) -> String {
     format!("canary-of-{name}-{}", name.len() * 7)
 }
 
-/// Everybody puts their canary everywhere.
+/// Stores the user's canary everywhere.
 fn settle(client: &Client, name: &str) -> Own {
     let canary = canary(name);
     let wrote = client.tool("write_workspace_file", json!({ "filename": "secret.txt", "content": canary }));
@@ -50,7 +50,7 @@ fn settle(client: &Client, name: &str) -> Own {
     }
 }
 
-/// The first text under this name, anywhere.
+/// First text under this name, at any depth.
 fn find(value: &Value, name: &str) -> Option<String> {
     match value {
         Value::Object(map) => map
@@ -62,7 +62,7 @@ fn find(value: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// Ways to a file of somebody else's workspace, as the host and as the sandbox would name it.
+/// Paths to a file in another user's workspace, as seen by the host and by the sandbox.
 fn paths(workspaces: &Path, other: &str) -> Vec<String> {
     let host = workspaces.join(other).join("files");
     let host = host.to_str().unwrap();
@@ -103,12 +103,12 @@ fn encoded(text: &str) -> String {
     out
 }
 
-/// Everything that one of them can say to get at what is another's; what came back, with what was said.
+/// Attempts to access another user's data, and returns each attempt with its response.
 fn tries(client: &Client, other: &str, theirs: &Own, paths: &[String]) -> Vec<(String, String)> {
     let mut heard = Vec::new();
     let mut tool = |name: &str, arguments: Value| {
         let answer = client.tool(name, arguments.clone());
-        // What was said comes back in errors, and that is all that may.
+        // Errors may only repeat what was sent.
         heard.push((format!("{name} {arguments}"), answer.to_string()));
     };
     for path in paths {
@@ -150,7 +150,7 @@ fn tries(client: &Client, other: &str, theirs: &Own, paths: &[String]) -> Vec<(S
         "execute_code",
         json!({ "code": format!("import {{ X }} from \"skills/{skill}\"; X"), "language": "typescript" }),
     );
-    // Another's session, by its id and by the name that both use.
+    // Another user's session, by its ID and by a name that both use.
     tool("execute_code", json!({ "code": "kept", "session": theirs.session }));
     tool("execute_code", json!({ "code": "import os\n[os.listdir('/workspace'), dir()]", "session": theirs.session }));
     tool("get_execution_stats", json!({}));
@@ -212,7 +212,7 @@ fn tries(client: &Client, other: &str, theirs: &Own, paths: &[String]) -> Vec<(S
     heard
 }
 
-/// The same doors, for whoever they belong to.
+/// Control: the same accesses work for the owner.
 fn is_all_there(client: &Client, name: &str, own: &Own) {
     let has = |what: &str, answer: String| assert!(answer.contains(&own.canary), "{name}: {what}: {answer}");
     has("file", client.tool("read_file", json!({ "file_path": "secret.txt" })).to_string());
@@ -238,7 +238,7 @@ fn is_all_there(client: &Client, name: &str, own: &Own) {
     }
 }
 
-fn nobody_meets(who: crate::harness::As) {
+fn users_are_isolated(who: crate::harness::As) {
     let site = Site::new(who, &PEOPLE);
     let workspaces = site.coracle.home().join("workspaces");
     let own: Vec<Own> = PEOPLE.iter().map(|name| settle(&site.client(name), name)).collect();
@@ -251,7 +251,7 @@ fn nobody_meets(who: crate::harness::As) {
             scope.spawn(move || {
                 let client = site.client(name);
                 let next = (place + 1) % PEOPLE.len();
-                // Links to another's files, made from inside.
+                // Links to another user's files, created inside the sandbox.
                 let host = workspaces.join(PEOPLE[next]).join("files");
                 let host = host.to_str().unwrap();
                 let links = format!(
@@ -276,8 +276,8 @@ fn nobody_meets(who: crate::harness::As) {
 }
 
 #[test]
-fn what_is_one_persons_is_nobody_elses() {
+fn users_cannot_reach_data_of_others() {
     for who in everybody() {
-        nobody_meets(*who);
+        users_are_isolated(*who);
     }
 }

@@ -1,5 +1,4 @@
-//! Many people on one server: what one has is never another's, what was acknowledged is never lost, and the interface
-//! is what its document says.
+//! Many users on one server: users are isolated, acknowledged work is never lost, and the API matches its document.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 

@@ -1,4 +1,4 @@
-//! A server with people who have keys, and a client that can send anything.
+//! A server with users who have keys, and a client that can send anything.
 
 use crate::harness::{As, Coracle};
 use crate::lab::PATIENCE;
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-/// A server and everybody's keys.
+/// Server and the keys of its users.
 pub(crate) struct Site {
     pub(crate) coracle: Coracle,
     pub(crate) keys: BTreeMap<String, String>,
@@ -22,7 +22,7 @@ struct Up {
     address: String,
 }
 
-/// What came back.
+/// Response of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -40,7 +40,7 @@ impl Answer {
 }
 
 impl Site {
-    /// With these people, and a server that is running.
+    /// Adds these users and starts the server.
     pub(crate) fn new(who: As, people: &[&str]) -> Self {
         let coracle = Coracle::new(who);
         let mut site = Self { coracle, keys: BTreeMap::new(), up: None };
@@ -54,7 +54,7 @@ impl Site {
         site
     }
 
-    /// A command of the program, which succeeds.
+    /// Runs a command that must succeed.
     pub(crate) fn run(&self, words: &[&str]) -> String {
         let output = self.coracle.command().args(words).stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -85,20 +85,20 @@ impl Site {
         self.up.as_ref().unwrap().child.id()
     }
 
-    /// Without a warning.
+    /// Kills the server.
     pub(crate) fn kill(&mut self) {
         let mut up = self.up.take().unwrap();
         up.child.kill().unwrap();
         up.child.wait().unwrap();
     }
 
-    /// As Ctrl-C does.
+    /// Stops the server like Ctrl-C.
     pub(crate) fn stop(&mut self) {
         kill_process(Pid::from_raw(self.id().cast_signed()).unwrap(), Signal::INT).unwrap();
         self.wait();
     }
 
-    /// It has been told to stop.
+    /// Waits for the server to end.
     pub(crate) fn wait(&mut self) {
         let mut up = self.up.take().unwrap();
         let begun = Instant::now();
@@ -125,7 +125,7 @@ impl Drop for Site {
     }
 }
 
-/// One person's program.
+/// Client of one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     address: String,
@@ -133,7 +133,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A request as it is; an error if the server is gone.
+    /// Sends a request; an error if the server is gone.
     pub(crate) fn ask(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> std::io::Result<Answer> {
         let more = format!("content-type: {kind}\r\n");
         self.send(method, path, &more, body)
@@ -170,7 +170,7 @@ impl Client {
         self.ask("GET", path, "application/json", b"").unwrap()
     }
 
-    /// A request of MCP, in the revision that needs no session; an error if the server is gone.
+    /// Sends an MCP request in the revision without sessions; an error if the server is gone.
     pub(crate) fn mcp(&self, method: &str, mut params: Value) -> std::io::Result<Value> {
         let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
         params["_meta"] = json!({
@@ -186,24 +186,24 @@ impl Client {
         );
         let answer = self.send("POST", "/mcp", &headers, message.to_string().as_bytes())?;
         let text = answer.text();
-        // One answer may come as a stream of one event.
+        // A response may be a stream with one event.
         let text = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
         serde_json::from_str(text).map_err(|error| std::io::Error::other(format!("{error}: {text}")))
     }
 
-    /// What a tool answers.
+    /// Result of a tool.
     pub(crate) fn tool(&self, name: &str, arguments: Value) -> Value {
         self.try_tool(name, arguments).unwrap()
     }
 
-    /// The same; an error if the server is gone.
+    /// Result of a tool; an error if the server is gone.
     pub(crate) fn try_tool(&self, name: &str, arguments: Value) -> std::io::Result<Value> {
         let mut params = json!({ "name": name });
         params["arguments"] = arguments;
         self.mcp("tools/call", params)
     }
 
-    /// Runs Python; its structured answer.
+    /// Runs Python, and returns its structured result.
     pub(crate) fn python(&self, code: &str) -> Value {
         let answer = self.tool("execute_code", json!({ "code": code }));
         answer["result"]["structuredContent"].clone()

@@ -1,4 +1,4 @@
-//! Clients that are slow on purpose, of five kinds, while twenty people work: nobody of them notices.
+//! Five kinds of slow clients do not affect twenty working users.
 
 use crate::harness::everybody;
 use crate::site::Site;
@@ -11,45 +11,45 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
-/// Whatever takes longer has failed.
+/// Time limit of a test.
 const OVERALL: Duration = Duration::from_mins(8);
-/// Whatever a working person waits for takes less, on the slowest machine.
+/// Time limit of a response for a user on the slowest machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 const PEOPLE: usize = 20;
-/// The other end of connections that are not slow.
+/// Local address of connections that are not slow.
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// What a person has run.
+/// Code of a user.
 const CODE: &str = r#"{"code": "6 * 7"}"#;
 
-/// How a client is slow.
+/// Kind of slowness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// It begins the head of a request and sends a byte now and then.
+    /// Starts the head of a request and sends a byte now and then.
     Head,
-    /// It promises a form and sends the beginning.
+    /// Announces a form and sends the start of it.
     Form,
-    /// It promises JSON and sends a byte now and then.
+    /// Announces JSON and sends a byte now and then.
     Json,
-    /// It asks for much and reads nothing.
+    /// Requests a lot and reads nothing.
     Unread,
-    /// It does nothing, or nothing after one request.
+    /// Does nothing, or nothing after one request.
     Idle,
 }
 
 const KINDS: [Kind; 5] = [Kind::Head, Kind::Form, Kind::Json, Kind::Unread, Kind::Idle];
 
-/// The attack, and what came of it.
+/// Attack and its results.
 struct Attack {
     server: SocketAddr,
-    /// Where the slow clients are.
+    /// Address of the slow clients.
     from: Ipv4Addr,
-    /// A closed connection is opened again after about this time.
+    /// Approximate time after which a closed connection is reopened.
     pause: Duration,
     stop: AtomicBool,
     open: AtomicUsize,
     most_open: AtomicUsize,
     begun: AtomicUsize,
-    /// How many the server has closed, by kind.
+    /// Number of connections that the server closed, by kind.
     closed: [AtomicUsize; KINDS.len()],
 }
 
@@ -75,17 +75,17 @@ impl Attack {
         std::array::from_fn(|kind| self.closed[kind].load(Ordering::SeqCst))
     }
 
-    /// One slow client: it comes back whenever the server has closed its connection.
+    /// Slow client, which reconnects whenever the server closes its connection.
     async fn slow_client(self: Arc<Self>, number: usize) {
         let place = number % KINDS.len();
-        // Not all at once.
+        // Spread over time.
         tokio::time::sleep(self.pause.mul_f64(fastrand::f64())).await;
         while !self.has_stopped() {
             if let Ok(stream) = connect(self.from, self.server, KINDS[place] == Kind::Unread).await {
                 self.begun.fetch_add(1, Ordering::SeqCst);
                 let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
                 self.most_open.fetch_max(open, Ordering::SeqCst);
-                // Behind a proxy each client has an address of its own.
+                // Behind a proxy, each client has its own address.
                 let client = format!("198.51.{}.{}", 100 + number / 250 % 100, 1 + number % 250);
                 let is_closed = self.be_slow(stream, KINDS[place], number, &client).await;
                 self.open.fetch_sub(1, Ordering::SeqCst);
@@ -98,7 +98,7 @@ impl Attack {
         }
     }
 
-    /// Until the server closes, which is told, or the attack is over.
+    /// Returns whether the server closed the connection before the attack ended.
     async fn be_slow(&self, mut stream: TcpStream, kind: Kind, number: usize, client: &str) -> bool {
         let server = self.server;
         let head = |line: &str| format!("{line} HTTP/1.1\r\nhost: {server}\r\nx-forwarded-for: {client}\r\n");
@@ -157,7 +157,7 @@ async fn connect(from: Ipv4Addr, to: SocketAddr, has_no_room: bool) -> std::io::
     socket.connect(to).await
 }
 
-/// One request on a connection that may have been used before; status and body.
+/// Sends a request on a connection that may be reused; returns status and body.
 async fn ask(stream: &mut TcpStream, head: &str, body: &str) -> std::io::Result<(u16, String)> {
     let cut = || std::io::Error::other("the answer is cut short");
     let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
@@ -184,7 +184,7 @@ async fn ask(stream: &mut TcpStream, head: &str, body: &str) -> std::io::Result<
     Ok((status, text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()))
 }
 
-/// A person who runs code until enough was done. Every second one keeps a connection, the others make one each time.
+/// Runs code as a user until enough is done. Every other user reuses a connection.
 async fn person(
     server: SocketAddr,
     key: String,
@@ -219,7 +219,7 @@ async fn person(
     Ok(took)
 }
 
-/// Somebody who looks whether the server lives, again and again.
+/// Probes the server repeatedly.
 async fn probe(server: SocketAddr, stop: Arc<AtomicBool>) -> Result<Vec<Duration>, String> {
     let mut took = Vec::new();
     while !stop.load(Ordering::SeqCst) {
@@ -237,7 +237,7 @@ async fn probe(server: SocketAddr, stop: Arc<AtomicBool>) -> Result<Vec<Duration
     Ok(took)
 }
 
-/// An event stream that a client has opened, of which nothing comes.
+/// Opens an event stream without events.
 async fn event_stream(server: SocketAddr, key: &str) -> TcpStream {
     let usual = format!(
         "host: {server}\r\nauthorization: Bearer {key}\r\naccept: application/json, text/event-stream\r\n\
@@ -265,7 +265,7 @@ async fn event_stream(server: SocketAddr, key: &str) -> TcpStream {
     stream
 }
 
-/// Whether the server still holds it open.
+/// Whether the server keeps the connection open.
 fn is_open(stream: &TcpStream) -> bool {
     let mut bytes = [0; 4096];
     loop {
@@ -282,13 +282,13 @@ fn median(times: &mut [Duration]) -> (Duration, Duration) {
     (times[times.len() / 2], times[times.len() - 1])
 }
 
-/// A server on which so many people have keys.
+/// Starts a server with this number of users.
 fn site(people: usize) -> Site {
     let people: Vec<String> = (0..people).map(|number| format!("person{number}")).collect();
     Site::new(everybody()[0], &people.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// The server again, with these settings.
+/// Restarts the server with these settings.
 fn set(site: &mut Site, settings: &str) {
     site.stop();
     let file = site.coracle.home().join("coracle.yaml");
@@ -303,18 +303,18 @@ fn resident(site: &Site) -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() / 1024
 }
 
-/// How much of an attack there is, and what has to happen meanwhile.
+/// Size of an attack, and what must happen meanwhile.
 struct Measure {
     connections: usize,
     pause: Duration,
-    /// Each person gets as many answers.
+    /// Number of responses for each user.
     answers: usize,
-    /// The server closes as many slow connections of each kind.
+    /// Number of slow connections of each kind that the server closes.
     closed: usize,
     lasts: Duration,
 }
 
-/// Many slow clients at this address, while people work at another.
+/// Runs many slow clients from one address while users work from another.
 fn people_work_while(site: &Site, from: Ipv4Addr, measure: &Measure) {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let all = rustix::process::Rlimit { current: limit.maximum, ..limit };
@@ -380,8 +380,8 @@ fn people_work_while(site: &Site, from: Ipv4Addr, measure: &Measure) {
     });
 }
 
-/// A new connection has a few seconds to send its request before so many others, which all look alike until then, push it
-/// out: much more than a busy machine takes.
+/// A new connection has a few seconds to send its request before so many others, which look alike until then, displace
+/// it: far more than a busy machine needs.
 const FEW: Measure =
     Measure { connections: 400, pause: Duration::from_secs(4), answers: 2, closed: 20, lasts: Duration::from_secs(3) };
 const MANY: Measure = Measure {
@@ -392,11 +392,11 @@ const MANY: Measure = Measure {
     lasts: Duration::from_mins(1),
 };
 
-/// Other clients than people.
+/// Address of other clients.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// From an address of their own, and then all of them and the people behind one proxy.
-fn nobody_is_hindered(connections: &str, measure: &Measure) {
+/// Slow clients with their own address, and then all clients behind one proxy.
+fn users_are_not_affected(connections: &str, measure: &Measure) {
     let mut site = site(PEOPLE);
     set(&mut site, &format!("server: {{ {connections} }}\n"));
     people_work_while(&site, ELSEWHERE, measure);
@@ -405,20 +405,19 @@ fn nobody_is_hindered(connections: &str, measure: &Measure) {
 }
 
 #[test]
-fn slow_clients_hinder_nobody() {
-    nobody_is_hindered("max_connections: 256,", &FEW);
+fn slow_clients_do_not_affect_users() {
+    users_are_not_affected("max_connections: 256,", &FEW);
 }
 
 #[test]
 #[ignore = "minutes: cargo xtask soak"]
-fn soak_ten_thousand_slow_clients_hinder_nobody() {
-    nobody_is_hindered("", &MANY);
+fn soak_ten_thousand_slow_clients_do_not_affect_users() {
+    users_are_not_affected("", &MANY);
 }
 
-/// With room for all of them: each is given up for its slowness alone, and one that is slow enough to be within bounds is
-/// served.
+/// With room for all connections, each one is closed only for its slowness, and one within the limits is served.
 #[test]
-fn slow_clients_are_given_up_even_when_there_is_room() {
+fn slow_clients_are_dropped_even_if_there_is_room() {
     let site = site(2);
     let server: SocketAddr = site.address().parse().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -440,7 +439,7 @@ fn slow_clients_are_given_up_even_when_there_is_room() {
         steady.write_all(head.as_bytes()).await.unwrap();
         let (first, rest) = code.as_bytes().split_at(1);
         steady.write_all(first).await.unwrap();
-        // Longer than anybody may say nothing.
+        // Longer than a client may send nothing.
         for part in rest.chunks(8 << 10) {
             tokio::time::sleep(Duration::from_secs(1)).await;
             steady.write_all(part).await.unwrap();
@@ -449,7 +448,7 @@ fn slow_clients_are_given_up_even_when_there_is_room() {
         let count = steady.read(&mut answer).await.unwrap();
         let answer = String::from_utf8_lossy(&answer[..count]);
         assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"result\":98304"), "{answer}");
-        // Whoever sends a body too slowly is told so.
+        // A body that arrives too slowly gets an error.
         let mut form = connect(HERE, server, false).await.unwrap();
         let head = format!(
             "POST /sign-in HTTP/1.1\r\nhost: {server}\r\ncontent-type: application/x-www-form-urlencoded\r\n\

@@ -1,4 +1,4 @@
-//! What becomes of executions when their server stops, dies or loses its client, and of sessions when there are many.
+//! Executions when their server stops, dies or loses its client, and many sessions.
 
 use crate::harness::everybody;
 use crate::lab::eventually;
@@ -31,7 +31,7 @@ fn in_state(client: &Client, state: &str) -> usize {
 }
 
 #[test]
-fn executions_are_told_that_their_server_stops_and_are_on_record() {
+fn executions_of_a_stopping_server_are_answered_and_recorded() {
     let mut site = Site::new(everybody()[0], &["ada"]);
     let client = site.client("ada");
     assert_eq!(execute(&client, "6 * 7", None).unwrap()["result"], 42);
@@ -48,7 +48,7 @@ fn executions_are_told_that_their_server_stops_and_are_on_record() {
         })
         .collect();
     eventually("all of them run", || in_state(&client, "running") == 20);
-    // One that is done soon is waited for.
+    // Short executions are waited for.
     let short = {
         let client = client.clone();
         thread::spawn(move || execute(&client, "import time\ntime.sleep(1)\n'ended'", None))
@@ -75,7 +75,7 @@ fn executions_are_told_that_their_server_stops_and_are_on_record() {
 }
 
 #[test]
-fn executions_of_a_server_that_was_killed_are_on_record() {
+fn executions_of_a_killed_server_are_recorded() {
     let mut site = Site::new(everybody()[0], &["ada"]);
     let client = site.client("ada");
     let running: Vec<_> = [None, None, Some("s")]
@@ -88,7 +88,7 @@ fn executions_of_a_server_that_was_killed_are_on_record() {
     assert!(listed(&client).iter().all(|execution| execution["outcome"].is_null()));
     site.kill();
     for answer in running {
-        assert!(answer.join().unwrap().is_err(), "there is nobody to answer");
+        assert!(answer.join().unwrap().is_err(), "the server is gone");
     }
     site.start();
     let client = site.client("ada");
@@ -99,7 +99,7 @@ fn executions_of_a_server_that_was_killed_are_on_record() {
         assert!(execution["outcome"]["error"].as_str().unwrap().contains("is not known"), "{execution}");
     }
     assert_eq!(all.len(), 3);
-    // Of what runs in a server that lives nobody says so.
+    // Executions of a live server are not reported as interrupted.
     let other = client.clone();
     let again = thread::spawn(move || execute(&other, "import time\ntime.sleep(0.3)\n1", None));
     eventually("it runs", || in_state(&client, "running") == 1 || in_state(&client, "done") == 1);
@@ -108,7 +108,7 @@ fn executions_of_a_server_that_was_killed_are_on_record() {
 }
 
 #[test]
-fn an_execution_whose_client_is_gone_is_on_record() {
+fn an_execution_without_a_client_is_recorded() {
     let site = Site::new(everybody()[0], &["ada"]);
     let client = site.client("ada");
     let body = json!({ "code": ENDLESS, "timeout_seconds": 110 }).to_string();
@@ -129,7 +129,7 @@ fn an_execution_whose_client_is_gone_is_on_record() {
 }
 
 #[test]
-fn a_live_session_is_never_dropped_and_a_cap_says_so() {
+fn live_sessions_are_never_dropped_and_the_limit_is_reported() {
     let mut site = Site::new(everybody()[0], &["ada"]);
     site.stop();
     let file = site.coracle.home().join("coracle.yaml");

@@ -54,7 +54,7 @@ fn code_is_added_listed_tested_shown_and_removed() {
     let tested = place.run(&["skills", "test", "clean_csv"]);
     assert!(tested.code == Some(0) && tested.stderr.starts_with("clean_csv: the example succeeded"), "{tested:?}");
     assert_eq!(place.output(&["exec", "-c", "from skills.clean_csv import clean\nclean([0, 2])"]), "[\n  2\n]\n");
-    // Another user has none of it.
+    // Skills are not visible to another user.
     assert!(!place.output(&["skills", "--user", "bob", "list"]).contains("clean_csv"));
     assert_eq!(place.run(&["skills", "--user", "../bob", "list"]).code, Some(2));
     assert_eq!(place.run(&["skills", "remove", "clean_csv"]).stderr, "removed clean_csv\n");
@@ -87,7 +87,7 @@ fn folders_are_added_checked_and_removed() {
     assert!(!target.exists());
     let builtin = place.run(&["skills", "remove", "charts"]);
     assert!(builtin.code == Some(2) && builtin.stderr.contains("built in"), "{builtin:?}");
-    // What is no skill is not added.
+    // A folder without a SKILL.md is rejected.
     place.put("plain/README.md", "x");
     let wrong = place.run(&["skills", "add", "plain"]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("there is no SKILL.md in it"), "{wrong:?}");

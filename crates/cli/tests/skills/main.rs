@@ -1,4 +1,5 @@
-//! Skills in real sandboxes: saved, imported, refused, kept apart; folders with instructions; and `coracle skills`.
+//! Skills in real sandboxes: saving, importing, rejection and isolation; folders with instructions; and `coracle
+//! skills`.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
 

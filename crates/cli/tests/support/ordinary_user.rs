@@ -1,10 +1,10 @@
-//! Tests that hold the engine in their own process, once more as an ordinary user.
+//! Repeats tests with an in-process engine as an ordinary user.
 
 use crate::harness::{PROGRAM, as_ordinary, for_everybody, program};
 use std::process::Command;
 
-/// Starts this test program again as an ordinary user, with all its tests but these: the one that asks, and those that
-/// see to both themselves. For those who are an ordinary user already there is nothing to do.
+/// Starts this test program again as an ordinary user, without the calling test and those that handle both users
+/// themselves. Does nothing if the current user is an ordinary one.
 pub(crate) fn run_tests_except(but: &[&str]) {
     let words = as_ordinary();
     let Some((setpriv, arguments)) = words.split_first() else {
