@@ -1,4 +1,4 @@
-//! `coracle bench tokens`, on real servers: every task comes to the same result in all three ways, and code is worth it.
+//! `coracle bench tokens` on real servers: every task has the same result in all three ways, and code saves tokens.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Output;
 
-/// The promises of `docs/tokens.md`.
+/// Promises of `docs/tokens.md`.
 const SAVED: f64 = 0.9;
 const SAVED_OF_DEFERRED: f64 = 0.8;
 const WORST: i64 = 300;
@@ -24,7 +24,7 @@ const WORST_OF_DEFERRED: i64 = 600;
 const MOST_FOR_CODE: u64 = 500;
 const MOST_FOR_A_DISCOVERY: u64 = 600;
 
-/// Runs it on the test servers.
+/// Runs the benchmark on the test servers.
 fn tokens(coracle: &Coracle, more: &[&str]) -> Output {
     let servers = installed("");
     coracle.command().args(["bench", "tokens", "--servers", &servers]).args(more).output().unwrap()
@@ -43,7 +43,7 @@ fn settings(coracle: &Coracle, settings: &Value) {
 }
 
 #[test]
-fn all_tasks_come_to_the_same_and_code_is_worth_it() {
+fn all_tasks_have_equal_results_and_code_saves_tokens() {
     for who in everybody() {
         all_tasks(&Coracle::new(*who));
     }
@@ -77,7 +77,7 @@ fn all_tasks(coracle: &Coracle) {
     assert!(figures["heavy"]["saved_of_deferred"].as_f64().unwrap() >= SAVED_OF_DEFERRED, "{figures:#}");
     assert!(figures["light"]["tasks"].as_u64().unwrap() >= 5, "{figures:#}");
     assert!(figures["light"]["worst"].as_i64().unwrap() <= WORST, "{figures:#}");
-    // There are tasks that code loses, and a limit to that.
+    // Code loses some tasks, within a limit.
     assert!((1..=WORST_OF_DEFERRED).contains(&figures["light"]["worst_of_deferred"].as_i64().unwrap()), "{figures:#}");
     assert!(figures["code_definitions"].as_u64().unwrap() <= MOST_FOR_CODE, "{figures:#}");
     assert_eq!(report["skipped"]["own"].as_str().map(|reason| reason.contains("servers add")), Some(true));
@@ -112,7 +112,7 @@ fn the_definitions_of_own_servers_are_counted() {
 }
 
 #[test]
-fn a_result_that_is_not_right_is_told() {
+fn wrong_results_are_reported() {
     let coracle = Coracle::new(everybody()[0]);
     let folder = coracle.workspace();
     let tasks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/tasks");
@@ -144,7 +144,7 @@ fn a_result_that_is_not_right_is_told() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_files_are_named() {
     let coracle = Coracle::new(everybody()[0]);
     let run = |arguments: &[&str]| coracle.command().args(["bench", "tokens"]).args(arguments).output().unwrap();
     let output = run(&["--only", "sum", "--servers", "/nowhere"]);

@@ -1,4 +1,4 @@
-//! `coracle doctor`: what it finds here, and what it says where nothing works.
+//! `coracle doctor`: results on this machine, and messages if nothing works.
 
 #[cfg(test)]
 #[expect(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
@@ -20,7 +20,7 @@ fn check<'a>(tier: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_working_tier_is_safe_and_everything_essential_was_tried() {
+fn a_working_tier_is_safe_and_has_all_essential_checks() {
     for who in everybody() {
         let output = Coracle::new(*who).command().args(["doctor", "--json"]).output().unwrap();
         let found = diagnosis(&output);
@@ -90,7 +90,7 @@ fn without_python_no_tier_is_safe_and_the_fix_is_printed() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_made_is_said() {
+fn an_unusable_data_folder_is_reported() {
     for who in everybody() {
         let output = Coracle::new(*who)
             .command()
@@ -104,7 +104,7 @@ fn a_data_folder_that_cannot_be_made_is_said() {
     }
 }
 
-/// Becomes a machine with so many user namespaces, as far as one user sees it, and then the program.
+/// Limits the number of user namespaces for one user, and executes the program.
 const WITH_USER_NAMESPACES: &str = "
 import ctypes, os, sys
 uid, gid = os.getuid(), os.getgid()
@@ -117,7 +117,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 ";
 
 #[test]
-fn where_user_namespaces_are_switched_off_the_switch_is_named() {
+fn disabled_user_namespaces_are_reported_with_their_setting() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
         println!("SKIPPED: {} is not there to play the machine", python.display());

@@ -1,4 +1,4 @@
-//! `coracle servers` where a person takes part: signing in with a browser, and answering at a terminal.
+//! `coracle servers` with user interaction: signing in with a browser, and answering at a terminal.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A server that wants a sign-in; ends with the test.
+/// Server that requires a sign-in; ends with the test.
 struct Private(Child);
 
 impl Private {
@@ -36,7 +36,7 @@ impl Drop for Private {
     }
 }
 
-/// Every file below a folder, as text.
+/// Text of every file below a folder.
 fn texts(folder: &Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -50,13 +50,13 @@ fn texts(folder: &Path) -> String {
     all
 }
 
-/// What opens addresses on a desktop is a browser without a window here.
+/// Program that opens addresses: a browser without a window.
 const BROWSER: &str = "#!/bin/sh
 exec python3 -I -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' \"$1\"
 ";
 
 #[test]
-fn a_person_signs_in_with_a_browser_and_out_again() {
+fn users_sign_in_with_a_browser_and_sign_out() {
     let mut place = Place::new();
     let (_private, base) = Private::start();
     place.output(&["servers", "add", "web", "--url", &format!("{base}/mcp")]);
@@ -73,7 +73,7 @@ fn a_person_signs_in_with_a_browser_and_out_again() {
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.stdout.starts_with(&format!("{base}/authorize?")), "{said:?}");
     assert!(said.stderr.contains("signed in to web"), "{said:?}");
-    assert!(!texts(&place.home()).contains(CANARY), "it is kept, and not as it is");
+    assert!(!texts(&place.home()).contains(CANARY), "the sign-in is stored encrypted");
 
     let said = place.run(&["servers", "test", "web"]);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -82,14 +82,14 @@ fn a_person_signs_in_with_a_browser_and_out_again() {
     place.output(&["servers", "logout", "web"]);
     assert_eq!(place.run(&["servers", "test", "web"]).code, Some(1));
 
-    // Whoever later bears the name does not get what was kept for another.
+    // A later server with the same name does not get the stored sign-in.
     assert_eq!(place.run(&["servers", "login", "web"]).code, Some(0));
     place.output(&["servers", "remove", "web"]);
     place.output(&["servers", "add", "web", "--url", &format!("{base}/mcp")]);
     assert_eq!(place.run(&["servers", "test", "web"]).code, Some(1));
 }
 
-/// Runs the program in a terminal of its own and types an answer.
+/// Runs the program in a terminal and types an answer.
 fn at_terminal(place: &Place, arguments: &str, typed: &str) -> (Option<i32>, String) {
     let program = place.command();
     let line = format!("'{}' {arguments}", program.get_program().to_str().unwrap());
@@ -108,7 +108,7 @@ fn at_terminal(place: &Place, arguments: &str, typed: &str) -> (Option<i32>, Str
 }
 
 #[test]
-fn a_person_chooses_what_is_taken_over() {
+fn users_choose_what_is_imported() {
     let place = Place::new();
     let theirs = r#"{"mcpServers": {"one": {"command": "x"}, "two": {"command": "y"}, "three": {"command": "z"}}}"#;
     place.put("theirs.json", theirs);
