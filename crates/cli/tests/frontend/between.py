@@ -1,5 +1,5 @@
-"""A gateway that stands between a client and the server that its arguments name: it hands tools on, and starts the server
-with its own environment and its own name."""
+"""A gateway between a client and the server named in its arguments: it forwards tools, and starts the server with its
+own environment and name."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-// The official TypeScript client, doing what it is told; see client.py. `CLIENT` names the library's folder.
+// The official TypeScript client; see client.py. `CLIENT` is the folder of the library.
 
 const folder = process.env.CLIENT;
 const { Client, StreamableHTTPClientTransport } = await import(`${folder}/dist/index.mjs`);

@@ -1,7 +1,7 @@
-"""The official Python client, doing what it is told: JSON on standard input, one outcome a step on standard output.
+"""The official Python client, controlled by JSON on standard input. Prints one outcome per step.
 
 {"server": {"url": …} or {"command": …, "args": […], "env": {…}}, "mode": "legacy" or a revision,
- "answer": what to say to whoever asks something, "steps": [{"do": …}, …]}
+ "answer": answers to questions, "steps": [{"do": …}, …]}
 """
 
 import asyncio
@@ -43,7 +43,7 @@ async def main(plan):
                 call = client.call_tool(step["name"], step.get("arguments", {}), progress_callback=progressed)
                 return dumped(await call)
             case "abandon":
-                # Until it has begun, and then no longer; how long the file is written on tells the test.
+                # Cancels the call once it has started. The file shows the test how long the code continues.
                 call = asyncio.ensure_future(
                     client.call_tool(step["name"], step.get("arguments", {}), progress_callback=progressed)
                 )
