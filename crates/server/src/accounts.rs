@@ -8,7 +8,7 @@ mod passwords;
 pub(crate) use attempts::{Attempts, TooMany};
 pub(crate) use credentials::{KEY_PREFIX, is_key, random_token};
 pub(crate) use names::is_reserved;
-pub use names::{NameSource, is_machines, new_user_name, user_name};
+pub use names::{NameSource, is_local_user, new_user_name, user_name};
 pub(crate) use passwords::Passwords;
 
 use coracle_store::{
@@ -156,7 +156,7 @@ impl People {
     /// Renames a user, with everything in the store. The caller moves the workspace. Data of the local user may include
     /// credentials of the operator, which stay behind.
     pub async fn rename(&self, from: &UserId, to: &UserId) -> Result<(), AccountError> {
-        let belongings = if is_machines(from) { Belongings::WithoutSecrets } else { Belongings::All };
+        let belongings = if is_local_user(from) { Belongings::WithoutSecrets } else { Belongings::All };
         match self.store.rename_user(from, to, belongings).await? {
             Renamed::Done => Ok(()),
             Renamed::Unknown => Err(AccountError::Unknown(from.clone())),
@@ -342,7 +342,7 @@ impl People {
         } else {
             false
         };
-        match user.filter(|user| is_right && may_enter(user)) {
+        match user.filter(|user| is_right && may_sign_in(user)) {
             Some(user) => {
                 attempt.succeeded();
                 Ok(user)
@@ -360,7 +360,7 @@ impl People {
             Some(name) => self.store.user(&name).await.map_err(AccountError::from)?,
             None => None,
         };
-        let user = user.filter(may_enter).ok_or(SignInError::Wrong)?;
+        let user = user.filter(may_sign_in).ok_or(SignInError::Wrong)?;
         attempt.succeeded();
         Ok(user)
     }
@@ -404,7 +404,7 @@ impl People {
         if session.expires_at <= now {
             return Ok(None);
         }
-        let Some(user) = self.store.user(&session.user).await?.filter(may_enter) else { return Ok(None) };
+        let Some(user) = self.store.user(&session.user).await?.filter(may_sign_in) else { return Ok(None) };
         if is_news(Some(session.last_seen), now) {
             self.store.browser_session_seen(&session.digest, now).await?;
         }
@@ -419,7 +419,7 @@ impl People {
         if !is_good(&key, now) {
             return Ok(None);
         }
-        let Some(user) = self.store.user(&key.user).await?.filter(may_enter) else { return Ok(None) };
+        let Some(user) = self.store.user(&key.user).await?.filter(may_sign_in) else { return Ok(None) };
         if is_news(key.last_used, now) {
             self.store.key_used(&key.digest, now).await?;
         }
@@ -438,11 +438,11 @@ impl People {
 
 /// Whether a user may sign in at all. An account with the name of the local user may not, because its workspace would
 /// be the operator's.
-pub(crate) fn may_enter(user: &User) -> bool {
-    if is_machines(&user.id) {
+pub(crate) fn may_sign_in(user: &User) -> bool {
+    if is_local_user(&user.id) {
         tracing::warn!("user {0} cannot sign in: the name is reserved. Run `coracle users rename {0} NAME`", user.id);
     }
-    !user.disabled && !is_machines(&user.id)
+    !user.disabled && !is_local_user(&user.id)
 }
 
 fn changed(name: &UserId, changed: bool) -> Result<(), AccountError> {

@@ -119,7 +119,7 @@ pub async fn serve_http(
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
-    let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::nobody)));
+    let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
     let app = App { frontend: frontend.clone(), mcp, manager, sessions: Sessions::default(), auth, stop: stop.clone() };
     let requires =
         |scope| middleware::from_fn_with_state(RequiredScope::new(&app.auth, scope), authentication::require);

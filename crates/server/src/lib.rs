@@ -20,8 +20,8 @@ mod profile;
 mod stdio;
 
 pub use accounts::{
-    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_machines, new_user_name,
-    user_name,
+    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_local_user,
+    new_user_name, user_name,
 };
 pub use frontend::{Frontend, FrontendOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};

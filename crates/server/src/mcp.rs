@@ -143,12 +143,12 @@ impl Frontend {
     }
 
     /// Rejects a client that is part of this Coracle, which would start itself endlessly.
-    fn refuse_itself(&self, client: Option<&ClientCapabilities>) -> Result<(), ErrorData> {
+    fn refuse_recursion(&self, client: Option<&ClientCapabilities>) -> Result<(), ErrorData> {
         let chain =
             client.and_then(|client| client.experimental.as_ref()?.get(CHAIN_CAPABILITY)?.get("chain")?.as_array());
         let is_itself = |identity: &String| chain.is_some_and(|chain| chain.iter().any(|of| of == identity.as_str()));
         if self.options.identity.as_ref().is_some_and(is_itself) {
-            return Err(ErrorData::invalid_request(ITSELF, None));
+            return Err(ErrorData::invalid_request(RECURSION, None));
         }
         Ok(())
     }
@@ -178,7 +178,7 @@ impl Frontend {
 }
 
 /// Error for a client that is part of this Coracle.
-const ITSELF: &str = "this server is Coracle itself, with the same settings: remove it from mcpServers";
+const RECURSION: &str = "this server is Coracle itself, with the same settings: remove it from mcpServers";
 
 fn vars(arguments: &impl serde::Serialize) -> Map<String, Value> {
     match serde_json::to_value(arguments) {
@@ -218,13 +218,13 @@ impl ServerHandler for Frontend {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        self.refuse_itself(Some(&request.capabilities))?;
+        self.refuse_recursion(Some(&request.capabilities))?;
         context.peer.set_peer_info(request.clone());
         self.negotiate_initialize(&request)
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        self.refuse_itself(context.meta.client_capabilities().as_ref())?;
+        self.refuse_recursion(context.meta.client_capabilities().as_ref())?;
         Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
     }
 

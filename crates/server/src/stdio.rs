@@ -27,7 +27,7 @@ pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std
     // either.
     let watch = tokio::spawn(async move {
         ended.cancelled().await;
-        while somebody_reads() {
+        while output_is_open() {
             tokio::time::sleep(LOOK).await;
         }
         gone.cancel();
@@ -60,7 +60,7 @@ fn is_closed(error: &rmcp::service::ServerInitializeError) -> bool {
 }
 
 /// Whether the other end of standard output is still open.
-fn somebody_reads() -> bool {
+fn output_is_open() -> bool {
     let output = std::io::stdout();
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
     let looked = poll(&mut polled, Some(&Timespec::default()));

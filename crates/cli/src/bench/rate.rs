@@ -49,7 +49,7 @@ pub(super) async fn measure(bench: &Bench, scale: &Scale, progress: &ProgressBar
 }
 
 /// Number of executions that end within the window, divided by its length.
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^52")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 async fn rate(server: &Server, at_once: usize, window: Duration) -> anyhow::Result<f64> {
     server.settle().await;
     let begin = Instant::now() + DRAINING;

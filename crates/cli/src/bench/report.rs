@@ -112,14 +112,15 @@ impl Report {
 }
 
 const HOW_STARTS: &str = "\
-Starts: rows take turns in blocks. From request to answer. Before each run in a new sandbox the pool is full again and the\n\
-machine has rested 5 ms; the session and the floor go on as soon as the run before has been wound up, which is not timed.\n\
-Programs are timed from start to end.\n";
+Starts: rows take turns in blocks, and are timed from request to response. Before each run in a new sandbox, the pool is\n\
+full again and the machine has been idle for 5 ms. The session and the floor continue as soon as the previous run has\n\
+been cleaned up, which is not timed. Programs are timed from start to end.\n";
 const HOW_RATES: &str = "\
-Executions a second: counted after the pool's store is used up, so making sandboxes is included; medians of the rounds.\n";
+Executions per second: counted after the prepared sandboxes are used up, so creating sandboxes is included; medians of\n\
+the rounds.\n";
 const HOW_MEMORY: &str = "\
-Memory: PSS of the launcher, the zygote and all processes below, divided by the number; without the server's own process\n\
-and what the kernel keeps for namespaces and mounts. Each session has run a small program.\n";
+Memory: PSS of the launcher, the zygote and all processes below, divided by the number of sandboxes, without the server's\n\
+own process and the kernel's memory for namespaces and mounts. Each session has run a small program.\n";
 
 pub(super) fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();

@@ -92,7 +92,7 @@ struct Row {
 impl Row {
     fn of(name: &'static str, mut times: Vec<f64>, failed: usize, seconds: f64) -> Self {
         let executions = times.len();
-        #[expect(clippy::cast_precision_loss, reason = "nobody waits for that many")]
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
         let per_second = executions as f64 / seconds;
         let [p50_ms, p99_ms, max_ms] = [0.5, 0.99, 1.0].map(|part| quantile(&mut times, part));
         Self { name, executions, failed, per_second, p50_ms, p99_ms, max_ms }
@@ -240,7 +240,7 @@ impl Serving {
         let own = pss_kib(id).context("weigh the server")?;
         // Some processes may end meanwhile.
         let below: u64 = descendants(id).into_iter().filter_map(|pid| pss_kib(pid).ok()).sum();
-        #[expect(clippy::cast_precision_loss, reason = "nobody has that much memory")]
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
         let mib = (own + below) as f64 / 1024.0;
         Ok(mib)
     }
@@ -376,7 +376,7 @@ impl Report {
         let memory: Vec<String> = self.memory_mib.iter().map(|mib| format!("{mib:.0}")).collect();
         let _ = writeln!(
             text,
-            "\n{} people with a live session each ({} live at the end), {} executing at once, for {:.0} s.\n\
+            "\n{} users with a live session each ({} live at the end), {} concurrent executions, for {:.0} s.\n\
              Memory of the server and all sandboxes in MiB, over time: {}",
             self.users,
             self.live_sessions,

@@ -176,7 +176,7 @@ fn host_user(outside: Option<&Outside>, report: &NativeReport) -> Check {
     let filtered = outside.filters == SECCOMP_FILTER as u64;
     let holds = outside.uid != 0 && outside.uid == u64::from(report.host_uid) && outside.capabilities == 0 && filtered;
     let detail = if holds {
-        let whose = if report.privilege == "root" { "nobody's" } else { "your own" };
+        let whose = if report.privilege == "root" { "an unprivileged user" } else { "your own" };
         format!(
             "from outside, code runs as user {} ({whose}), without capabilities and with seccomp filters",
             outside.uid

@@ -179,9 +179,9 @@ async fn refused(
     }
 }
 
-const NETWORK: &str = "the package index cannot be reached: check the network, and HTTPS_PROXY, SSL_CERT_FILE and the \
+const NETWORK: &str = "cannot reach the package index: check the network, and HTTPS_PROXY, SSL_CERT_FILE and the \
     installer's own settings (UV_INDEX_URL, PIP_INDEX_URL)";
-const BUILD: &str = "there is no wheel of a package for this Python: another version may have one; --allow-builds builds \
+const BUILD: &str = "a package has no wheel for this Python: another version may have one; --allow-builds builds \
     it here, which runs its authors' code outside of any sandbox";
 const NAME: &str = "check the name and the version of the package";
 

@@ -3,7 +3,7 @@
 use crate::status::Mistake;
 use crate::users::{link, told};
 use coracle_config::Loaded;
-use coracle_server::{AuthOptions, HttpOptions, People, is_machines, user_name};
+use coracle_server::{AuthOptions, HttpOptions, People, is_local_user, user_name};
 use coracle_store::{Role, User};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -95,7 +95,7 @@ impl Auth {
         {
             lines.push(format!("sign in   no admin has signed in yet: coracle users link {first}"));
         }
-        if let Some(user) = users.iter().find(|user| is_machines(&user.id)) {
+        if let Some(user) = users.iter().find(|user| is_local_user(&user.id)) {
             let id = &user.id;
             lines.push(format!(
                 "warning   user {id} cannot sign in, the name is reserved: coracle users rename {id} NAME"

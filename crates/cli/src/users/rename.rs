@@ -7,7 +7,7 @@ use crate::wiring::workspaces;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_server::{AccountError, NameSource, People, is_machines, new_user_name, user_name};
+use coracle_server::{AccountError, NameSource, People, is_local_user, new_user_name, user_name};
 use coracle_types::UserId;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: &RenameArguments, people: &People, loaded: &L
         });
     }
     eprintln!("{from} is now {to}");
-    if is_machines(&from) {
+    if is_local_user(&from) {
         eprintln!(
             "data of `coracle exec` and `coracle mcp` on this machine now belongs to {to}; sign-ins to servers are not moved"
         );

@@ -43,7 +43,7 @@ pub(crate) fn is_reserved(name: &UserId, source: NameSource) -> bool {
 }
 
 /// Whether this is the name of the local user, who never signs in.
-pub fn is_machines(name: &UserId) -> bool {
+pub fn is_local_user(name: &UserId) -> bool {
     *name == UserId::local()
 }
 

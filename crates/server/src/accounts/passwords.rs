@@ -19,7 +19,7 @@ pub(crate) struct Passwords {
     working: Arc<Semaphore>,
     room: Arc<Semaphore>,
     /// Hash of an unused password. It is verified when a user has no password, so that this takes equally long.
-    nobodys: OnceCell<Secret>,
+    unused_hash: OnceCell<Secret>,
 }
 
 impl Default for Passwords {
@@ -27,7 +27,7 @@ impl Default for Passwords {
         Self {
             working: Arc::new(Semaphore::new(AT_ONCE)),
             room: Arc::new(Semaphore::new(AT_ONCE + WAITING)),
-            nobodys: OnceCell::new(),
+            unused_hash: OnceCell::new(),
         }
     }
 }
@@ -53,7 +53,7 @@ impl Passwords {
         let is_there = hash.is_some();
         let hash = match hash {
             Some(hash) => hash,
-            None => self.nobodys.get_or_try_init(|| self.hash(Secret::new("nobody has this one"))).await?.clone(),
+            None => self.unused_hash.get_or_try_init(|| self.hash(Secret::new("nobody has this one"))).await?.clone(),
         };
         let is_right = self
             .aside(move || {

@@ -39,7 +39,7 @@ pub struct AuthOptions {
 
 impl AuthOptions {
     /// Options for a server without accounts, which serves only the local user.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn local_only() -> Self {
         Self {
             people: People::new(Arc::new(MemoryStore::new())),
             required: false,

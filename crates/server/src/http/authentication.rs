@@ -2,7 +2,7 @@
 
 use super::ApiError;
 use super::auth_state::{AuthState, Peer};
-use crate::accounts::{AccountError, NameSource, is_key, is_machines, is_reserved, user_name};
+use crate::accounts::{AccountError, NameSource, is_key, is_local_user, is_reserved, user_name};
 use crate::identity::{How, Identity};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Header in which a trusted proxy names the user.
 const USER: HeaderName = HeaderName::from_static("x-user-id");
 /// Header that pages send with every write. Pages of other origins cannot send it without a CORS preflight.
-pub(crate) const SAME_PAGE: &str = "x-coracle-csrf";
+pub(crate) const CSRF_HEADER: &str = "x-coracle-csrf";
 /// Maximum length of a token in bytes.
 const MAX_TOKEN: usize = 16 << 10;
 
@@ -35,42 +35,42 @@ impl RequiredScope {
 }
 
 /// Rejected request, with what the response says about it.
-struct Outside {
+struct Rejected {
     refusal: ApiError,
     /// Error code of RFC 6750 for the token.
     error: Option<&'static str>,
 }
 
-impl From<ApiError> for Outside {
+impl From<ApiError> for Rejected {
     fn from(refusal: ApiError) -> Self {
         Self { refusal, error: None }
     }
 }
 
-impl From<AccountError> for Outside {
+impl From<AccountError> for Rejected {
     fn from(error: AccountError) -> Self {
         ApiError::from(error).into()
     }
 }
 
-fn invalid_token(reason: impl Into<String>) -> Outside {
-    Outside { refusal: ApiError::new(StatusCode::UNAUTHORIZED, "invalid_token", reason), error: Some("invalid_token") }
+fn invalid_token(reason: impl Into<String>) -> Rejected {
+    Rejected { refusal: ApiError::new(StatusCode::UNAUTHORIZED, "invalid_token", reason), error: Some("invalid_token") }
 }
 
 /// Middleware that rejects requests without an [`Identity`] that has the required scope.
 pub(crate) async fn require(State(required): State<RequiredScope>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let auth = &*required.auth;
-    match admitted(auth, required.scope, &mut parts).await {
+    match authorized(auth, required.scope, &mut parts).await {
         Ok(identity) => {
             parts.extensions.insert(identity);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(outside) => {
-            let mut response = outside.refusal.into_response();
+        Err(rejected) => {
+            let mut response = rejected.refusal.into_response();
             let status = response.status();
-            if status == StatusCode::UNAUTHORIZED || outside.error.is_some() {
-                let challenge = challenge(auth, &parts, outside.error);
+            if status == StatusCode::UNAUTHORIZED || rejected.error.is_some() {
+                let challenge = challenge(auth, &parts, rejected.error);
                 response.headers_mut().extend(challenge.map(|value| (header::WWW_AUTHENTICATE, value)));
             }
             response
@@ -86,21 +86,21 @@ fn challenge(auth: &AuthState, request: &Parts, error: Option<&'static str>) -> 
     HeaderValue::from_str(&text).ok()
 }
 
-async fn admitted(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> Result<Identity, Outside> {
+async fn authorized(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> Result<Identity, Rejected> {
     // Without accounts, every request is the local user's, and credentials are ignored.
     if !auth.is_required().await? {
         return Ok(Identity::local());
     }
-    let identity = identified(auth, request).await?.ok_or_else(ApiError::not_signed_in)?;
+    let identity = authenticated(auth, request).await?.ok_or_else(ApiError::not_signed_in)?;
     if !identity.may(scope) {
         let refusal = ApiError::forbidden("insufficient_scope", format!("this requires the scope {}", scope.as_str()));
-        return Err(Outside { refusal, error: Some("insufficient_scope") });
+        return Err(Rejected { refusal, error: Some("insufficient_scope") });
     }
     let changes = !matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
     if changes && matches!(identity.how, How::Session { .. }) {
         let is_ours = auth.is_same_origin(&request.uri, &request.headers);
-        if !is_ours || !request.headers.contains_key(SAME_PAGE) {
-            let message = format!("a browser must send the header {SAME_PAGE} from a page of this server");
+        if !is_ours || !request.headers.contains_key(CSRF_HEADER) {
+            let message = format!("a browser must send the header {CSRF_HEADER} from a page of this server");
             return Err(ApiError::forbidden("csrf", message).into());
         }
     }
@@ -108,7 +108,7 @@ async fn admitted(auth: &AuthState, scope: KeyScope, request: &mut Parts) -> Res
 }
 
 /// Authenticates a request that has credentials. Invalid credentials are an error, except an expired cookie.
-async fn identified(auth: &AuthState, request: &mut Parts) -> Result<Option<Identity>, Outside> {
+async fn authenticated(auth: &AuthState, request: &mut Parts) -> Result<Option<Identity>, Rejected> {
     let peer = peer(&request.extensions);
     let named: Vec<HeaderValue> = request.headers.get_all(&USER).iter().cloned().collect();
     // Later handlers must not trust this header.
@@ -133,7 +133,7 @@ async fn identified(auth: &AuthState, request: &mut Parts) -> Result<Option<Iden
 
 /// Finds the user of a request's session cookie.
 pub(crate) async fn signed_in(auth: &AuthState, headers: &HeaderMap) -> Result<Option<Identity>, ApiError> {
-    by_cookie(auth, headers).await.map_err(|outside| outside.refusal)
+    by_cookie(auth, headers).await.map_err(|rejected| rejected.refusal)
 }
 
 /// Remote address of a request's connection.
@@ -142,7 +142,7 @@ pub(crate) fn peer(extensions: &Extensions) -> IpAddr {
 }
 
 /// Token in the `Authorization` header.
-fn bearer(headers: &HeaderMap) -> Result<Option<String>, Outside> {
+fn bearer(headers: &HeaderMap) -> Result<Option<String>, Rejected> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let text = value.to_str().ok().filter(|text| text.len() <= MAX_TOKEN && values.next().is_none());
@@ -153,10 +153,10 @@ fn bearer(headers: &HeaderMap) -> Result<Option<String>, Outside> {
     }
 }
 
-async fn by_proxy(auth: &AuthState, user: UserId) -> Result<Identity, Outside> {
+async fn by_proxy(auth: &AuthState, user: UserId) -> Result<Identity, Rejected> {
     // The proxy authenticates users, but disabled accounts stay disabled.
     let known = auth.people.store().user(&user).await.map_err(AccountError::from)?;
-    let is_given = |known: &User| !is_machines(&known.id);
+    let is_given = |known: &User| !is_local_user(&known.id);
     if !known.as_ref().map_or_else(|| !is_reserved(&user, NameSource::Foreign), is_given) {
         let message = format!("x-user-id: the name {user} is reserved");
         return Err(ApiError::forbidden("reserved_name", message).into());
@@ -173,7 +173,7 @@ async fn by_proxy(auth: &AuthState, user: UserId) -> Result<Identity, Outside> {
     Ok(Identity { user, role, scopes: Identity::scopes_of(role), how: How::Proxy })
 }
 
-async fn by_token(auth: &AuthState, request: &Parts, token: &str) -> Result<Identity, Outside> {
+async fn by_token(auth: &AuthState, request: &Parts, token: &str) -> Result<Identity, Rejected> {
     if is_key(token) {
         let Some((user, key)) = auth.people.by_key(token).await? else {
             return Err(invalid_token("this API key is unknown, has expired or was revoked"));
@@ -188,7 +188,7 @@ async fn by_token(auth: &AuthState, request: &Parts, token: &str) -> Result<Iden
     let claims = provider.access_token(token, &resource).await.map_err(|error| invalid_token(error.to_string()))?;
     let user: User = provider.user(&auth.people, &claims).await.map_err(|error| {
         tracing::warn!(%error, "a valid access token belongs to no account");
-        Outside::from(ApiError::forbidden("no_account", error.to_string()))
+        Rejected::from(ApiError::forbidden("no_account", error.to_string()))
     })?;
     // Access tokens are issued to MCP clients and never grant admin scopes.
     let scopes = [KeyScope::Mcp, KeyScope::Api].into();
@@ -196,7 +196,7 @@ async fn by_token(auth: &AuthState, request: &Parts, token: &str) -> Result<Iden
     Ok(Identity { user: user.id, role: user.role, scopes, how })
 }
 
-async fn by_cookie(auth: &AuthState, headers: &HeaderMap) -> Result<Option<Identity>, Outside> {
+async fn by_cookie(auth: &AuthState, headers: &HeaderMap) -> Result<Option<Identity>, Rejected> {
     let Some(token) = auth.cookie(headers) else { return Ok(None) };
     let Some((user, session)) = auth.people.by_session(token.expose()).await? else { return Ok(None) };
     let how = How::Session { token, since: session.created_at, by_link: session.by_link };

@@ -6,7 +6,7 @@ mod verifier;
 pub(crate) use provider::{OidcError, Provider};
 
 use super::auth_state::{AuthState, local_path, named_cookie};
-use super::sign_in::{Way, Whence, begun};
+use super::sign_in::{ClientAddress, Way, begun};
 use super::{ApiError, App, pages};
 use crate::accounts::random_token;
 use axum::Router;
@@ -194,7 +194,7 @@ struct Begin {
 
 async fn login(
     State(auth): State<Arc<AuthState>>,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     Query(begin): Query<Begin>,
     uri: Uri,
     headers: HeaderMap,

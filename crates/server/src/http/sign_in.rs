@@ -39,9 +39,9 @@ pub(super) fn router() -> Router<App> {
 }
 
 /// The client address of a request.
-pub(crate) struct Whence(pub(crate) IpAddr);
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
-impl FromRequestParts<App> for Whence {
+impl FromRequestParts<App> for ClientAddress {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
@@ -86,7 +86,7 @@ struct SignInForm {
 
 async fn by_form(
     State(auth): Auth,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     uri: Uri,
     headers: HeaderMap,
     form: Result<Form<SignInForm>, FormRejection>,
@@ -140,7 +140,7 @@ pub(crate) struct Login {
 )]
 pub(crate) async fn login(
     State(auth): Auth,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     uri: Uri,
     headers: HeaderMap,
     Body(body): Body<Login>,
@@ -159,7 +159,7 @@ async fn show_link() -> Response {
 
 async fn by_link(
     State(auth): Auth,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     Path(token): Path<String>,
     uri: Uri,
     headers: HeaderMap,
@@ -193,7 +193,7 @@ pub(crate) async fn begun(
     next: &str,
 ) -> Result<Response, ApiError> {
     let token = session(auth, user, headers, way).await?;
-    let mut response = gone_to(next);
+    let mut response = redirect_to(next);
     remember(auth, Some(&token), &mut response);
     Ok(response)
 }
@@ -212,7 +212,7 @@ pub(crate) fn remember(auth: &AuthState, token: Option<&Secret>, response: &mut 
     pages::private(response.headers_mut());
 }
 
-pub(crate) fn gone_to(path: &str) -> Response {
+pub(crate) fn redirect_to(path: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
     response.headers_mut().insert(header::LOCATION, path);
@@ -242,7 +242,7 @@ pub(crate) fn asks_for_current(caller: &Identity, user: &User) -> bool {
 }
 
 async fn show_password(State(auth): Auth, headers: HeaderMap) -> Result<Response, ApiError> {
-    let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(gone_to(HOME)) };
+    let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(redirect_to(HOME)) };
     let user = auth.people.find(&caller.user).await?;
     let asks = asks_for_current(&caller, &user);
     Ok(pages::password(StatusCode::OK, None, user.id.as_str(), asks, &form_token(&session)))
@@ -257,18 +257,18 @@ struct PasswordForm {
 
 async fn set_password(
     State(auth): Auth,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     uri: Uri,
     headers: HeaderMap,
     form: Result<Form<PasswordForm>, FormRejection>,
 ) -> Result<Response, ApiError> {
     same_origin(&auth, &uri, &headers)?;
-    let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(gone_to(HOME)) };
+    let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(redirect_to(HOME)) };
     let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
     known_form(&form.csrf, &session)?;
     match changed_password(&auth, &caller, from, form.current, &form.password).await {
         Ok(token) => {
-            let mut response = gone_to(HOME);
+            let mut response = redirect_to(HOME);
             remember(&auth, Some(&token), &mut response);
             Ok(response)
         }
@@ -315,7 +315,7 @@ async fn sign_out(
     form: Result<Form<OutForm>, FormRejection>,
 ) -> Result<Response, ApiError> {
     same_origin(&auth, &uri, &headers)?;
-    let mut response = gone_to(HOME);
+    let mut response = redirect_to(HOME);
     if let Some((_, session)) = caller(&auth, &headers).await? {
         let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
         known_form(&form.csrf, &session)?;

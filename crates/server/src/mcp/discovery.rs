@@ -79,7 +79,7 @@ pub(crate) async fn search_tools(
     let (toolbox, inventory) =
         (toolbox(frontend)?, inventory(frontend, server.as_deref().or(category.as_deref())).await?);
     if let Some(server) = &server {
-        there(&inventory, server)?;
+        check_available(&inventory, server)?;
     }
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let search = ToolSearch { query: query.clone(), server, category: category.clone(), level, limit };
@@ -158,7 +158,7 @@ pub(crate) async fn get_tool_definition(
         if let Some(shown) = catalog.show(&server, &tool, Level::Summary) {
             return Err(shown);
         }
-        there(&inventory, &server)?;
+        check_available(&inventory, &server)?;
         let similar = catalog.similar(&server, &tool);
         let near = if similar.is_empty() {
             "find it with search_tools".to_owned()
@@ -279,7 +279,7 @@ pub(crate) async fn get_server_tools(
     let OfServer { server_name, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
     let inventory = inventory(frontend, Some(&server_name)).await?;
-    there(&inventory, &server_name)?;
+    check_available(&inventory, &server_name)?;
     let found = listed(frontend, Some(server_name.clone()), None, level).await?;
     Ok(lines(&found, "", json!({ "server": server_name, "count": found.len() })))
 }
@@ -302,7 +302,7 @@ fn state(state: &ServerState) -> &'static str {
 }
 
 /// Returns an error with the reason if a server is configured but not available.
-fn there(inventory: &Inventory, server: &str) -> Result<(), String> {
+fn check_available(inventory: &Inventory, server: &str) -> Result<(), String> {
     let is_meant = |name: &str| name == server || coracle_catalog::package_name(name) == server;
     let missing = inventory.missing.iter().find(|(name, _)| is_meant(name.as_str()));
     match missing {

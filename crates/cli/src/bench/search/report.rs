@@ -43,7 +43,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(name: String, tools: usize, queries: usize, times: [Duration; 3], index_bytes: u64) -> Self {
         let [listed_ms, ready_ms, whole_ms] = times.map(milliseconds);
-        #[expect(clippy::cast_precision_loss, reason = "nobody has that much memory")]
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
         let index_mib = index_bytes as f64 / f64::from(1 << 20);
         Self {
             name,
@@ -88,17 +88,8 @@ impl Row {
 
 impl Report {
     pub(super) fn render(&self) -> String {
-        let headings = [
-            "catalogue",
-            "tools",
-            "queries",
-            "taken in ms",
-            "words ms",
-            "meanings ms",
-            "index MiB",
-            "p50 ms",
-            "p99 ms",
-        ];
+        let headings =
+            ["catalog", "tools", "queries", "read ms", "words ms", "meanings ms", "index MiB", "p50 ms", "p99 ms"];
         let mut table = plain(headings);
         for row in &self.rows {
             let whole = |value: f64| format!("{value:.0}");
@@ -130,5 +121,5 @@ impl Report {
 }
 
 const HOW: &str = "\
-Words: from the definitions to an index that finds words. Meanings: the same until it also finds what means the same.\n\
-The index is what the process has grown by meanwhile. Queries are asked one after the other, for 50 tools each.\n";
+Words: time from the definitions to an index for search by words. Meanings: time until search by meaning is ready too.\n\
+The size of the index is the growth of the process. Queries run one after another, for 50 tools each.\n";

@@ -143,7 +143,7 @@ impl Row {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^52")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 fn ratio(one: usize, other: usize) -> f64 {
     one as f64 / other.max(1) as f64
 }
@@ -154,7 +154,7 @@ fn more(one: usize, other: usize) -> i64 {
 }
 
 /// Saved fraction; zero without rows.
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 tasks")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 fn saved(rows: &[&Row], left: impl Fn(&Row) -> f64) -> f64 {
     if rows.is_empty() {
         return 0.0;
@@ -287,7 +287,7 @@ fn percent(part: f64) -> String {
 
 fn sentence(found: &Discovery) -> String {
     format!(
-        "a whole discovery (search, one definition, one import) among {} tools: {} tokens at the median, {} at p90, {} at \
+        "a complete discovery (search, one definition, one import) among {} tools: {} tokens at the median, {} at p90, {} at \
          most, of {} searches; all definitions: {} tokens",
         found.tools, found.median, found.p90, found.most, found.searches, found.definitions
     )
@@ -298,7 +298,7 @@ fn own_servers(text: &mut String, own: &Own) {
     for server in &own.servers {
         table.add_row([server.server.clone(), server.tools.to_string(), server.tokens.to_string()]);
     }
-    table.add_row(["all of them".to_owned(), own.tools.to_string(), own.tokens.to_string()]);
+    table.add_row(["all".to_owned(), own.tools.to_string(), own.tokens.to_string()]);
     table.add_row(["profile code".to_owned(), "3".to_owned(), own.code_tokens.to_string()]);
     align(&mut table, 1..=2);
     let _ = writeln!(text, "{table}\n");
@@ -317,8 +317,7 @@ fn sums(text: &mut String, figures: &Figures, tasks: usize) {
         "definitions: {} tokens of all servers, {} of the profile code",
         figures.definitions, figures.code_definitions
     );
-    let _ =
-        writeln!(text, "equal: {} of {tasks} tasks came to the same and right result in all three ways", figures.equal);
+    let _ = writeln!(text, "equal: {} of {tasks} tasks had the same correct result in all three ways", figures.equal);
     if heavy.tasks > 0 {
         let _ = writeln!(
             text,

@@ -43,7 +43,7 @@ impl Row {
         let mut each: Vec<f64> = rounds.iter().flat_map(|times| times.each.iter().copied()).collect();
         let mut totals: Vec<f64> = rounds.iter().map(|times| times.total).collect();
         let mut part = |part| (!each.is_empty()).then(|| (quantile(&mut each, part) * 10.0).round() / 10.0);
-        #[expect(clippy::cast_precision_loss, reason = "nobody makes 2^52 calls")]
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
         let per_call_us = median(&mut totals) / calls as f64;
         Self {
             name: plan.name,
@@ -134,23 +134,22 @@ impl Report {
             );
         }
         if let Some(times) = self.figures.at_once_faster {
-            let _ = writeln!(text, "naps: {AT_ONCE} at once are {times:.1} × faster than one after the other");
+            let _ = writeln!(text, "naps: {AT_ONCE} in parallel are {times:.1} × faster than one after another");
         }
         if let (Some(stdio), Some(http)) = (self.figures.over_stdio_ms, self.figures.over_http_ms) {
             let _ = writeln!(
                 text,
-                "clients: execute_code of `pass` takes {stdio:.2} ms more than a tool that does nothing over stdio, \
+                "clients: execute_code of `pass` takes {stdio:.2} ms longer than a no-op tool over stdio, \
                  {http:.2} ms over HTTP"
             );
         }
         if let (Some(stdio), Some(http)) = (self.figures.hasty_over_stdio_ms, self.figures.hasty_over_http_ms) {
-            let _ =
-                writeln!(text, "without a rest between the calls: {stdio:.2} ms over stdio, {http:.2} ms over HTTP");
+            let _ = writeln!(text, "without a pause between calls: {stdio:.2} ms over stdio, {http:.2} ms over HTTP");
         }
         if let (Some(rested), Some(hasty)) = (self.figures.session_of_fresh, self.figures.hasty_session_of_fresh) {
             let _ = writeln!(
                 text,
-                "sessions: a call in a live session takes {rested:.2} × the time of one without, {hasty:.2} × without a rest"
+                "sessions: a call in a live session takes {rested:.2} × the time of one without, {hasty:.2} × without a pause"
             );
         }
         if let (Some(alone), Some(many)) = (self.figures.first_ms, self.figures.first_with_servers_ms) {
@@ -168,7 +167,7 @@ impl Report {
 }
 
 const HOW: &str = "\
-Rows take turns in rounds. p50 and p99 are single calls as the calling code sees them, µs/call is the time of all calls\n\
-of a round divided by their number: the median of the rounds. × direct compares µs/call with the Python client's, with\n\
-as many calls at once. In the broker is the difference of the medians of in_process and host. Before each call of the\n\
-rows of clients nobody calls for 10 ms, unless they are hasty.\n";
+Rows take turns in rounds. p50 and p99 are single calls, as measured by the calling code. µs/call is the time of all\n\
+calls of a round divided by their number (median of the rounds). × direct compares µs/call with the Python client at the\n\
+same concurrency. The time in the broker is the difference between the medians of in_process and host. Rows of clients\n\
+pause for 10 ms before each call, except the hasty ones.\n";

@@ -5,7 +5,7 @@ use super::problem::{ApiError, Problem, Refusals};
 use crate::accounts::{NameSource, is_good, new_user_name, user_name};
 use crate::http::App;
 use crate::http::auth_state::{AuthState, session_of};
-use crate::http::sign_in::{self, Whence, changed_password, remember};
+use crate::http::sign_in::{self, ClientAddress, changed_password, remember};
 use crate::identity::Identity;
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
@@ -258,7 +258,7 @@ pub(crate) struct PasswordChange {
 async fn password(
     State(auth): Auth,
     caller: Identity,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     Body(body): Body<PasswordChange>,
 ) -> Result<Response, ApiError> {
     if session_of(&caller).is_none() {

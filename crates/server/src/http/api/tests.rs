@@ -83,7 +83,7 @@ impl Place {
             mcp,
             manager: Arc::default(),
             sessions: Sessions::default(),
-            auth: Arc::new(AuthState::new(&AuthOptions::nobody())),
+            auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             stop: CancellationToken::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! Metadata and keys of an OpenID provider, and validation of its tokens.
 
 use super::verifier;
-use crate::accounts::{AccountError, People, may_enter};
+use crate::accounts::{AccountError, People, may_sign_in};
 use coracle_config::Oidc;
 use coracle_store::{ForeignIdentity, User};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
@@ -260,7 +260,7 @@ impl Provider {
             }
             None => return Err(OidcError::NoAccount),
         };
-        if !may_enter(&user) {
+        if !may_sign_in(&user) {
             return Err(OidcError::NoAccount);
         }
         people.note(&user, SystemTime::now()).await?;
