@@ -174,7 +174,8 @@ impl From<String> for Outcome {
 
 pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let config: Option<PathBuf> = config.map(Path::to_owned);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         // Runs as a task, as in a server; this thread only waits.
         let mut work = match arguments.what {
@@ -184,11 +185,11 @@ pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::R
             What::Tokens(arguments) => tokio::spawn(tokens::run(arguments, config)),
             What::Server(arguments) => tokio::spawn(server::run(arguments)),
             What::Baseline => tokio::spawn(async {
-                coracle_server::baseline::Baseline.over_stdio().await.context("serve")?;
+                coracle_server::baseline::Baseline.over_stdio().await.context("cannot serve")?;
                 Ok(Outcome::from(String::new()))
             }),
         };
-        let mut signals = Signals::listen().context("listen for signals")?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         tokio::select! {
             outcome = &mut work => outcome.context("the benchmark")?.map(Some),
             () = signals.next() => {
@@ -210,13 +211,14 @@ async fn sandbox(arguments: SandboxArguments) -> anyhow::Result<String> {
     let wanted = Wanted { parts: arguments.only.into_iter().collect(), image: arguments.image };
     let report = measure(scale, wanted).await?;
     if json {
-        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+        return Ok(serde_json::to_string(&report).context("cannot write the report")? + "\n");
     }
     Ok(report.render())
 }
 
 async fn measure(scale: Scale, wanted: Wanted) -> anyhow::Result<Report> {
-    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let folder =
+        tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let mut report = Report::default();
     let progress = bar();
     let bench = coracle::Bench::start(folder.path()).await?;

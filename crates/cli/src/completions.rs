@@ -74,7 +74,10 @@ pub(crate) fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<
 
 fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).title(name.to_owned()).render(&mut text).context("write a manual page")?;
+    clap_mangen::Man::new(command.clone())
+        .title(name.to_owned())
+        .render(&mut text)
+        .context("cannot write a man page")?;
     Ok(text)
 }
 

@@ -70,7 +70,7 @@ fn show(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Stat
     let text = if arguments.json {
         let mut all = Map::new();
         for row in rows {
-            let value: Value = serde_json::from_str(&row.value).context("read a setting")?;
+            let value: Value = serde_json::from_str(&row.value).context("cannot read a setting")?;
             let value = if arguments.origin {
                 serde_json::json!({ "value": value, "origin": row.origin.to_string() })
             } else {

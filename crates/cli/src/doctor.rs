@@ -30,9 +30,9 @@ pub(crate) struct DoctorArguments {
 
 pub(crate) fn run(arguments: &DoctorArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let diagnosis = runtime.context("start the runtime")?.block_on(diagnose(config));
+    let diagnosis = runtime.context("cannot start the runtime")?.block_on(diagnose(config));
     let text = if arguments.json {
-        serde_json::to_string(&diagnosis).context("write the diagnosis")? + "\n"
+        serde_json::to_string(&diagnosis).context("cannot write the diagnosis")? + "\n"
     } else {
         table::render(&diagnosis)
     };

@@ -139,7 +139,8 @@ pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>, ahead: Option
         crate::resources::threads("a sandbox", NEEDED_THREADS)?;
     }
     // One thread is enough for one execution, and starts faster.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     let status = runtime.block_on(execute(arguments, code, launcher, loaded));
     if matches!(status, Ok(Status::Success)) {
         // After a success nothing is left to do. Otherwise there may be something to clean up.
@@ -182,7 +183,7 @@ async fn execute(
     };
     // Listens before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
-    tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
+    tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
     // Opening the store takes longer than a small program, so a run that stores nothing does without.
     let is_kept = arguments.session.is_some() || has_tools(&loaded);
@@ -223,7 +224,7 @@ async fn execute(
     // After a success the sandbox is gone, and the launcher removes its folder when this process has ended.
     let status = Status::of(&execution);
     let told = async {
-        streaming.await.context("write the output")??;
+        streaming.await.context("cannot write the output")??;
         if is_streamed { report::print(execution, &places) } else { report::print_json(execution) }
     };
     // The result is printed before slow servers have ended, and servers are ended even if it cannot be printed.

@@ -78,10 +78,11 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     if std::io::stdin().is_terminal() {
         eprintln!("{AT_A_TERMINAL}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
-        let mut signals = Signals::listen().context("listen for signals")?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         let serving = Serving::start(&arguments.frontend, &loaded, launcher).await?;
         let served = coracle_server::serve_stdio(serving.frontend.clone(), stop.clone());
         tokio::pin!(served);
@@ -93,7 +94,7 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
             }
         };
         serving.end().await;
-        served.context("serve standard input and output")?;
+        served.context("cannot serve stdio")?;
         Ok(Status::Success)
     });
     // Only the thread that reads standard input is left, which would wait for a line at a terminal.

@@ -65,12 +65,12 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
 
 /// Renders JSON on one line, with hidden characters escaped.
 pub(crate) fn json_line(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(escaped(&serde_json::to_string(value).context("write JSON")?))
+    Ok(escaped(&serde_json::to_string(value).context("cannot write JSON")?))
 }
 
 /// Renders indented JSON with a final line break. Hidden characters, which only occur in strings, are escaped.
 pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(escaped(&serde_json::to_string_pretty(value).context("write JSON")?))
+    Ok(escaped(&serde_json::to_string_pretty(value).context("cannot write JSON")?))
 }
 
 fn escaped(text: &str) -> String {
@@ -115,7 +115,7 @@ pub(crate) fn agreed(question: &str, hint: &str) -> anyhow::Result<bool> {
     eprint!("{question} [y/N] ");
     std::io::stderr().flush()?;
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).context("read the answer")?;
+    std::io::stdin().read_line(&mut line).context("cannot read the answer")?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 

@@ -129,7 +129,7 @@ fn base(environments: &Environments, settings: &Settings, named: Vec<String>) ->
     }
     let folder = used.packages.clone();
     // The environment is locked until this command ends.
-    USED.lock().ok().context("keep the environment")?.push(used);
+    USED.lock().ok().context("cannot lock the environment")?.push(used);
     Base::new(folder, named).map(Some)
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn current() -> anyhow::Result<Option<Environment>> {
         Ok(None) => Ok(None),
         Ok(Some(used)) => {
             let (folder, made_for) = (used.packages.clone(), used.environment.python.clone());
-            USED.lock().ok().context("keep the environment")?.push(used);
+            USED.lock().ok().context("cannot lock the environment")?.push(used);
             Ok(Some(Environment { folder, made_for }))
         }
         Err(error) => {

@@ -65,6 +65,6 @@ pub(crate) fn is_coracle(entry: &McpServer, loaded: &Loaded) -> bool {
 
 /// Whether a path is that of this program.
 fn is_this(program: &str) -> bool {
-    let this = std::env::current_exe().context("find this program").and_then(|path| Ok(path.canonicalize()?));
+    let this = std::env::current_exe().context("cannot find this program").and_then(|path| Ok(path.canonicalize()?));
     Path::new(program).canonicalize().is_ok_and(|path| this.is_ok_and(|this| this == path))
 }

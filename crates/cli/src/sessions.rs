@@ -136,7 +136,7 @@ async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -
             let text = json(&history.export(user, &session).await?)?;
             match output {
                 None => print(&text)?,
-                Some(path) => std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?,
+                Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?,
             }
         }
         SessionsCommand::End(one) => {
@@ -279,10 +279,11 @@ fn row(task: &TaskRecord) -> [String; 5] {
 fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     check(&loaded)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(async {
         let cancel = CancellationToken::new();
-        tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
+        tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
         let settings = &loaded.settings;
         let store = store().await?;
         let history = History::new(Arc::clone(&store), workspaces(settings)?);

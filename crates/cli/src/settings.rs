@@ -105,7 +105,7 @@ fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions>
     Ok(LoadOptions {
         file: file.map(Path::to_owned),
         env: variables(),
-        folder: Some(std::env::current_dir().context("find the current folder")?),
+        folder: Some(std::env::current_dir().context("cannot find the current folder")?),
         home: Some(variables::home()?),
         flags,
     })

@@ -146,7 +146,7 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
     let user = UserId::local();
     let mut unknown = Vec::new();
     for spec in &loaded.servers {
-        let listed = toolbox.last_listed(&user, &spec.name).await.context("read what is known of servers")?;
+        let listed = toolbox.last_listed(&user, &spec.name).await.context("cannot read the known tools of servers")?;
         if listed.is_none() {
             unknown.push(spec.name.as_str());
         }
@@ -157,7 +157,7 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
         progress.set_message(format!("waiting for {}", unknown.join(", ")));
         progress.enable_steady_tick(TICK);
     }
-    let mut signals = Signals::listen().context("listen for signals")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let inventory = tokio::select! {
         inventory = toolbox.inventory(&user, Listing::All) => Some(inventory),
         () = signals.next() => None,

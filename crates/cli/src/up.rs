@@ -76,13 +76,14 @@ pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Res
     check(&loaded)?;
     warn_of_not_followed(&loaded);
     announce(&loaded);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(serve(arguments, &loaded))
 }
 
 async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Status> {
     let stop = CancellationToken::new();
-    tokio::spawn(Signals::listen().context("listen for signals")?.cancel(stop.clone()));
+    tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(stop.clone()));
     let host = sign_in::host(loaded)?;
     let auth = sign_in::Auth::read(loaded, host)?;
     let share = share()?;
@@ -90,7 +91,7 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let mut claim = Home::new(variables::home()?).claim().map_err(told)?;
     auth.check(&People::new(sound_store().await?), arguments.frontend.workspace.is_some()).await?;
     let listener = listen(loaded, host).await?;
-    let address = listener.local_addr().context("find the address")?;
+    let address = listener.local_addr().context("cannot find the address")?;
     claim.say(&format!("process {}, http://{address}", std::process::id())).map_err(told)?;
     let serving = Serving::start(&arguments.frontend, loaded, None).await?;
     serving.engine.limit_sandboxes(share.sandboxes);
@@ -108,13 +109,13 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
         () = greet(&serving, loaded, address, &welcome) => {}
         () = stop.cancelled() => {}
     }
-    let served = served.await.context("serve HTTP")?;
+    let served = served.await.context("cannot serve HTTP")?;
     kept.abort();
     if let Some(lent) = lent {
-        lent.await.context("lend connections to servers")?;
+        lent.await.context("cannot share servers")?;
     }
     serving.end().await;
-    served.context("serve HTTP")?;
+    served.context("cannot serve HTTP")?;
     eprintln!("coracle: stopped");
     Ok(Status::Success)
 }

@@ -22,7 +22,7 @@ pub(crate) fn home() -> anyhow::Result<PathBuf> {
     }
     let user = std::env::home_dir().filter(|home| home.is_absolute());
     user.map(|home| home.join(".coracle"))
-        .with_context(|| format!("no home folder is known: set {HOME} to a folder for Coracle's data"))
+        .with_context(|| format!("cannot find the home folder: set {HOME} to a folder for Coracle's data"))
 }
 
 /// Returns the configured interpreter.

@@ -166,14 +166,14 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
 
 /// Creates a runtime for commands that do one thing at a time.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
 /// Runs a command that can be cancelled with a signal. Its work is then dropped and ends.
 pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        let mut signals = Signals::listen().context("listen for signals")?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         tokio::select! {
             outcome = work => outcome,
             () = signals.next() => Err(Cancelled.into()),
@@ -388,7 +388,7 @@ pub(crate) fn native_with_first(
 fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     Ok(NativeConfig {
         home: variables::home()?,
-        launcher: std::env::current_exe().context("find this program")?,
+        launcher: std::env::current_exe().context("cannot find this program")?,
         python: sandboxes.python.clone(),
         pool: sandboxes.pool,
         preload: sandboxes.preload,

@@ -76,7 +76,7 @@ async fn housekeeping(loaded: &Loaded) -> anyhow::Result<Housekeeping> {
 }
 
 async fn list(arguments: &ListArguments, loaded: &Loaded) -> anyhow::Result<Status> {
-    let all = housekeeping(loaded).await?.list().await.context("look at the workspaces")?;
+    let all = housekeeping(loaded).await?.list().await.context("cannot read the workspaces")?;
     let text = if arguments.json {
         json(&all.iter().map(told).collect::<Vec<_>>())?
     } else {
@@ -112,7 +112,7 @@ async fn clean(arguments: &CleanArguments, loaded: &Loaded) -> anyhow::Result<St
     let mode = if arguments.yes { CleanupMode::Delete } else { CleanupMode::DryRun };
     let days = arguments.after_days.unwrap_or(set.after_days);
     let cleanup = Cleanup { mode, ..policy(set, days) };
-    let cleaned = housekeeping(loaded).await?.clean(cleanup).await.context("look after the workspaces")?;
+    let cleaned = housekeeping(loaded).await?.clean(cleanup).await.context("cannot clean up the workspaces")?;
     if cleaned.is_empty() {
         eprintln!("every workspace was used within {days} days, or is empty");
     }

@@ -1,6 +1,6 @@
 //! The native backend: the contract of every backend, and guests that lie on their channel.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[path = "../../sandbox/tests/support/contract.rs"]
 mod contract;

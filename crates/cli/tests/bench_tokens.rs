@@ -1,6 +1,6 @@
 //! `coracle bench tokens` on real servers: every task has the same result in all three ways, and code saves tokens.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
 #[path = "support/harness.rs"]

@@ -1,6 +1,6 @@
 //! Users are isolated: data, processes and memory of one are invisible to another, at the same time and afterwards.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,7 +1,7 @@
 //! Many executions do not increase memory, descriptors, processes, cgroups or folders. The short version always runs;
 //! the long one with `CORACLE_SOAK=1` and `--ignored`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,7 +1,7 @@
 //! The escape tests: everything that sandboxed code could attempt, each with a control that shows that the attempt
 //! itself is valid.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[path = "escape/battery.rs"]
 mod battery;

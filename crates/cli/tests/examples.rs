@@ -2,7 +2,7 @@
 //!
 //! `npx` and `uvx` would download the servers; here they start those that `cargo xtask needs` has installed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,6 +1,6 @@
 //! `coracle exec` while it runs: streamed output, Ctrl-C, and readers that disappear.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -2,7 +2,7 @@
 //! are gone afterwards, and the next execution works. Limits without an option are in `exhaustion_limits.rs`, abuse of
 //! output in `exhaustion_output.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

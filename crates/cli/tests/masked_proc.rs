@@ -1,7 +1,7 @@
 //! If parts of the host's `/proc` are masked, as in a container, the kernel refuses to mount another one. Sandboxes
 //! then have an empty `/proc`, never the host's.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

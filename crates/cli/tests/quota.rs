@@ -1,7 +1,7 @@
 //! A workspace is filled in every possible way: the code is ended with a clear error, the excess is printed, and
 //! existing files are intact. Writes from outside a sandbox are refused beforehand.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

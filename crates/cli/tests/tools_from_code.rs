@@ -1,7 +1,7 @@
 //! Code that calls tools in TypeScript and bash: results, errors, media and parallel calls. The host's side is a
 //! stand-in; the broker has its own tests.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,6 +1,6 @@
 //! TypeScript in normal use. Limits and isolation are in `typescript_limits.rs`, tool calls in `tools_from_code.rs`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,7 +1,7 @@
 //! The escape tests through TypeScript: its engine is not a security boundary, so code must have no more access than
 //! any sandbox has.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

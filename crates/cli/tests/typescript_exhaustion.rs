@@ -1,7 +1,7 @@
 //! The exhaustion tests through TypeScript: each limit has its own error code, never a hang; nothing is left, the next
 //! execution works, and so does the same code just below the limit.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,7 +1,7 @@
 //! TypeScript that exhausts resources or tampers with its results: the same limits as in Python, through QuickJS. Each
 //! one has its own error code, and each denied action has a control. Escape attempts are in `typescript_escape.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]

@@ -1,7 +1,7 @@
 //! Without Landlock, the tier is partial and says so, full isolation is refused, and mounts and filters still confine
 //! code.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "escape/battery.rs"]

@@ -64,8 +64,8 @@ impl Server {
             packages,
         })?;
         let workspace = folder.join("workspace");
-        std::fs::create_dir_all(&workspace).context("make a workspace")?;
-        backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
+        std::fs::create_dir_all(&workspace).context("cannot create a workspace")?;
+        backend.report().await.context("cannot start the sandbox (see `coracle doctor`)")?;
         let config = EngineConfig { workspaces: folder.join("workspaces"), session_idle: SESSION_IDLE };
         Ok(Self {
             engine: Engine::new(config, backend.clone(), Arc::new(MemoryStore::new()), None),
@@ -136,7 +136,7 @@ impl Bench {
         let on_demand = Server::start(folder, 0).await?;
         let path = pooled.backend.report().await?.python;
         let seen = Program::of(&cold_command(&workspace, LOOK_AT_YOURSELF)?).output().await?.stdout;
-        let (prefixes, imports) = serde_json::from_slice(&seen).context("ask the sandbox for its imports")?;
+        let (prefixes, imports) = serde_json::from_slice(&seen).context("cannot ask the sandbox for its imports")?;
         Ok(Self {
             pooled,
             on_demand,

@@ -27,7 +27,7 @@ impl Floor {
         let mut command = Command::new(&interpreter.path);
         command.args(["-I", "-c", PROGRAM]).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("start {}", interpreter.path.display()))?;
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", interpreter.path.display()))?;
         let orders = child.stdin.take().context("no standard input")?;
         let answers = BufReader::new(child.stdout.take().context("no standard output")?);
         let complaints = child.stderr.take().context("no standard error")?;
@@ -56,6 +56,6 @@ impl Floor {
             let _ = tokio::time::timeout(Duration::from_secs(1), self.complaints.read_to_string(&mut words)).await;
             anyhow::bail!("{}", words.lines().last().unwrap_or("the floor program ended without a message"));
         }
-        serde_json::from_str(&line).context("read the floor's answer")
+        serde_json::from_str(&line).context("cannot read the response of the floor program")
     }
 }

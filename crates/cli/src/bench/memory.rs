@@ -97,7 +97,7 @@ async fn weigh(server: &Server, count: usize) -> anyhow::Result<f64> {
     let summed = tokio::task::spawn_blocking(move || {
         let mut total = 0;
         for pid in tree {
-            total += pss_kib(pid).with_context(|| format!("weigh process {pid}"))?;
+            total += pss_kib(pid).with_context(|| format!("cannot measure process {pid}"))?;
         }
         anyhow::Ok(total)
     });

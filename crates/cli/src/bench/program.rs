@@ -39,7 +39,7 @@ impl Program {
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(within, command.output()).await;
         let output = output.with_context(|| format!("{name} took longer than {within:?}"))?;
-        let output = output.with_context(|| format!("start {name}"))?;
+        let output = output.with_context(|| format!("cannot start {name}"))?;
         if output.status.success() {
             return Ok(output);
         }

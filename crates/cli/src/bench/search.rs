@@ -45,7 +45,7 @@ pub(super) struct SearchArguments {
 
 pub(super) async fn run(arguments: SearchArguments) -> anyhow::Result<String> {
     // The work is CPU-bound.
-    tokio::task::spawn_blocking(move || measure(&arguments)).await.context("search")?
+    tokio::task::spawn_blocking(move || measure(&arguments)).await.context("cannot search")?
 }
 
 fn measure(arguments: &SearchArguments) -> anyhow::Result<String> {
@@ -61,10 +61,10 @@ fn measure(arguments: &SearchArguments) -> anyhow::Result<String> {
         report.rows.push(row(Set::read(folder)?, &mut rankings)?);
     }
     if let Some(file) = &arguments.rankings {
-        std::fs::write(file, rankings).with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(file, rankings).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if arguments.json {
-        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+        return Ok(serde_json::to_string(&report).context("cannot write the report")? + "\n");
     }
     Ok(report.render())
 }

@@ -100,14 +100,15 @@ impl Row {
 }
 
 pub(super) async fn run(arguments: ServerArguments) -> anyhow::Result<Outcome> {
-    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let folder =
+        tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let progress = bar();
     let report = measure(&arguments, folder.path(), &progress).await?;
     progress.finish_and_clear();
     // The exit status reports errors as well.
     let status = if report.errors.is_empty() { Status::Success } else { Status::Failed };
     let text = if arguments.json {
-        serde_json::to_string(&report).context("write the report")? + "\n"
+        serde_json::to_string(&report).context("cannot write the report")? + "\n"
     } else {
         report.render()
     };
@@ -123,7 +124,7 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
     let _ = rustls::crypto::ring::default_provider().install_default();
     let load = Arc::new(Load {
         url: format!("http://{}/api/executions", server.address),
-        client: reqwest::Client::builder().timeout(ANSWERED_WITHIN).build().context("make a client")?,
+        client: reqwest::Client::builder().timeout(ANSWERED_WITHIN).build().context("cannot create a client")?,
         keys: keys.into_iter().map(|key| (key, AtomicUsize::new(0))).collect(),
         next: AtomicUsize::new(0),
         times: Mutex::default(),
@@ -179,18 +180,18 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
 
 /// Creates users with an API key each.
 async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
-    let store = SqliteStore::open(&Home::new(home), KeySource::File).await.context("make a store")?;
+    let store = SqliteStore::open(&Home::new(home), KeySource::File).await.context("cannot create a store")?;
     let store = Arc::new(store);
     let people = People::new(Arc::clone(&store) as _);
     let mut keys = Vec::new();
     for number in 0..users {
-        let name = UserId::new(format!("user-{number}")).context("name a user")?;
-        people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("add a user")?;
+        let name = UserId::new(format!("user-{number}")).context("cannot name a user")?;
+        people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("cannot add a user")?;
         let scopes = [KeyScope::Api, KeyScope::Metrics].into();
         let (_, key) = people
             .add_key(&name, "bench", scopes, None, coracle_server::KeyMaker::Person)
             .await
-            .context("add a key")?;
+            .context("cannot add a key")?;
         keys.push(key);
     }
     store.close().await;
@@ -205,7 +206,7 @@ struct Serving {
 
 impl Serving {
     async fn start(home: &Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("find this program")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
             .args(["up", "--port", "0"])
             .current_dir(home)
@@ -216,7 +217,7 @@ impl Serving {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .context("start a server")?;
+            .context("cannot start a server")?;
         let stderr = child.stderr.take().context("the server has no standard error")?;
         let mut lines = BufReader::new(stderr).lines();
         let listening = async {
@@ -237,7 +238,7 @@ impl Serving {
     /// Memory of the server and all processes below.
     fn mib(&self) -> anyhow::Result<f64> {
         let id = self.child.id().context("the server has ended")?;
-        let own = pss_kib(id).context("weigh the server")?;
+        let own = pss_kib(id).context("cannot measure the server")?;
         // Some processes may end meanwhile.
         let below: u64 = descendants(id).into_iter().filter_map(|pid| pss_kib(pid).ok()).sum();
         #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
@@ -255,7 +256,7 @@ impl Serving {
     async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         rustix::process::kill_process(id.context("the server has ended")?, rustix::process::Signal::TERM)?;
-        self.child.wait().await.context("wait for the server")?;
+        self.child.wait().await.context("cannot wait for the server")?;
         Ok(())
     }
 }

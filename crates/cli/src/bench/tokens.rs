@@ -79,7 +79,7 @@ pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> 
     }
     let status = if report.is_equal() { Status::Success } else { Status::Failed };
     let text = if arguments.json {
-        serde_json::to_string(&report).context("write the report")? + "\n"
+        serde_json::to_string(&report).context("cannot write the report")? + "\n"
     } else {
         report.render()
     };

@@ -47,14 +47,15 @@ pub(super) struct ToolsArguments {
 pub(super) async fn run(arguments: ToolsArguments) -> anyhow::Result<String> {
     let calls = arguments.runs as usize;
     let (calls, rounds) = if arguments.quick { (calls.min(QUICK_CALLS), 1) } else { (calls, ROUNDS) };
-    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let folder =
+        tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let callers = Callers::start(folder.path(), arguments.servers).await?;
     let progress = bar();
     let report = measure(&callers, calls, rounds, &progress).await;
     progress.finish_and_clear();
     callers.shutdown().await;
     if arguments.json {
-        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+        return Ok(serde_json::to_string(&report).context("cannot write the report")? + "\n");
     }
     Ok(report.render())
 }

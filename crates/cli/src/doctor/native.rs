@@ -95,13 +95,13 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         Err(error) => return Err(error.into()),
     };
     let folder =
-        tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("make a workspace to try things in")?;
+        tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("cannot create a temporary workspace")?;
     let tried = Tried {
         engine: engine(&Settings::default(), backend.clone(), std::sync::Arc::new(MemoryStore::new()), None)?,
         workspace: folder.path().join("workspace"),
         has_environment: sandboxes.packages.environment.is_some(),
     };
-    std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
+    std::fs::create_dir(&tried.workspace).context("cannot create a temporary workspace")?;
     let outcome = Box::pin(examine_booted(&tried, &backend, folder.path(), machine, &report)).await;
     tried.engine.shutdown().await;
     outcome
@@ -115,8 +115,8 @@ async fn examine_booted(
     report: &coracle_sandbox::NativeReport,
 ) -> anyhow::Result<Tier> {
     let host_file = folder.join("host");
-    std::fs::write(&host_file, "not for the sandbox").context("make a file to look for")?;
-    std::fs::write(tried.workspace.join("beside"), "for the sandbox").context("make a file to look for")?;
+    std::fs::write(&host_file, "not for the sandbox").context("cannot create a file for the probe")?;
+    std::fs::write(tried.workspace.join("beside"), "for the sandbox").context("cannot create a file for the probe")?;
     let session = SessionId::new("doctor")?;
     let mut request = tried.request(Language::Python, PROBE);
     request.session = Some(session);
@@ -124,7 +124,7 @@ async fn examine_booted(
     request.vars.insert("beside".to_owned(), "/workspace/beside".into());
     let execution = tried.engine.execute(request).await;
     let enforced = execution.limits.enforced.clone();
-    let probe: Probe = serde_json::from_value(value(execution)?).context("read what the probe found")?;
+    let probe: Probe = serde_json::from_value(value(execution)?).context("cannot read the result of the probe")?;
     // The interpreter of the session is still alive, so a used sandbox can be inspected.
     let launcher = backend.launcher_pid().await;
     let outside = launcher.zip(probe.pid_namespace()).and_then(|(pid, namespace)| look_from_outside(pid, namespace));

@@ -37,7 +37,7 @@ pub(super) fn print(execution: Execution, places: &Places) -> anyhow::Result<()>
     if let Some(result) = &execution.result {
         let text = match result {
             serde_json::Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).context("write the result")?,
+            other => serde_json::to_string_pretty(other).context("cannot write the result")?,
         };
         writeln!(std::io::stdout(), "{text}")?;
     }

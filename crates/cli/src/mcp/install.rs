@@ -249,7 +249,7 @@ fn read(file: &Path) -> anyhow::Result<Option<String>> {
 
 /// Entry that starts this program with the same settings.
 fn entry(frontend: &FrontendArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
-    let program = std::env::current_exe().context("find this program")?;
+    let program = std::env::current_exe().context("cannot find this program")?;
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
             Mistake::new(format!("{} is not valid UTF-8", path.display()), Some("move it to a path that is"))
@@ -288,7 +288,7 @@ fn entry(frontend: &FrontendArguments, loaded: &Loaded) -> anyhow::Result<Entry>
 /// Prints what is added, and which servers are removed. Existing content is not printed, because entries of other
 /// servers may contain credentials.
 fn print_change(target: Target, file: &Path, entry: &Entry, moved: &[String]) -> anyhow::Result<()> {
-    let fresh = install(target, "", entry).context("write the entry")?;
+    let fresh = install(target, "", entry).context("cannot write the entry")?;
     let added = fresh.lines().map(|line| format!("+{line}\n"));
     let removed = moved.iter().map(|name| format!("-the server {}\n", plain(name, MAX_SHOWN)));
     print_lines(file, removed.chain(added))
@@ -302,7 +302,7 @@ fn print_undo(file: &Path, moved: &[String]) -> anyhow::Result<()> {
 
 fn print_lines(file: &Path, lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
     let text: String = std::iter::once(format!("--- {0}\n+++ {0}\n", file.display())).chain(lines).collect();
-    std::io::stdout().write_all(text.as_bytes()).context("print the change")
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the change")
 }
 
 fn agreed(file: &Path) -> anyhow::Result<bool> {
@@ -311,7 +311,7 @@ fn agreed(file: &Path) -> anyhow::Result<bool> {
     }
     eprint!("write {}? [y/N] ", file.display());
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).context("read the answer")?;
+    std::io::stdin().read_line(&mut line).context("cannot read the answer")?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
@@ -320,14 +320,14 @@ fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     // Files in a settings folder are often symbolic links.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().context("the file has no folder")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut fresh =
-        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("write to {}", folder.display()))?;
+        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
     fresh.write_all(bytes)?;
     if let Ok(metadata) = std::fs::metadata(&file) {
         fresh.as_file().set_permissions(metadata.permissions())?;
     }
     fresh.as_file().sync_all()?;
-    fresh.persist(&file).with_context(|| format!("write {}", file.display()))?;
+    fresh.persist(&file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(())
 }

@@ -29,7 +29,7 @@ impl Moving {
         let mut moving = Self { there: Vec::new(), new: Vec::new(), staying: Vec::new() };
         let Some(importable) = client.target().client() else { return Ok(moving) };
         let options = ImportOptions {
-            home: std::env::home_dir().context("no home folder is known: set HOME")?,
+            home: std::env::home_dir().context("cannot find the home folder: set HOME")?,
             folder: None,
             env: variables(),
             system: System::current(),

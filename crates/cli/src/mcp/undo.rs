@@ -98,7 +98,10 @@ impl Undo {
     }
 
     fn write(&self, client: &str) -> anyhow::Result<()> {
-        private(&folder(client)?.join(STATE), &serde_json::to_vec_pretty(self).context("write the list of changes")?)
+        private(
+            &folder(client)?.join(STATE),
+            &serde_json::to_vec_pretty(self).context("cannot write the list of changes")?,
+        )
     }
 
     /// Returns each file and how it can be restored.

@@ -141,7 +141,7 @@ async fn add_by_pip(python: &Path, order: &Order<'_>, base: &Base, progress: &Pr
     }
     run(python, arguments, order.folder, progress).await?;
     let text = fs::read(&report).with_context(|| report.display().to_string())?;
-    let report: Report = serde_json::from_slice(&text).context("read what pip would install")?;
+    let report: Report = serde_json::from_slice(&text).context("cannot read the report of pip")?;
     let is_there = |one: &Reported| {
         base.packages.iter().any(|package| {
             package.version == one.metadata.version
@@ -349,7 +349,7 @@ async fn run<S: AsRef<OsStr>>(
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONUNBUFFERED", "1").process_group(0);
-    let mut child = Group(command.spawn().with_context(|| format!("start {name}"))?);
+    let mut child = Group(command.spawn().with_context(|| format!("cannot start {name}"))?);
     let (stdout, stderr) = (child.0.stdout.take(), child.0.stderr.take());
     let mut last = VecDeque::new();
     let (stdout, stderr) = (stdout.context("its output")?, stderr.context("its complaints")?);
@@ -361,7 +361,7 @@ async fn run<S: AsRef<OsStr>>(
             last.pop_front();
         }
     }
-    let status = child.0.wait().await.with_context(|| format!("wait for {name}"))?;
+    let status = child.0.wait().await.with_context(|| format!("cannot wait for {name}"))?;
     if status.success() {
         return Ok(());
     }

@@ -52,8 +52,8 @@ impl Candidate {
 
     /// Checks that a server could be used if all variables were set.
     pub(crate) fn check(&self, name: &ServerName) -> anyhow::Result<()> {
-        let file = tempfile::NamedTempFile::new().context("make a temporary file")?;
-        fs::write(file.path(), &self.text).context("write a temporary file")?;
+        let file = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
+        fs::write(file.path(), &self.text).context("cannot write a temporary file")?;
         let options = LoadOptions { file: Some(file.path().to_owned()), ..LoadOptions::default() };
         let loaded = coracle_config::load(&options).map_err(|error| {
             let hint = error.hint();
@@ -72,7 +72,7 @@ impl Candidate {
             make_private_folder(&variables::home()?)?;
             if self.variables_file.exists() {
                 let made = fs::set_permissions(&self.variables_file, Permissions::from_mode(PRIVATE));
-                made.with_context(|| format!("make {} private", self.variables_file.display()))?;
+                made.with_context(|| format!("cannot make {} private", self.variables_file.display()))?;
             }
             edit::write(&self.variables_file, &self.variables_text)?;
         }
@@ -97,5 +97,5 @@ impl Candidate {
 /// Creates a folder for its owner only. An existing one keeps its permissions.
 fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("make the folder {}", folder.display()))
+    made.with_context(|| format!("cannot create the folder {}", folder.display()))
 }

@@ -46,7 +46,7 @@ enum Source {
     File(PathBuf),
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that could fail")]
+#[expect(clippy::unnecessary_wraps, reason = "clap requires a fallible parser")]
 fn source(text: &str) -> Result<Source, Infallible> {
     Ok(match text {
         "claude-desktop" => Source::Client(Client::ClaudeDesktop),
@@ -112,8 +112,8 @@ pub(super) fn run(arguments: &ImportArguments, config: Option<&Path>) -> anyhow:
 
 fn look(from: Option<&Source>) -> anyhow::Result<Imported> {
     let options = ImportOptions {
-        home: std::env::home_dir().context("no home folder is known: set HOME")?,
-        folder: Some(std::env::current_dir().context("find the current folder")?),
+        home: std::env::home_dir().context("cannot find the home folder: set HOME")?,
+        folder: Some(std::env::current_dir().context("cannot find the current folder")?),
         env: variables(),
         system: System::current(),
     };
@@ -189,7 +189,7 @@ fn ask<'a>(offered: &[&'a Found], file: &Path) -> anyhow::Result<Vec<&'a Found>>
         );
         std::io::stderr().flush()?;
         let mut line = String::new();
-        let length = std::io::stdin().read_line(&mut line).context("read the answer")?;
+        let length = std::io::stdin().read_line(&mut line).context("cannot read the answer")?;
         let answer = line.trim().to_lowercase();
         match answer.as_str() {
             _ if length == 0 => return Ok(Vec::new()),

@@ -91,7 +91,10 @@ async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, 
     let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Own)?;
     let mut listed = BTreeMap::new();
     for spec in &loaded.servers {
-        let last = toolbox.last_listed(&UserId::local(), &spec.name).await.context("read what is known of servers")?;
+        let last = toolbox
+            .last_listed(&UserId::local(), &spec.name)
+            .await
+            .context("cannot read the known tools of servers")?;
         if let Some(last) = last {
             listed.insert(spec.name.clone(), (last.tools.len(), last.listed_at));
         }

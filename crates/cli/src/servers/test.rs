@@ -123,7 +123,7 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
         let names: Vec<&str> = waiting.iter().map(ServerName::as_str).collect();
         progress.set_message(format!("waiting for {}", names.join(", ")));
         let Some(outcome) = tests.join_next().await else { break };
-        let mut outcome = outcome.context("test a server")?;
+        let mut outcome = outcome.context("cannot test a server")?;
         if let Some(spec) = loaded.servers.iter().find(|spec| spec.name.as_str() == outcome.name) {
             outcome.passed(PassedEnvironment::of(spec));
         }

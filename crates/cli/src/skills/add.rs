@@ -102,21 +102,23 @@ fn add_folder(path: &Path, loaded: &Loaded) -> anyhow::Result<Status> {
     }
     let place = match &loaded.settings.execution.skills_dir {
         Some(folder) => folder.clone(),
-        None => std::env::home_dir().context("no home folder is known")?.join(".agents").join("skills"),
+        None => std::env::home_dir().context("cannot find the home folder")?.join(".agents").join("skills"),
     };
     let target = place.join(&skill.folder);
     if target.exists() {
         let hint = format!("`coracle skills remove {}` removes it", skill.name);
         return Err(Mistake::new(format!("{} already exists", target.display()), Some(hint)).into());
     }
-    fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
+    fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
     // Copied aside and renamed, so that it is never read half-written.
-    let aside = tempfile::Builder::new().prefix(".adding-").tempdir_in(&place).context("make a folder")?;
+    let aside = tempfile::Builder::new().prefix(".adding-").tempdir_in(&place).context("cannot create a folder")?;
     let whole = aside.path().join(&skill.folder);
     let mut room = Room { files: MAX_FILES, bytes: MAX_BYTES };
     copy(&skill.path, &whole, 0, &mut room)?;
-    fs::rename(&whole, &target).with_context(|| format!("write {}", target.display()))?;
-    File::open(&place).and_then(|folder| folder.sync_all()).with_context(|| format!("write {}", place.display()))?;
+    fs::rename(&whole, &target).with_context(|| format!("cannot write {}", target.display()))?;
+    File::open(&place)
+        .and_then(|folder| folder.sync_all())
+        .with_context(|| format!("cannot write {}", place.display()))?;
     eprintln!("added {} as {}", skill.name, target.display());
     Ok(Status::Success)
 }
@@ -131,15 +133,15 @@ fn copy(from: &Path, to: &Path, depth: usize, room: &mut Room) -> anyhow::Result
     if depth > MAX_DEPTH {
         anyhow::bail!("{} is nested too deeply for a skill", from.display());
     }
-    fs::create_dir(to).with_context(|| format!("make {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("list {}", from.display()))? {
-        let entry = entry.with_context(|| format!("list {}", from.display()))?;
+    fs::create_dir(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot list {}", from.display()))?;
         let (kind, source, target) = (entry.file_type()?, entry.path(), to.join(entry.file_name()));
         if kind.is_dir() {
             copy(&source, &target, depth + 1, room)?;
         } else if kind.is_file() {
-            let bytes = fs::copy(&source, &target).with_context(|| format!("copy {}", source.display()))?;
-            File::open(&target)?.sync_all().with_context(|| format!("write {}", target.display()))?;
+            let bytes = fs::copy(&source, &target).with_context(|| format!("cannot copy {}", source.display()))?;
+            File::open(&target)?.sync_all().with_context(|| format!("cannot write {}", target.display()))?;
             room.files = room.files.checked_sub(1).context("the skill has too many files")?;
             room.bytes = room.bytes.checked_sub(bytes).context("the skill is too large")?;
         } else {

@@ -38,11 +38,12 @@ pub(super) async fn run(arguments: &RemoveArguments, engine: &Engine, user: &Use
                 return Err(Mistake::new(message, Some("to remove it, delete that folder")).into());
             }
             // Renamed first, so that it disappears at once even if deleting fails.
-            let parent = skill.path.parent().context("find the folder of skills")?;
-            let gone = tempfile::Builder::new().prefix(".removing-").tempdir_in(parent).context("make a folder")?;
+            let parent = skill.path.parent().context("cannot find the folder of skills")?;
+            let gone =
+                tempfile::Builder::new().prefix(".removing-").tempdir_in(parent).context("cannot create a folder")?;
             fs::rename(&skill.path, gone.path().join("skill"))
-                .with_context(|| format!("remove {}", skill.path.display()))?;
-            gone.close().with_context(|| format!("remove {}", skill.path.display()))?;
+                .with_context(|| format!("cannot remove {}", skill.path.display()))?;
+            gone.close().with_context(|| format!("cannot remove {}", skill.path.display()))?;
             eprintln!("removed {}", skill.path.display());
             Ok(Status::Success)
         }

@@ -73,9 +73,9 @@ fn check(folder: &Path) -> anyhow::Result<()> {
 
 /// Writes everything aside first, so that a failure leaves the old files unchanged.
 fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(folder);
-    let aside = aside.with_context(|| format!("write in {}", folder.display()))?;
+    let aside = aside.with_context(|| format!("cannot write in {}", folder.display()))?;
     let of_package = |(path, _): &&(&str, &str)| path.starts_with(&format!("{PACKAGE}/"));
     let package = coracle_guest::FILES.iter().filter(of_package).copied();
     let outside = [("package.json", OUTSIDE_MANIFEST), ("index.js", coracle_guest::TYPESCRIPT_OUTSIDE)];
@@ -87,15 +87,15 @@ fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
     for (path, text) in tree.files().chain(package).chain(others) {
         let file = aside.path().join(path);
         if let Some(parent) = file.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+            fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         }
-        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     // The mark comes first, because the following files are ours.
     for name in [MARK, ROOT, PACKAGE, DECLARATIONS, OUTSIDE] {
         let (made, place) = (aside.path().join(name), folder.join(name));
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+            fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         }
         match fs::symlink_metadata(&place) {
             Ok(old) if old.is_dir() => fs::remove_dir_all(&place),
@@ -103,11 +103,11 @@ fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
-        .with_context(|| format!("replace {}", place.display()))?;
+        .with_context(|| format!("cannot replace {}", place.display()))?;
         if !made.exists() {
             bail!("{} was not generated", made.display());
         }
-        fs::rename(&made, &place).with_context(|| format!("write {}", place.display()))?;
+        fs::rename(&made, &place).with_context(|| format!("cannot write {}", place.display()))?;
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::R
         return Err(Mistake::new(format!("server {server} has no tool {tool:?}"), Some(hint)).into());
     };
     let text = match level {
-        Level::Full => json(&serde_json::from_str::<Value>(&shown).context("read the definition")?)?,
+        Level::Full => json(&serde_json::from_str::<Value>(&shown).context("cannot read the definition")?)?,
         _ => shown.trim_end().to_owned() + "\n",
     };
     std::io::stdout().write_all(text.as_bytes())?;

@@ -13,7 +13,7 @@ const MAX_LINE: u64 = 4096;
 
 /// Reads the first line of standard input.
 pub(super) fn from_stdin() -> anyhow::Result<Secret> {
-    line(std::io::stdin().lock()).context("read a password from standard input")
+    line(std::io::stdin().lock()).context("cannot read a password from standard input")
 }
 
 /// Prompts for a password twice at the terminal.
@@ -52,17 +52,17 @@ struct Quiet {
 
 impl Quiet {
     fn new(terminal: File) -> anyhow::Result<Self> {
-        let before = tcgetattr(&terminal).context("ask the terminal")?;
+        let before = tcgetattr(&terminal).context("cannot ask the terminal")?;
         let mut quiet = before.clone();
         quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        tcsetattr(&terminal, OptionalActions::Flush, &quiet).context("make the terminal quiet")?;
+        tcsetattr(&terminal, OptionalActions::Flush, &quiet).context("cannot disable the echo of the terminal")?;
         Ok(Self { terminal: BufReader::new(terminal), before })
     }
 
     fn ask(&mut self, question: &str) -> anyhow::Result<Secret> {
-        self.terminal.get_mut().write_all(question.as_bytes()).context("ask at the terminal")?;
+        self.terminal.get_mut().write_all(question.as_bytes()).context("cannot ask at the terminal")?;
         let answer = typed(&mut self.terminal);
-        self.terminal.get_mut().write_all(b"\n").context("ask at the terminal")?;
+        self.terminal.get_mut().write_all(b"\n").context("cannot ask at the terminal")?;
         answer
     }
 }
@@ -71,7 +71,7 @@ impl Quiet {
 fn typed(keys: impl BufRead) -> anyhow::Result<Secret> {
     let mut line = Vec::new();
     for key in keys.bytes() {
-        match key.context("read from the terminal")? {
+        match key.context("cannot read from the terminal")? {
             b'\n' | b'\r' => {
                 let text = String::from_utf8(line);
                 return text

@@ -51,7 +51,7 @@ pub(super) async fn run(arguments: &RenameArguments, people: &People, loaded: &L
     if has_folder && let Err(error) = std::fs::rename(&old, &new) {
         // Undoes the rename: an account without its files would be worse than the old name.
         let back = people.rename(&to, &from).await;
-        let context = format!("move {} to {}", old.display(), new.display());
+        let context = format!("cannot move {} to {}", old.display(), new.display());
         return Err(match back {
             Ok(()) | Err(AccountError::Unknown(_)) => anyhow::Error::new(error).context(context),
             Err(back) => anyhow::Error::new(error)
@@ -70,7 +70,7 @@ pub(super) async fn run(arguments: &RenameArguments, people: &People, loaded: &L
 /// Finds the user by exact name, or else by the normalized name.
 async fn current(people: &People, folders: &Path, text: &str) -> anyhow::Result<UserId> {
     if let Ok(exact) = UserId::new(text)
-        && (people.find(&exact).await.is_ok() || is_folder_of(folders, text).context("look at the workspaces")?)
+        && (people.find(&exact).await.is_ok() || is_folder_of(folders, text).context("cannot read the workspaces")?)
     {
         return Ok(exact);
     }

@@ -4,7 +4,7 @@
 //! Failures must be listed in `expected-failures.yaml`, and everything listed must fail. An argument, as in `cargo test
 //! --test conformance -- client`, selects runs by name.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]

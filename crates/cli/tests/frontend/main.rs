@@ -1,7 +1,7 @@
 //! Coracle as an MCP server with real clients: the official ones of both generations of the protocol, over stdio and
 //! HTTP, and hostile peers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]

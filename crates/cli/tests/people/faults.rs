@@ -102,7 +102,7 @@ fn mounts_of_its_own() -> bool {
         println!("SKIPPED: mounting a small disk needs root");
         return false;
     }
-    #[expect(deprecated, reason = "only descriptors must not be unshared, and only mounts are")]
+    #[expect(deprecated, reason = "only mounts are unshared, not descriptors")]
     rustix::thread::unshare(rustix::thread::UnshareFlags::NEWNS).unwrap();
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
     true

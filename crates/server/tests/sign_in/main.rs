@@ -1,6 +1,6 @@
 //! Authentication against a real server on a local port, with clients of all kinds.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 mod access_tokens;
 mod browsers;

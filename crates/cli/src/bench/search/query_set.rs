@@ -83,7 +83,7 @@ fn free_server(name: &str, tool: &str, ids: &HashMap<(String, String), String>) 
 }
 
 fn lines<T: DeserializeOwned>(file: &Path) -> anyhow::Result<Vec<T>> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     numbered
         .map(|(number, line)| {

@@ -133,7 +133,7 @@ impl Agent {
         let hint = "install them with `cargo xtask test-servers`, or use --servers for another folder";
         let servers = servers.or_else(variables::test_servers);
         let servers = servers.with_context(|| format!("cannot find the test servers: {hint}"))?;
-        let servers = std::path::absolute(&servers).context("the folder of the test servers")?;
+        let servers = std::path::absolute(&servers).context("cannot find the folder of the test servers")?;
         for part in NEEDED {
             let path = servers.join(part);
             anyhow::ensure!(path.is_file(), "there is no {}: {hint}", path.display());
@@ -143,21 +143,24 @@ impl Agent {
 
     /// Runs all tasks in one way, in a fresh world.
     pub(super) async fn run(&self, way: Way, set: &Set) -> anyhow::Result<Vec<Outcome>> {
-        let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
-        let top = folder.path().canonicalize().context("find the folder to work in")?;
+        let folder =
+            tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
+        let top = folder.path().canonicalize().context("cannot find the temporary folder")?;
         let (world, home) = (top.join("world"), top.join("home"));
-        std::fs::create_dir(&world).and_then(|()| std::fs::create_dir(&home)).context("make a folder to work in")?;
+        std::fs::create_dir(&world)
+            .and_then(|()| std::fs::create_dir(&home))
+            .context("cannot create a temporary folder")?;
         let write = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
             let path = top.join(name);
-            std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
             Ok(path)
         };
         let script = write("world.py", &set.world)?;
-        self.python(&world, [script]).output().await.context("make the world of the tasks")?;
+        self.python(&world, [script]).output().await.context("cannot create the world of the tasks")?;
         let settings = write("home/coracle.yaml", &self.settings(&world).to_string())?;
         let plan = json!({
             "way": way.as_str(),
-            "command": [std::env::current_exe().context("find this program")?, Path::new("--config"), &settings, Path::new("mcp")],
+            "command": [std::env::current_exe().context("cannot find this program")?, Path::new("--config"), &settings, Path::new("mcp")],
             "env": variables(&home),
             "world": world,
             "shown_as": SHOWN_AS,
@@ -167,7 +170,7 @@ impl Agent {
         let output = self.python(&top, [agent, plan]).output_within(WITHIN).await?;
         let text = String::from_utf8_lossy(&output.stdout);
         let outcomes: Result<Vec<Outcome>, _> = text.lines().map(serde_json::from_str).collect();
-        let outcomes = outcomes.context("read what the agent did")?;
+        let outcomes = outcomes.context("cannot read the report of the agent")?;
         let is_whole = outcomes.iter().map(|outcome| &outcome.name).eq(set.tasks.iter().map(|task| &task.name));
         anyhow::ensure!(is_whole, "the agent did not do all tasks");
         Ok(outcomes)

@@ -46,10 +46,10 @@ impl Sdk {
         let sdk = Self { python, server: folder.join("server.py"), direct: folder.join("direct.py") };
         std::fs::write(&sdk.server, SERVER)
             .and_then(|()| std::fs::write(&sdk.direct, DIRECT))
-            .context("write scripts")?;
+            .context("cannot write scripts")?;
         let import = ["-c", "import mcp.server.mcpserver"].map(Into::into);
         let probe = Program::new(std::iter::once(sdk.python.clone().into_os_string()).chain(import));
-        probe.output().await.context("the package mcp 2")?;
+        probe.output().await.context("cannot find mcp 2")?;
         Ok(sdk)
     }
 
@@ -82,11 +82,11 @@ impl Sdk {
 
     /// Calls the server with this address or command line.
     async fn call(&self, server: Vec<String>, orders: &Orders) -> anyhow::Result<Times> {
-        let orders = serde_json::to_string(orders).context("write the orders")?;
+        let orders = serde_json::to_string(orders).context("cannot write the orders")?;
         let line = [self.python.as_os_str(), self.direct.as_os_str()].map(ToOwned::to_owned);
         let arguments = server.into_iter().chain([orders]).map(Into::into);
         let output = Program::new(line.into_iter().chain(arguments)).output().await?;
-        serde_json::from_slice(&output.stdout).context("read what the Python client measured")
+        serde_json::from_slice(&output.stdout).context("cannot read the measurements of the Python client")
     }
 }
 
@@ -112,10 +112,10 @@ impl Callers {
             packages: coracle_sandbox::Packages::default(),
         };
         let backend = native(&sandboxes)?;
-        backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
+        backend.report().await.context("cannot start the sandbox (see `coracle doctor`)")?;
         let workspace = folder.join("workspace");
-        std::fs::create_dir_all(&workspace).context("make a workspace")?;
-        let name = ServerName::new(NAME).context("the name of the server")?;
+        std::fs::create_dir_all(&workspace).context("cannot create a workspace")?;
+        let name = ServerName::new(NAME).context("invalid server name")?;
         let engine = |home: PathBuf, store: Arc<SqliteStore>, toolbox: &Arc<Toolbox>| {
             let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: WITHIN };
             Engine::new(config, Arc::clone(&backend) as _, store, Some(Arc::clone(toolbox)))
@@ -163,12 +163,12 @@ impl Callers {
         request.workspace = Some(self.workspace.clone());
         request.limits = limits();
         request.calls = Arc::new(Straight);
-        request.vars.insert("plan".to_owned(), serde_json::to_value(orders).context("write the orders")?);
+        request.vars.insert("plan".to_owned(), serde_json::to_value(orders).context("cannot write the orders")?);
         let execution = engine.execute(request).await;
         if let Some(failure) = &execution.failure {
             anyhow::bail!("{}", failure.error);
         }
-        serde_json::from_value(execution.result.unwrap_or_default()).context("read what the code measured")
+        serde_json::from_value(execution.result.unwrap_or_default()).context("cannot read the measurements of the code")
     }
 
     pub(super) async fn shutdown(&self) {
@@ -187,9 +187,10 @@ fn limits() -> Limits {
 
 /// Toolbox as in a server: a real store, and no rules.
 async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<(Arc<SqliteStore>, Arc<Toolbox>)> {
-    let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
+    let store =
+        SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("cannot create a store")?;
     let store = Arc::new(store);
-    let rules = Rules::new(Vec::new()).context("make no rules")?;
+    let rules = Rules::new(Vec::new()).context("cannot create an empty policy")?;
     let caps = CallCaps::default();
     let config =
         ToolboxConfig { cache: home.join("cache"), registry: None, embedder: None, caps, unusable: Vec::new() };

@@ -24,9 +24,9 @@ pub(super) struct Frontends {
 impl Frontends {
     pub(super) async fn start(folder: &Path, engine: Engine) -> anyhow::Result<Self> {
         let listen = || TcpListener::bind(("127.0.0.1", 0));
-        let (ours, baseline) = (listen().await.context("listen")?, listen().await.context("listen")?);
+        let (ours, baseline) = (listen().await.context("cannot listen")?, listen().await.context("cannot listen")?);
         let address = |listener: &TcpListener| -> anyhow::Result<String> {
-            Ok(format!("http://{}/mcp", listener.local_addr().context("find the address")?))
+            Ok(format!("http://{}/mcp", listener.local_addr().context("cannot find the address")?))
         };
         let addresses = (address(&ours)?, address(&baseline)?);
         let stop = CancellationToken::new();
@@ -37,12 +37,12 @@ impl Frontends {
         let home = folder.join("frontend");
         for many in [0, MANY_SERVERS] {
             let home = home_of(&home, many);
-            std::fs::create_dir_all(&home).context("make a data folder")?;
+            std::fs::create_dir_all(&home).context("cannot create a data folder")?;
             // These servers are never started, because the code does not use them.
             let servers: serde_json::Map<_, _> =
                 (0..many).map(|number| (format!("server{number}"), json!({ "command": "false" }))).collect();
             std::fs::write(home.join("coracle.yaml"), json!({ "mcpServers": servers }).to_string())
-                .context("write settings")?;
+                .context("cannot write settings")?;
         }
         Ok(Self { ours: addresses.0, baseline: addresses.1, home, _until: stop.drop_guard() })
     }
@@ -55,7 +55,7 @@ impl Frontends {
             (_, By::Client(_) | By::First(_)) => &["mcp"],
             _ => &["bench", BASELINE],
         };
-        let program = std::env::current_exe().context("find this program")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
         let many = if let By::First(many) = plan.by { many } else { 0 };
         let home = format!("CORACLE_HOME={}", home_of(&self.home, many).display());
         let line = ["env".to_owned(), home, program.display().to_string()];

@@ -19,12 +19,12 @@ pub(super) fn install() {
     let _ = PROVIDER.install_default();
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library defines the signature")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library defines the signature")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     if key.family() != algorithm.family() || way(*algorithm).is_none() {
         return Err(ErrorKind::InvalidAlgorithm.into());
