@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 /// Maximum number of events that wait to be written. If there are more, the code waits.
 const EVENTS_AHEAD: usize = 64;
 
-/// Below this limit on processes, it is checked whether threads can be started, because the check takes time.
+/// Threads are checked only if the limit on processes is below this, because the check takes time.
 const FEW_PROCESSES: u64 = 256;
 /// Number of threads that a command may need besides its first.
 const NEEDED_THREADS: usize = 8;

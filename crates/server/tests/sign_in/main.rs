@@ -3,10 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 mod access_tokens;
+mod accounts;
 mod browsers;
 mod keys;
 mod lab;
 mod modes;
 mod oidc;
 mod passwords;
-mod people;
