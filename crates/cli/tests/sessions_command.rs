@@ -40,7 +40,7 @@ fn without_sessions_there_is_a_hint() {
     assert_eq!(place.output(&["sessions", "list", "--json"]), "[]\n");
     let said = place.run(&["sessions", "show", "none"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("there is no session \"none\" of local"), "{said:?}");
+    assert!(said.stderr.contains("local has no session \"none\""), "{said:?}");
     let said = place.run(&["backup", "x.tar"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "listing nothing creates no files");
