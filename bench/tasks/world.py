@@ -1,6 +1,6 @@
-"""Makes the place in which the tasks are done, in the current folder: files, a database, a repository, a memory.
+"""Creates the world of the tasks in the current folder: files, a database, a repository and a memory.
 
-The same bytes every time: no clock, no chance.
+The output is always the same: it depends on neither time nor chance.
 """
 
 import csv
@@ -18,7 +18,7 @@ TIERS = ["free", "basic", "pro"]
 
 
 def numbers(seed):
-    """Whole numbers that look like chance and are not."""
+    """Yield pseudo-random integers."""
     while True:
         seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
         yield seed >> 33

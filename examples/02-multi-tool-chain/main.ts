@@ -1,4 +1,4 @@
-// What one tool answers goes into the next, without passing a model: file → time zones, all at once → file.
+// Pass results from tool to tool without a model in between: file → time zones, in parallel → file.
 
 import { read_text_file, write_file } from "servers/files";
 import { convert_time } from "servers/time";

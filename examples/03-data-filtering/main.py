@@ -1,4 +1,4 @@
-"""Five hundred rows come in, four lines go out: what a model need not see stays in the sandbox."""
+"""Five hundred rows come in, four lines go out: data that a model does not need stays in the sandbox."""
 
 import csv
 import io

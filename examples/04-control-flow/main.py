@@ -1,4 +1,4 @@
-"""Loops, conditions and errors are those of the language: one program instead of a round trip for every decision."""
+"""Use the loops, conditions and errors of the language: one program instead of a round trip for every decision."""
 
 import json
 
@@ -14,12 +14,12 @@ for name in ("db", "web", "cache"):
             settings[name] = json.loads(read_text_file(path=f"{name}.json")["content"])
             print(f"{name}: {settings[name]['replicas']} replicas")
         except ToolError as error:
-            # The server could not; the same again is worth a try only if it says so.
+            # The tool failed. A retry is only worthwhile if the error says so.
             if error.retryable and attempt < ATTEMPTS:
                 continue
-            print(f"{name}: left out, {error.server}.{error.tool} failed ({error.code})")
+            print(f"{name}: skipped, {error.server}.{error.tool} failed ({error.code})")
         except json.JSONDecodeError:
-            print(f"{name}: left out, its file is damaged")
+            print(f"{name}: skipped, its file is damaged")
         break
 
 try:

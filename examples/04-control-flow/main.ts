@@ -1,4 +1,4 @@
-// Loops, conditions and errors are those of the language: one program instead of a round trip for every decision.
+// Use the loops, conditions and errors of the language: one program instead of a round trip for every decision.
 
 import { ToolError } from "coracle";
 import { read_text_file, write_file } from "servers/files";
@@ -13,11 +13,11 @@ for (const name of ["db", "web", "cache"]) {
       console.log(`${name}: ${settings[name].replicas} replicas`);
     } catch (error) {
       if (error instanceof ToolError) {
-        // The server could not; the same again is worth a try only if it says so.
+        // The tool failed. A retry is only worthwhile if the error says so.
         if (error.retryable && attempt < ATTEMPTS) continue;
-        console.log(`${name}: left out, ${error.server}.${error.tool} failed (${error.code})`);
+        console.log(`${name}: skipped, ${error.server}.${error.tool} failed (${error.code})`);
       } else if (error instanceof SyntaxError) {
-        console.log(`${name}: left out, its file is damaged`);
+        console.log(`${name}: skipped, its file is damaged`);
       } else {
         throw error;
       }

@@ -1,4 +1,4 @@
-"""Work that goes on tomorrow: variables end with the session, files in /workspace stay."""
+"""Continue work in another session: variables end with the session, files in /workspace are kept."""
 
 import json
 import os

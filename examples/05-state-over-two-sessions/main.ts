@@ -1,4 +1,4 @@
-// Work that goes on tomorrow: variables end with the session, files in /workspace stay.
+// Continue work in another session: variables end with the session, files in /workspace are kept.
 
 import { read_text_file } from "servers/files";
 
@@ -9,7 +9,7 @@ let state = { next: 1, total: 0, sessions: 0 };
 try {
   state = JSON.parse(readFile(STATE));
 } catch {
-  // The first session finds nothing.
+  // There is no state in the first session.
 }
 
 state.sessions += 1;

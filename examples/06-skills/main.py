@@ -1,4 +1,4 @@
-"""A skill is code that an agent keeps: saved once, tried when it is saved, imported by every later program."""
+"""A skill is saved code: tested when it is saved, and imported by later programs."""
 
 from servers.files import read_text_file
 
@@ -15,7 +15,7 @@ def totals(text, by, of):
     return sums
 '''
 
-# Run in a sandbox of its own before anything is saved: a skill that fails its example is refused.
+# The example runs in a separate sandbox first. If it fails, the skill is not saved.
 EXAMPLE = '''
 from skills.totals import totals
 assert totals("a,b\\nx,1\\nx,2\\n", by="a", of="b") == {"x": 3}

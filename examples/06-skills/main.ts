@@ -1,4 +1,4 @@
-// A skill is code that an agent keeps: saved once, tried when it is saved, imported by every later program.
+// A skill is saved code: tested when it is saved, and imported by later programs.
 
 import { list_skills, save_skill } from "coracle";
 import { read_text_file } from "servers/files";
@@ -16,7 +16,7 @@ export function totals(text: string, by: string, of: string): Record<string, num
 }
 `;
 
-// Run in a sandbox of its own before anything is saved: a skill that fails its example is refused.
+// The example runs in a separate sandbox first. If it fails, the skill is not saved.
 const EXAMPLE = `
 import { totals } from "skills/totals";
 if (totals("a,b\\nx,1\\nx,2\\n", "a", "b").x !== 3) throw new Error("wrong");

@@ -1,4 +1,4 @@
-"""Two kinds of files: those behind a server, with its tools, and those of the workspace, with plain functions."""
+"""Two kinds of files: those of a server, through its tools, and those of the workspace, with plain functions."""
 
 from servers.files import create_directory, edit_file, list_directory, move_file, read_text_file, write_file as put
 
@@ -8,7 +8,7 @@ move_file(source="plan.txt", destination="done/plan.txt")
 put(path="done/notes.txt", content="Nothing is left to do.\n")
 print(list_directory(path="done")["content"])
 
-# The server's files are not the sandbox's: what is to stay here is written here.
+# The sandbox cannot see the server's files. Files to keep here must be written here.
 write_file("copies/plan.txt", read_text_file(path="done/plan.txt")["content"])
 print(*list_files("copies"))
 print(read_file("copies/plan.txt").splitlines()[1])

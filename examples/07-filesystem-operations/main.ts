@@ -1,4 +1,4 @@
-// Two kinds of files: those behind a server, with its tools, and those of the workspace, with plain functions.
+// Two kinds of files: those of a server, through its tools, and those of the workspace, with plain functions.
 
 import { create_directory, edit_file, list_directory, move_file, read_text_file, write_file as put } from "servers/files";
 
@@ -8,7 +8,7 @@ await move_file({ source: "plan.txt", destination: "done/plan.txt" });
 await put({ path: "done/notes.txt", content: "Nothing is left to do.\n" });
 console.log((await list_directory({ path: "done" })).content);
 
-// The server's files are not the sandbox's: what is to stay here is written here.
+// The sandbox cannot see the server's files. Files to keep here must be written here.
 writeFile("copies/plan.txt", (await read_text_file({ path: "done/plan.txt" })).content);
 console.log(...listFiles("copies"));
 console.log(readFile("copies/plan.txt").split("\n")[1]);

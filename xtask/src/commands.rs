@@ -1,4 +1,4 @@
-//! The commands, one module each.
+//! Commands, one module each.
 
 mod check;
 mod soak;
@@ -30,7 +30,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "soak",
-        about: "the tests in their full length [FILTER…: only tests with this in their name]",
+        about: "run the long versions of the tests [FILTER…: only tests with this in their name]",
         run: soak::run,
     },
     Task {
@@ -40,18 +40,18 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "generate",
-        about: "write the files that are generated and checked in",
+        about: "write the generated files that are checked in",
         run: |steps, arguments| {
             nothing(arguments)?;
-            steps.step("generate", "files that are generated", generated::write_all)
+            steps.step("generate", "generated files", generated::write_all)
         },
     },
 ];
 
-/// Wrong usage, in the convention of shells.
+/// Exit status for wrong usage, as in shells.
 const USAGE: u8 = 2;
 
-/// Runs the command that `arguments` name.
+/// Runs the command named in `arguments`.
 pub fn run(arguments: &[String]) -> ExitCode {
     let (name, rest) = match arguments.split_first() {
         None => ("help", arguments),
@@ -83,12 +83,12 @@ pub fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// The names that `cargo xtask` understands.
+/// Names of all commands.
 pub(crate) fn names() -> Vec<&'static str> {
     TASKS.iter().map(|task| task.name).chain(["help"]).collect()
 }
 
-/// The arguments do not fit the command.
+/// Error for arguments that do not fit the command.
 #[derive(Debug)]
 struct WrongUsage(String);
 

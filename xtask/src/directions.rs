@@ -1,20 +1,20 @@
-//! Which crate may know which: the arrows of `ARCHITECTURE.md`, as a table.
+//! Permitted dependencies between crates: the arrows of `ARCHITECTURE.md` as a table.
 
 use crate::metadata::{DependencyKind, Metadata, Package};
 
-/// The crates of this repository that a crate may depend on.
+/// Crates of this repository that a crate may depend on.
 #[derive(Clone, Copy)]
 enum Ours {
-    /// Wiring: everything, except what nobody may depend on.
+    /// All crates, except those that nothing may depend on.
     Any,
     These(&'static [&'static str]),
 }
 
-/// The crates of other people that a crate may depend on.
+/// Third-party crates that a crate may depend on.
 #[derive(Clone, Copy)]
 enum Theirs {
     Any,
-    /// Anything but these and their families: `hyper` also rules out `hyper-util`.
+    /// All crates except these and their families: `hyper` also excludes `hyper-util`.
     Without(&'static [&'static str]),
     Only(&'static [&'static str]),
 }
@@ -50,7 +50,7 @@ const ENGINE_AND_BELOW: &[&str] = &[
 
 const STORE_AND_TYPES: &[&str] = &["coracle-store", "coracle-types"];
 
-/// Every crate of the workspace, from the top of the drawing to its bottom.
+/// All crates of the workspace, from top to bottom.
 const TABLE: &[Row] = &[
     Row { name: "coracle-cli", ours: Ours::Any, theirs: Theirs::Any },
     Row {
@@ -82,7 +82,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "coracle-sandbox",
         ours: Ours::These(&[
-            // It carries the guest's files and mounts them.
+            // `coracle-sandbox` contains the guest's files and mounts them.
             "coracle-guest",
             "coracle-protocol",
             "coracle-store",
@@ -101,10 +101,10 @@ const TABLE: &[Row] = &[
     Row { name: "xtask", ours: Ours::These(&[]), theirs: Theirs::Any },
 ];
 
-/// Crates that nothing depends on, whatever its row says.
+/// Crates that nothing may depend on, whatever its row says.
 const NOBODY_KNOWS: &[&str] = &["coracle-cli", "xtask"];
 
-/// One sentence for each dependency that runs against the drawing. Dev-dependencies are free.
+/// Returns one sentence for each forbidden dependency. Dev-dependencies are not checked.
 pub fn direction_violations(metadata: &Metadata) -> Vec<String> {
     let members: Vec<&str> = metadata.members().map(|package| package.name.as_str()).collect();
     let mut violations = Vec::new();

@@ -1,4 +1,4 @@
-//! Files that are generated and checked in, and whether they are up to date.
+//! Generated files that are checked in, and whether they are up to date.
 
 use std::fs;
 use std::path::Path;
@@ -7,18 +7,18 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::metadata::{cargo, repository};
 
-/// A file that is whatever a cargo command prints.
+/// File with the output of a cargo command.
 struct Generated {
-    /// From the root of the repository.
+    /// Path relative to the root of the repository.
     path: &'static str,
-    /// What `cargo` is to be called with.
+    /// Arguments of `cargo`.
     arguments: &'static [&'static str],
 }
 
-/// Add a line for each file that is generated; `cargo xtask generate` writes them all.
+/// All generated files. `cargo xtask generate` writes them.
 const GENERATED: &[Generated] = &[];
 
-/// One sentence for each file that is not what its command prints.
+/// Returns one sentence for each file that is out of date.
 pub(crate) fn violations() -> Result<Vec<String>> {
     let mut violations = Vec::new();
     for generated in GENERATED {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_up_to_date_or_named() {
+    fn outdated_files_are_named() {
         let root = repository();
         let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
         assert_eq!(violation(&root, "Cargo.toml", &manifest).unwrap(), None);

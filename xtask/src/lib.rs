@@ -1,11 +1,11 @@
-//! Developers' commands: `cargo xtask help` lists them.
+//! Developer commands. `cargo xtask help` lists them.
 //!
-//! Start reading at `commands.rs`, which has one module per command. The rules about the repository itself
-//! (`directions`, `licences`, `tidy`, `readme`) are plain functions from data to a list of violations, so that
-//! `cargo xtask check` and the ordinary tests in `tests/` ask the same code.
+//! Start reading at `commands.rs`, which has one module per command. The rules of the repository (`directions`,
+//! `licences`, `tidy`, `readme`) are plain functions from data to a list of violations, so that `cargo xtask check` and
+//! the tests in `tests/` use the same code.
 //!
-//! **Invariant:** `xtask` depends on none of the crates in `crates/`, so that it still builds, and can say what is
-//! wrong, when they do not.
+//! **Invariant:** `xtask` depends on none of the crates in `crates/`, so that it still builds and can report problems
+//! when they do not build.
 
 mod commands;
 mod directions;
@@ -15,7 +15,7 @@ mod metadata;
 mod needs;
 mod readme;
 mod steps;
-mod surroundings;
+mod test_environment;
 mod test_servers;
 mod tidy;
 

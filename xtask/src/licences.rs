@@ -1,13 +1,13 @@
-//! Under which licences the dependencies may come.
+//! Permitted licences of dependencies.
 
 mod expression;
 
 use crate::metadata::Metadata;
 
-/// The licence of this repository.
+/// Licence of this repository.
 const OWN: &str = "Apache-2.0";
 
-/// Licences that ask for nothing that an Apache-2.0 binary cannot give.
+/// Licences whose terms an Apache-2.0 binary can meet.
 const ALLOWED: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -27,7 +27,7 @@ const ALLOWED: &[&str] = &[
     "Zlib",
 ];
 
-/// One sentence for each package whose licence cannot be met from the list, and for each of ours that is not Apache-2.0.
+/// Returns one sentence for each package whose licence is not permitted, and for each of ours that is not Apache-2.0.
 pub fn licence_violations(metadata: &Metadata) -> Vec<String> {
     let mut violations = Vec::new();
     for package in &metadata.packages {

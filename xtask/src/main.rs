@@ -1,4 +1,4 @@
-//! The entry point of `cargo xtask`; everything is in the library, where tests can reach it.
+//! Entry point of `cargo xtask`. Everything is in the library, so that tests can use it.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the tests need on the machine, and how it gets there.
+//! Programs that the tests need, and their installation.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// A program, the Debian package that has it, and what goes untested without it.
+/// A program, its Debian package, and what is not tested without it.
 struct Need {
     program: &'static str,
     package: &'static str,
@@ -50,8 +50,8 @@ const NEEDS: &[Need] = &[
     Need { program: "bwrap", package: "bubblewrap", without: "the comparison with bubblewrap", is_good: |_| true },
 ];
 
-/// Installs what is missing, if that is possible here. What stays missing is an error where `CI` is set to `true`, and
-/// otherwise said aloud.
+/// Installs missing programs if possible. Programs that are still missing are an error if `CI` is `true`, and a warning
+/// otherwise.
 pub(crate) fn install() -> Result<()> {
     let mut missing = missing();
     if !missing.is_empty() && may_install() {
@@ -65,7 +65,7 @@ pub(crate) fn install() -> Result<()> {
         missing = self::missing();
     }
     if missing.is_empty() {
-        eprintln!("everything is here");
+        eprintln!("everything is installed");
         return Ok(());
     }
     for need in &missing {
@@ -88,7 +88,7 @@ fn is_met(need: &Need) -> bool {
     found(need.program, need.is_good).is_some()
 }
 
-/// A `python3` that every user can run and that can make environments.
+/// Finds a `python3` that every user can run and that can create environments.
 pub(crate) fn python_with_venv() -> Option<PathBuf> {
     found("python3", has_ensurepip)
 }
@@ -101,8 +101,8 @@ fn found(program: &str, is_good: fn(&Path) -> bool) -> Option<PathBuf> {
         .find(|program| is_for_everyone(program) && is_good(program))
 }
 
-/// Whether an ordinary user can run `program`. Tests that are started as root drop to one, so a program below root's
-/// own home is as good as missing.
+/// Whether an ordinary user can run `program`. Tests that start as root drop to such a user, so a program in root's
+/// home counts as missing.
 fn is_for_everyone(program: &Path) -> bool {
     let Ok(program) = program.canonicalize() else {
         return false;
@@ -131,7 +131,7 @@ fn may_install() -> bool {
 }
 
 fn is_root() -> bool {
-    // A process owns its own entry in /proc by its effective user id.
+    // The owner of /proc/self is the effective user ID.
     Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
 }
 

@@ -1,4 +1,4 @@
-//! The README is checked: its commands and links exist, and what it shows is what happens.
+//! Checks the README: its commands and links exist, and its examples print what they show.
 
 use std::fs;
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The two commands that do everything on a fresh machine.
+/// The two commands for a fresh clone.
 const COMMANDS: &[&str] = &["cargo run --release -- exec -c 'print(6*7)'", "cargo xtask test"];
 
-/// One `$ command` of a `console` block, and the standard output shown below it.
+/// A `$ command` in a `console` block, with its standard output below.
 #[derive(Debug, PartialEq, Eq)]
 struct Example {
     command: String,
     output: String,
 }
 
-/// One sentence for each thing that the README at `root` should say or must not say.
+/// Returns one sentence for each problem of the README at `root`.
 pub fn readme_violations(root: &Path) -> Result<Vec<String>> {
     let text = read(root)?;
     Ok(text_violations(&text, &crate::commands::names(), |link| root.join(link).exists()))
@@ -28,14 +28,14 @@ pub(crate) fn run_examples(root: &Path, binaries: &Path, scratch: &Path) -> Resu
         fs::remove_dir_all(scratch).with_context(|| format!("cannot empty {}", scratch.display()))?;
     }
     let folder = scratch.join("folder");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut path = vec![binaries.to_path_buf()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let path = std::env::join_paths(path).context("cannot put coracle into PATH")?;
 
     for example in examples(&read(root)?) {
         eprintln!("$ {}", example.command);
-        // The same program, without a second build of everything in the release profile.
+        // Uses the same program without a second build in the release profile.
         let command = example.command.replace("cargo run --release --", "coracle");
         let run = Command::new("bash")
             .args(["-c", &command])
@@ -80,7 +80,7 @@ fn text_violations(text: &str, tasks: &[&str], link_exists: impl Fn(&str) -> boo
     violations
 }
 
-/// What stands behind each `marker`, up to a character at which `ends` says so.
+/// Text after each `marker`, up to a character for which `ends` is true.
 fn after_each<'a>(text: &'a str, marker: &str, ends: impl Fn(char) -> bool) -> Vec<&'a str> {
     text.split(marker).skip(1).filter_map(|rest| rest.split(&ends).next()).collect()
 }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn both_commands_are_asked_for() {
+    fn both_commands_are_required() {
         assert_eq!(violations(&complete("")), Vec::<String>::new());
         assert_eq!(violations("").len(), COMMANDS.len());
     }
@@ -144,7 +144,7 @@ mod tests {
         );
     }
 
-    /// Runs the examples with a `coracle` that is really bash, which takes `-c` too.
+    /// Runs the examples with bash in place of `coracle`, because it also accepts `-c`.
     fn run(readme: &str) -> Result<()> {
         let root = tempfile::tempdir()?;
         std::os::unix::fs::symlink("/bin/bash", root.path().join("coracle"))?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_that_prints_something_else_or_fails_is_named() {
+    fn failing_examples_are_named() {
         let other = run("$ coracle -c 'echo one'\ntwo\n").unwrap_err().to_string();
         assert_eq!(other, "README.md: `coracle -c 'echo one'` should print\ntwo\n");
         let failure = run("$ coracle -c 'exit 7'\n").unwrap_err().to_string();

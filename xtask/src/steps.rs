@@ -1,4 +1,4 @@
-//! Runs one step after another, each with a heading and its duration, and prints the table at the end.
+//! Runs steps one after another, with headings and durations, and prints a table at the end.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-/// The steps that have been run.
+/// Steps that have run.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
@@ -25,19 +25,19 @@ enum Outcome {
 }
 
 impl Steps {
-    /// Runs a command with its output going where ours goes; anything but success is an error.
+    /// Runs a command with inherited output; fails unless the command succeeds.
     pub(crate) fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
-        let shown = shown(command);
-        self.step(name, &shown, || {
-            let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+        let line = render(command);
+        self.step(name, &line, || {
+            let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
             if !status.success() {
-                bail!("`{shown}` failed: {status}");
+                bail!("`{line}` failed: {status}");
             }
             Ok(())
         })
     }
 
-    /// Runs a check that answers with one sentence for each violation.
+    /// Runs a check that returns one sentence for each violation.
     pub(crate) fn check(
         &mut self,
         name: &'static str,
@@ -50,7 +50,7 @@ impl Steps {
         })
     }
 
-    /// Runs anything.
+    /// Runs a step.
     pub(crate) fn step(&mut self, name: &'static str, subject: &str, run: impl FnOnce() -> Result<()>) -> Result<()> {
         eprintln!("\n==> {name}: {subject}");
         let start = Instant::now();
@@ -60,7 +60,7 @@ impl Steps {
         result.with_context(|| format!("{name} failed"))
     }
 
-    /// One line for each step, and the sum.
+    /// Returns one line for each step, and the total.
     pub(crate) fn summary(&self) -> String {
         let mut table = format!("{:<12} {:>9}\n", "step", "seconds");
         for Step { name, duration, outcome } in &self.done {
@@ -77,7 +77,7 @@ impl Steps {
     }
 }
 
-fn shown(command: &Command) -> String {
+fn render(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program()).file_stem().unwrap_or_default();
     std::iter::once(program).chain(command.get_args()).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

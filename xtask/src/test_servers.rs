@@ -1,8 +1,8 @@
-//! The MCP servers of other people that the tests talk to, and the packages that code in sandboxes uses, in pinned
-//! versions below the target folder.
+//! Third-party MCP servers for the tests, and packages for code in sandboxes, in pinned versions below the target
+//! folder.
 //!
-//! `xtask/test-servers/` has the pins. Each environment is made anew when its pins have changed, and left alone
-//! otherwise. `mypy` and `tsc`, which check generated code, come along.
+//! `xtask/test-servers/` has the pins. An environment is rebuilt when its pins have changed. `mypy` and `tsc`, which
+//! check generated code, are included.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -15,17 +15,17 @@ use anyhow::{Context as _, Result, bail};
 use crate::metadata::{Metadata, Resolve, repository};
 use crate::needs;
 
-/// The environment variable that tells tests where the servers are.
+/// Environment variable with the folder of the servers.
 pub(crate) const FOLDER: &str = "CORACLE_TEST_SERVERS";
 
-/// Registries have bad moments: so many attempts, with a growing pause between them.
+/// Number of attempts, because registries sometimes fail, with a growing pause in between.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Says with which pins an environment was made; written last.
+/// File with the pins that an environment was built from; written last.
 const STAMP: &str = "coracle-pins";
 
-/// One environment: its folder, the files with its pins, and how it is made.
+/// An environment: its folder, the files with its pins, and how to build it.
 struct Environment {
     name: &'static str,
     pins: &'static [&'static str],
@@ -34,15 +34,15 @@ struct Environment {
 
 const ENVIRONMENTS: &[Environment] = &[
     Environment { name: "npm", pins: &["package.json", "package-lock.json"], make: make_npm },
-    // Clients of Coracle itself, and a server of 2024. The inspector's page is not used here, nor what bundles it: its
-    // pins are different on every system, which `npm ci` cannot cope with.
+    // Clients of Coracle, and a server from 2024. The inspector's page and its bundler are not included: their pins
+    // differ between systems, which `npm ci` does not support.
     Environment {
         name: "npm-clients",
         pins: &["clients/package.json", "clients/package-lock.json"],
         make: |pins, folder| make_npm(&pins.join("clients"), folder),
     },
-    // The official suite in two versions, and a Node that is new enough for it: what the package `node` would fetch when
-    // it is installed.
+    // The official conformance suite in two versions, and a Node that is new enough for it: the package that `node`
+    // would download when installed.
     Environment {
         name: "npm-conformance",
         pins: &["conformance/package.json", "conformance/package-lock.json"],
@@ -59,19 +59,19 @@ const ENVIRONMENTS: &[Environment] = &[
         pins: &["requirements.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements.txt"), folder),
     },
-    // Its server wants another major version of `mcp` than the rest.
+    // Its server needs another major version of `mcp`.
     Environment {
         name: "venv-sqlite",
         pins: &["requirements-sqlite.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-sqlite.txt"), folder),
     },
-    // No server: what tries our own HTTP interface against its document, and `uv`.
+    // Not a server: a tester of the HTTP API against its document, and `uv`.
     Environment {
         name: "venv-api",
         pins: &["requirements-api.txt"],
         make: |pins, folder| make_venv(&pins.join("requirements-api.txt"), folder),
     },
-    // No servers: the packages that people's code uses most, for sandboxes that run with this interpreter.
+    // Not servers: packages that code often uses, for sandboxes with this interpreter.
     Environment {
         name: "venv-science",
         pins: &["requirements-science.txt"],
@@ -79,7 +79,7 @@ const ENVIRONMENTS: &[Environment] = &[
     },
 ];
 
-/// Where the servers are or will be.
+/// Returns the folder of the servers.
 pub(crate) fn folder() -> Result<PathBuf> {
     match std::env::var_os(FOLDER) {
         Some(folder) => Ok(folder.into()),
@@ -87,11 +87,11 @@ pub(crate) fn folder() -> Result<PathBuf> {
     }
 }
 
-/// Makes the environments that are missing or have other pins.
+/// Builds environments that are missing or have other pins.
 pub(crate) fn install() -> Result<()> {
     let folder = folder()?;
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let lock = File::create(folder.join("lock")).context("cannot make the lock of the test servers")?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let lock = File::create(folder.join("lock")).context("cannot create the lock of the test servers")?;
     lock.lock().context("cannot lock the test servers")?;
     let pins = repository().join("xtask/test-servers");
     for environment in ENVIRONMENTS {
@@ -143,18 +143,18 @@ fn remove(folder: &Path) -> Result<()> {
 }
 
 fn make_npm(pins: &Path, folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for name in ["package.json", "package-lock.json"] {
         fs::copy(pins.join(name), folder.join(name)).with_context(|| format!("cannot copy {name}"))?;
     }
-    // No package needs its install scripts, so none may run.
+    // No package needs its install scripts, so they are disabled.
     run(Command::new("npm")
         .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"])
         .current_dir(folder))
 }
 
 fn make_venv(requirements: &Path, folder: &Path) -> Result<()> {
-    let python = needs::python_with_venv().context("there is no python3 that can make environments")?;
+    let python = needs::python_with_venv().context("there is no python3 that can create environments")?;
     run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
     run(Command::new(folder.join("bin/python"))
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--no-deps"])

@@ -1,31 +1,31 @@
-//! Rules of the house that a compiler does not know.
+//! Style rules that the compiler does not check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// A file of this length is two files.
+/// Maximum number of lines of a file.
 const MAX_LINES: usize = 800;
-/// A file of this length is full.
+/// Number of lines from which a file counts as full.
 const FULL_LINES: usize = 400;
-/// Names that say nothing about what is inside.
+/// Names that do not say what is inside.
 const EMPTY_NAMES: &[&str] = &["utils", "common", "helpers", "manager"];
-/// Spelled in two parts so that this file does not break the rule itself.
+/// Split in two, so that this file does not break the rule itself.
 const ALLOW_ATTRIBUTES: &[&str] = &[concat!("#", "[allow("), concat!("#", "![allow(")];
 const SOURCE_FOLDERS: &[&str] = &["crates", "xtask"];
 const SKIPPED_FOLDERS: &[&str] = &["target", "node_modules", "__pycache__"];
 
-/// What the rules found.
+/// Findings of the rules.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct TidyReport {
-    /// These must go.
+    /// Violations, which must be fixed.
     pub violations: Vec<String>,
-    /// These will become violations if they grow.
+    /// Warnings, which become violations if the files grow.
     pub warnings: Vec<String>,
 }
 
-/// Reads every Rust file of the repository at `root`.
+/// Checks every Rust file of the repository at `root`.
 pub fn tidy_report(root: &Path) -> Result<TidyReport> {
     let mut report = TidyReport::default();
     for folder in SOURCE_FOLDERS {
@@ -44,7 +44,7 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
         let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let kind = entry.file_type().with_context(|| format!("cannot look at {}", entry.path().display()))?;
+        let kind = entry.file_type().with_context(|| format!("cannot read {}", entry.path().display()))?;
         if kind.is_dir() && !name.starts_with('.') && !SKIPPED_FOLDERS.contains(&&*name) {
             files.extend(rust_files(&entry.path())?);
         } else if kind.is_file() && entry.path().extension().is_some_and(|extension| extension == "rs") {
@@ -84,7 +84,7 @@ fn inspect(path: &Path, text: &str, report: &mut TidyReport) {
     }
 }
 
-/// The part of the path below `src` that is one of [`EMPTY_NAMES`].
+/// Part of the path below `src` that is one of [`EMPTY_NAMES`].
 fn empty_name(path: &Path) -> Option<&'static str> {
     let below_source = path.iter().skip_while(|part| *part != "src").skip(1);
     below_source
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_refused() {
+    fn meaningless_names_are_refused() {
         for name in EMPTY_NAMES {
             refused(&format!("crates/engine/src/{name}.rs"), "", "find its noun");
             refused(&format!("crates/engine/src/{name}/broker.rs"), "", "find its noun");

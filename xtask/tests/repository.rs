@@ -1,16 +1,16 @@
-//! The rules of the repository, asked of the repository itself.
+//! The rules of the repository, applied to the repository itself.
 
 use xtask::{Metadata, Resolve, direction_violations, licence_violations, readme_violations, repository, tidy_report};
 
 #[test]
-fn crates_depend_on_each_other_only_as_drawn() {
+fn dependencies_between_crates_are_permitted() {
     let metadata = Metadata::load(Resolve::Members).unwrap();
     assert!(metadata.members().any(|package| package.name == "coracle-types"));
     assert_none(&direction_violations(&metadata));
 }
 
 #[test]
-fn every_dependency_has_a_licence_that_we_can_meet() {
+fn every_dependency_has_a_permitted_licence() {
     let metadata = Metadata::load(Resolve::Everything).unwrap();
     assert!(metadata.packages.len() > metadata.members().count());
     assert_none(&licence_violations(&metadata));
@@ -26,7 +26,7 @@ fn the_source_is_tidy() {
 }
 
 #[test]
-fn the_readme_names_commands_and_files_that_exist() {
+fn commands_and_links_in_the_readme_exist() {
     assert_none(&readme_violations(&repository()).unwrap());
 }
 

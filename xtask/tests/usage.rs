@@ -1,4 +1,4 @@
-//! `cargo xtask` as a developer meets it.
+//! `cargo xtask` as developers use it.
 
 use std::process::{Command, Output};
 
@@ -19,7 +19,7 @@ fn help_and_no_arguments_print_the_usage() {
 }
 
 #[test]
-fn what_is_not_a_command_is_wrong_usage() {
+fn unknown_commands_are_wrong_usage() {
     for (arguments, message) in [
         (&["nonsense"][..], "error: there is no command `nonsense`"),
         (&["check", "nonsense"], "error: `nonsense` comes unexpectedly"),

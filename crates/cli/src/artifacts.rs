@@ -1,9 +1,9 @@
-//! `coracle artifacts`: what code has left in `/artifacts`, from the host.
+//! `coracle artifacts`: the files that code wrote to `/artifacts`.
 
-use crate::environment;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
+use crate::variables;
 use crate::wiring::{Sandboxes, cancellable, native, store, workspaces};
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of a name so much is shown.
+/// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 200;
 
 #[derive(Debug, Args)]
@@ -102,11 +102,11 @@ struct Kept {
 }
 
 impl Kept {
-    /// With an engine that starts no sandbox.
+    /// Opens the artifacts with an engine that starts no sandbox.
     async fn open(loaded: &Loaded, user: &UserId) -> anyhow::Result<Self> {
         let settings = &loaded.settings;
-        // Nothing is made to say that there is nothing.
-        let is_there = Home::new(environment::home()?).database().exists();
+        // Listing nothing must not create a database.
+        let is_there = Home::new(variables::home()?).database().exists();
         let store: Arc<dyn Store> = if is_there { store().await? } else { Arc::new(MemoryStore::new()) };
         let sandboxes = Sandboxes {
             pool: 0,
@@ -167,12 +167,12 @@ impl Kept {
         })
     }
 
-    /// Where a version is on the host.
+    /// Path of a version on the host.
     fn file(&self, record: &ArtifactRecord, version: &ArtifactVersion) -> PathBuf {
         self.folder.join(version.execution_id.as_str()).join(&record.name)
     }
 
-    /// A version of an artifact, and its content. No link is followed on the way to it.
+    /// Finds a version of an artifact and opens its content without following links.
     async fn find(&self, one: &One) -> anyhow::Result<(ArtifactRecord, ArtifactVersion, File)> {
         let wanted = one.name.trim_start_matches("/artifacts/");
         let id = match ArtifactId::new(wanted).ok().filter(|id| id.as_str().starts_with("art-")) {
@@ -182,7 +182,7 @@ impl Kept {
         let missing = || {
             let version = one.version.map(|number| format!(" with version {number}")).unwrap_or_default();
             let message = format!("{} has no artifact {:?}{version}", self.user, plain(wanted, MAX_NAME));
-            Mistake::new(message, Some("`coracle artifacts list` prints which there are"))
+            Mistake::new(message, Some("`coracle artifacts list` lists the artifacts"))
         };
         let opened = self.engine.open_artifact(&self.user, &id.ok_or_else(missing)?, one.version).await;
         opened.map_err(|error| match error {
@@ -210,7 +210,7 @@ impl Kept {
         match command.status() {
             Ok(status) if status.success() => Ok(Status::Success),
             Ok(_) | Err(_) => {
-                eprintln!("{opener} cannot show it here: the line above says where the file is");
+                eprintln!("{opener} cannot open it here: the line above is the path of the file");
                 Ok(Status::Failed)
             }
         }
@@ -236,7 +236,7 @@ impl Kept {
             fresh.persist(&target).with_context(|| format!("cannot write {shown}"))?;
         } else if let Err(error) = fresh.persist_noclobber(&target) {
             if error.error.kind() == std::io::ErrorKind::AlreadyExists {
-                let hint = "--force replaces it, and --output names another";
+                let hint = "use --force to replace it, or --output to write to another file";
                 return Err(Mistake::new(format!("{shown} already exists"), Some(hint)).into());
             }
             return Err(error.error).with_context(|| format!("cannot write {shown}"));
@@ -246,8 +246,8 @@ impl Kept {
     }
 }
 
-/// Viewers choose by the name, and the name comes from code: it must be that of what is in the file, and of a kind that
-/// runs nothing.
+/// Whether a viewer can open a file without running code. Viewers choose by file name, and the name comes from code, so
+/// it must match the content.
 fn opens_safely(name: &str, mime: &str) -> bool {
     let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_lowercase();
     matches!(
@@ -269,7 +269,7 @@ mod tests {
     use super::opens_safely;
 
     #[test]
-    fn only_what_runs_nothing_is_opened() {
+    fn only_inert_files_are_opened() {
         for (name, mime) in [("a.png", "image/png"), ("b/C.JPG", "image/jpeg"), ("t.csv", "text/csv")] {
             assert!(opens_safely(name, mime), "{name}");
         }

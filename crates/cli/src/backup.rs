@@ -1,18 +1,18 @@
-//! `coracle backup` and `coracle restore`: the data folder in one file, and back.
+//! `coracle backup` and `coracle restore`: the data folder as one file, and back.
 
-use crate::environment;
-use crate::plain::{counted, json, plain};
+use crate::output::{counted, json, plain};
 use crate::settings::load;
 use crate::status::{Mistake, Status};
+use crate::variables;
 use crate::wiring::{cancellable, told, workspaces};
 use clap::Args;
 use coracle_store::{BackupError, Home, KeySource, SqliteStore};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// So many of the files that were passed over are named.
+/// Maximum number of skipped files that are named.
 const MAX_NAMED: usize = 10;
-/// A path is shown no longer than this.
+/// Maximum length of a printed path in characters.
 const MAX_PATH: usize = 300;
 
 #[derive(Debug, Args)]
@@ -56,10 +56,10 @@ pub(crate) struct RestoreArguments {
 
 pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
+    let (home, workspaces) = (Home::new(variables::home()?), workspaces(&loaded.settings)?);
     if !home.database().exists() {
         let message = format!("there is no data in {}", home.root().display());
-        return Err(Mistake::new(message, Some("name the data folder with CORACLE_HOME")).into());
+        return Err(Mistake::new(message, Some("set CORACLE_HOME to the data folder")).into());
     }
     let done = cancellable(async {
         let store = SqliteStore::open(&home, KeySource::File).await.map_err(told)?;
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow:
     let files = counted(usize::try_from(done.files).unwrap_or(usize::MAX), "file");
     eprintln!("{}: {files}, {} bytes", arguments.file.display(), done.bytes);
     for skipped in done.skipped.iter().take(MAX_NAMED) {
-        eprintln!("warning: not in it: {}", plain(skipped, MAX_PATH));
+        eprintln!("warning: not in the backup: {}", plain(skipped, MAX_PATH));
     }
     if done.skipped.len() > MAX_NAMED {
         eprintln!("warning: and {} more", done.skipped.len() - MAX_NAMED);
@@ -84,15 +84,15 @@ pub(crate) fn run(arguments: &BackupArguments, config: Option<&Path>) -> anyhow:
         eprintln!("the backup contains the master key: anyone who has the file can read all credentials");
     } else if home.master_key().exists() {
         let key = home.master_key();
-        eprintln!("the master key is not in it: keep {} elsewhere, or give --with-key", key.display());
+        eprintln!("the backup does not contain the master key: keep {} elsewhere, or use --with-key", key.display());
     }
     Ok(Status::Success)
 }
 
 pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    let (home, workspaces) = (Home::new(environment::home()?), workspaces(&loaded.settings)?);
-    // Not to be dropped in the middle: between two renames nothing is where it belongs.
+    let (home, workspaces) = (Home::new(variables::home()?), workspaces(&loaded.settings)?);
+    // Must not be dropped halfway: between two renames, nothing is in place.
     let runtime = crate::wiring::runtime()?;
     let key = arguments.key.as_deref();
     let restored = coracle_store::restore_with_key(&home, &workspaces, &arguments.file, key, arguments.force);
@@ -104,17 +104,20 @@ pub(crate) fn restore(arguments: &RestoreArguments, config: Option<&Path>) -> an
     let files = counted(usize::try_from(restored.files).unwrap_or(usize::MAX), "file");
     eprintln!("{}: {files} restored", home.root().display());
     for moved in &restored.moved_aside {
-        eprintln!("what was there before is in {}", moved.display());
+        eprintln!("the previous data is in {}", moved.display());
     }
     if !restored.sealed.is_empty() {
         let names = plain(&restored.sealed.join(", "), MAX_PATH);
         eprintln!("warning: cannot be decrypted without the master key: {names}");
         eprintln!(
-            "hint: restore again with --key FILE --force, FILE being the master.key of the folder that was backed up"
+            "hint: restore again with --key FILE --force, where FILE is the master.key of the original data folder"
         );
     }
     if !restored.with_key && !home.master_key().exists() {
-        eprintln!("the master key was not in it: put it to {} to open the secrets", home.master_key().display());
+        eprintln!(
+            "the backup does not contain the master key: copy it to {} to decrypt the secrets",
+            home.master_key().display()
+        );
     }
     Ok(Status::Success)
 }

@@ -1,25 +1,26 @@
-//! `coracle bench`: Coracle, its peers and the floor in one table, from one run.
+//! `coracle bench`: measures Coracle, its peers and the floor in one run.
 //!
-//! `tools.rs` is `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`, `server.rs` is `bench server`. The rest is `bench sandbox`:
-//! `starts.rs` takes turns among all rows, so that a noise of the machine hits them alike; `rate.rs` counts executions a
-//! second, `memory.rs` weighs processes. What cannot be measured here is skipped with its reason.
+//! `tools.rs` is `bench tools`, `search.rs` is `bench search`, `tokens.rs` is `bench tokens`, and `server.rs` is `bench
+//! server`. The rest is `bench sandbox`: `start_times.rs` measures all rows in turns, so that noise affects them
+//! equally, `rate.rs` counts executions per second, and `memory.rs` measures processes. What cannot be measured on this
+//! machine is skipped with a reason.
 
+mod coracle;
 mod floor;
 mod memory;
-mod ours;
 mod peers;
 mod program;
 mod rate;
 mod report;
 mod search;
 mod server;
-mod starts;
+mod start_times;
 mod tokens;
 mod tools;
 
-use crate::environment;
 use crate::signals::Signals;
 use crate::status::Status;
+use crate::variables;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,10 +54,10 @@ enum What {
     Baseline,
 }
 
-/// The command that only this program calls.
+/// Hidden command, which only this program calls.
 const BASELINE: &str = "baseline";
 
-/// The parts of the benchmark besides the rows of the table of starts.
+/// Parts of the benchmark besides the rows of the table of start times.
 const RATE: &str = "per_second";
 const MEMORY: &str = "memory";
 const PARTS: [&str; 14] = [
@@ -88,7 +89,7 @@ struct SandboxArguments {
 
     /// Container image for docker and podman. It must contain python3 and is never pulled [default: the first local
     /// image with python3].
-    #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
+    #[arg(long, value_name = "NAME", env = variables::BENCH_IMAGE, hide_env_values = true)]
     image: Option<String>,
 
     /// Use few runs and small counts, only to check that the benchmark works.
@@ -100,13 +101,13 @@ struct SandboxArguments {
     json: bool,
 }
 
-/// How much is measured.
+/// Size of the measurement.
 #[derive(Clone, Debug)]
 struct Scale {
     runs: usize,
-    /// Every row has its share in each.
+    /// Number of rounds; each row is measured in every round.
     rounds: usize,
-    /// Executions at once.
+    /// Numbers of concurrent executions.
     at_once: &'static [usize],
     rate_rounds: usize,
     rate_window: Duration,
@@ -114,7 +115,7 @@ struct Scale {
     sessions: &'static [usize],
 }
 
-/// So many at once are also asked of the floor.
+/// Concurrency at which the floor is measured as well.
 const FLOOR_AT_ONCE: usize = 8;
 
 impl Scale {
@@ -143,10 +144,10 @@ impl Scale {
     }
 }
 
-/// What was asked for.
+/// Requested parts.
 #[derive(Clone, Debug)]
 struct Wanted {
-    /// Empty: all.
+    /// Names of the parts; empty means all.
     parts: BTreeSet<String>,
     image: Option<String>,
 }
@@ -157,10 +158,10 @@ impl Wanted {
     }
 }
 
-/// What a benchmark came to.
+/// Result of a benchmark.
 #[derive(Debug)]
 struct Outcome {
-    /// As it is to be printed.
+    /// Text to print.
     text: String,
     status: Status,
 }
@@ -173,9 +174,10 @@ impl From<String> for Outcome {
 
 pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let config: Option<PathBuf> = config.map(Path::to_owned);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
-        // As a task, as a server would run it; the thread that waits here only waits.
+        // Runs as a task, as in a server; this thread only waits.
         let mut work = match arguments.what {
             What::Search(arguments) => tokio::spawn(async { search::run(arguments).await.map(Outcome::from) }),
             What::Sandbox(arguments) => tokio::spawn(async { Box::pin(sandbox(arguments)).await.map(Outcome::from) }),
@@ -183,16 +185,16 @@ pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::R
             What::Tokens(arguments) => tokio::spawn(tokens::run(arguments, config)),
             What::Server(arguments) => tokio::spawn(server::run(arguments)),
             What::Baseline => tokio::spawn(async {
-                coracle_server::baseline::Baseline.over_stdio().await.context("serve")?;
+                coracle_server::baseline::Baseline.over_stdio().await.context("cannot serve")?;
                 Ok(Outcome::from(String::new()))
             }),
         };
-        let mut signals = Signals::listen().context("listen for signals")?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         tokio::select! {
             outcome = &mut work => outcome.context("the benchmark")?.map(Some),
             () = signals.next() => {
                 work.abort();
-                // Until everything that it holds is dropped; that it was cancelled is known.
+                // Waits until everything is dropped. The error only says that the task was cancelled.
                 let _ = work.await;
                 Ok(None)
             }
@@ -203,23 +205,24 @@ pub(crate) fn run(arguments: BenchArguments, config: Option<&Path>) -> anyhow::R
     Ok(outcome.status)
 }
 
-/// Gives the report as it is to be printed.
+/// Measures, and returns the text of the report.
 async fn sandbox(arguments: SandboxArguments) -> anyhow::Result<String> {
     let (scale, json) = (Scale::of(&arguments), arguments.json);
     let wanted = Wanted { parts: arguments.only.into_iter().collect(), image: arguments.image };
     let report = measure(scale, wanted).await?;
     if json {
-        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+        return Ok(serde_json::to_string(&report).context("cannot write the report")? + "\n");
     }
     Ok(report.render())
 }
 
 async fn measure(scale: Scale, wanted: Wanted) -> anyhow::Result<Report> {
-    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let folder =
+        tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let mut report = Report::default();
     let progress = bar();
-    let bench = ours::Bench::start(folder.path()).await?;
-    starts::measure(&bench, &scale, &wanted, &progress, &mut report).await;
+    let bench = coracle::Bench::start(folder.path()).await?;
+    start_times::measure(&bench, &scale, &wanted, &progress, &mut report).await;
     if wanted.has(RATE) {
         rate::measure(&bench, &scale, &progress, &mut report).await;
     }
@@ -231,7 +234,7 @@ async fn measure(scale: Scale, wanted: Wanted) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// On standard error, and only if that is a terminal.
+/// Progress bar on standard error, if that is a terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}") {

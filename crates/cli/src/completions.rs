@@ -1,4 +1,5 @@
-//! `coracle completions` and `coracle man`: what shells and manuals know of the command line, made from its definition.
+//! `coracle completions` and `coracle man`: shell completions and man pages, generated from the definition of the
+//! command line.
 
 use crate::status::{Mistake, Status};
 use anyhow::Context;
@@ -37,10 +38,10 @@ Examples:
   coracle man exec | man -l -                          read one man page
   coracle man --output ~/.local/share/man/man1         install all man pages";
 
-/// Prints the completions of a shell.
+/// Prints the completions for a shell.
 pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command) -> anyhow::Result<Status> {
     let shell = arguments.shell.or_else(Shell::from_env).ok_or_else(|| {
-        Mistake::new("$SHELL names no known shell", Some("name one: bash, zsh, fish, elvish or powershell"))
+        Mistake::new("cannot detect the shell from $SHELL", Some("name one: bash, zsh, fish, elvish or powershell"))
     })?;
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "coracle", &mut script);
@@ -48,14 +49,14 @@ pub(crate) fn completions(arguments: &CompletionsArguments, mut command: Command
     Ok(Status::Success)
 }
 
-/// Prints a manual page, or writes all of them.
+/// Prints a man page, or writes all of them.
 pub(crate) fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<Status> {
     let mut root = command.disable_help_subcommand(true);
     root.build();
     if let Some(folder) = &arguments.output {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let count = write_all(&root, "coracle", folder)?;
-        eprintln!("wrote {} to {}", crate::plain::counted(count, "page"), folder.display());
+        eprintln!("wrote {} to {}", crate::output::counted(count, "page"), folder.display());
         return Ok(Status::Success);
     }
     let mut found = &root;
@@ -73,7 +74,10 @@ pub(crate) fn man(arguments: &ManArguments, command: Command) -> anyhow::Result<
 
 fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     let mut text = Vec::new();
-    clap_mangen::Man::new(command.clone()).title(name.to_owned()).render(&mut text).context("write a manual page")?;
+    clap_mangen::Man::new(command.clone())
+        .title(name.to_owned())
+        .render(&mut text)
+        .context("cannot write a man page")?;
     Ok(text)
 }
 

@@ -1,6 +1,6 @@
-//! `coracle config`: what is set, where it came from, and what can be set.
+//! `coracle config`: settings, their origins and their schema.
 
-use crate::plain::{json, plain};
+use crate::output::{json, plain};
 use crate::settings::{self, load};
 use crate::status::Status;
 use anyhow::Context;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// A value on one line is no longer than this.
+/// Maximum length of a value on one line in characters.
 const MAX_VALUE: usize = 4_000;
 
 #[derive(Debug, Args)]
@@ -70,7 +70,7 @@ fn show(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::Result<Stat
     let text = if arguments.json {
         let mut all = Map::new();
         for row in rows {
-            let value: Value = serde_json::from_str(&row.value).context("read a setting")?;
+            let value: Value = serde_json::from_str(&row.value).context("cannot read a setting")?;
             let value = if arguments.origin {
                 serde_json::json!({ "value": value, "origin": row.origin.to_string() })
             } else {
@@ -99,7 +99,7 @@ fn path(config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     let Some(file) = &loaded.file else {
         let place = settings::file_to_edit(&loaded)?;
-        eprintln!("there is no settings file: neither {FILE_NAME} here nor {}", place.display());
+        eprintln!("there is no settings file: neither {FILE_NAME} in this folder nor {}", place.display());
         return Ok(Status::Failed);
     };
     let how = match file.way {

@@ -1,13 +1,13 @@
-//! `coracle doctor`: what this machine really enforces, found out by trying.
+//! `coracle doctor`: tests what this machine enforces.
 //!
-//! Each tier is booted as a server would boot it. `probe.py` then tries from inside what must not work, each beside
-//! something like it that must, and the host looks at the processes from outside. `checks.rs` judges, `mends.rs` says
-//! what to do about what is missing. `data.rs` looks at the data folder.
+//! Each tier is started as a server would start it. `probe.py` then attempts forbidden actions inside, each beside a
+//! similar permitted one, and the host inspects the processes from outside. `checks.rs` evaluates the results,
+//! `fixes.rs` has a fix for everything that is missing, and `data.rs` checks the data folder.
 
 mod checks;
 mod data;
+mod fixes;
 mod machine;
-mod mends;
 mod native;
 mod policy;
 mod report;
@@ -30,9 +30,9 @@ pub(crate) struct DoctorArguments {
 
 pub(crate) fn run(arguments: &DoctorArguments, config: Option<&Path>) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let diagnosis = runtime.context("start the runtime")?.block_on(diagnose(config));
+    let diagnosis = runtime.context("cannot start the runtime")?.block_on(diagnose(config));
     let text = if arguments.json {
-        serde_json::to_string(&diagnosis).context("write the diagnosis")? + "\n"
+        serde_json::to_string(&diagnosis).context("cannot write the diagnosis")? + "\n"
     } else {
         table::render(&diagnosis)
     };

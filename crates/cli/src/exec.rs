@@ -1,10 +1,9 @@
-//! `coracle exec`: one piece of code in one fresh sandbox.
+//! `coracle exec`: runs code in a fresh sandbox.
 
 mod report;
 
-use crate::named_workspace;
-use crate::packages::packages;
-use crate::plain::error_text;
+use crate::output::error_text;
+use crate::python_environment::packages;
 use crate::settings::flag;
 use crate::signals::Signals;
 use crate::spinner::Spinner;
@@ -14,6 +13,7 @@ use crate::wiring::{
     Purpose, Sandboxes, check, engine, folders, has_tools, lasting_store, native_for_one, store, told, toolbox_if_any,
     workspaces,
 };
+use crate::workspace_folder;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
@@ -32,12 +32,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Output that waits to be written; when it is full the code waits.
+/// Maximum number of events that wait to be written. If there are more, the code waits.
 const EVENTS_AHEAD: usize = 64;
 
-/// With fewer processes than this it is tried whether there are threads: that takes time.
+/// Threads are checked only if the limit on processes is below this, because the check takes time.
 const FEW_PROCESSES: u64 = 256;
-/// Threads that a command may need beside its first.
+/// Number of threads that a command may need besides its first.
 const NEEDED_THREADS: usize = 8;
 
 #[derive(Debug, Args)]
@@ -89,21 +89,22 @@ pub(crate) struct ExecArguments {
     require_full_isolation: bool,
 }
 
-/// Seconds with a fraction, as milliseconds.
+/// Parses seconds with a fraction to milliseconds.
 fn seconds(text: &str) -> Result<u64, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
     if seconds.is_finite() && seconds > 0.0 && seconds <= 86_400.0 {
         Ok(((seconds * 1e3).round() as u64).max(1))
     } else {
-        Err("give more than 0 and at most 86400 seconds".to_owned())
+        Err("must be greater than 0 and at most 86400".to_owned())
     }
 }
 
-/// A launcher that is at work before anybody knows for what. If it comes to nothing, it ends with this process.
+/// Launcher that starts before the command is known. If it is not needed, it ends with this process.
 pub(crate) struct Ahead(std::io::Result<ForkedLauncher>);
 
 impl Ahead {
-    /// Before there is a thread, and before this process knows a secret of the settings.
+    /// Forks the launcher. Must be called before there is a thread, and before this process knows secrets from the
+    /// settings.
     pub(crate) fn new() -> Self {
         Self(coracle_sandbox::fork_launcher())
     }
@@ -124,7 +125,7 @@ pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>, ahead: Option
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().map_err(|error| {
         let hint =
             "the limit on processes may be reached: raise `ulimit -u`, or LimitNPROC= and TasksMax= of a systemd unit";
-        anyhow::anyhow!("cannot start the process that makes sandboxes: {error}\nhint: {hint}")
+        anyhow::anyhow!("cannot start the sandbox launcher: {error}\nhint: {hint}")
     })?;
     let loaded = match settings(&arguments, config) {
         Ok(loaded) => loaded,
@@ -133,21 +134,22 @@ pub(crate) fn run(arguments: ExecArguments, config: Option<&Path>, ahead: Option
             return Ok(Status::Usage);
         }
     };
-    // What does not fit on the one thread below is done on others, and panics where there can be none.
+    // Work that does not fit the single thread below needs more threads, and panics if there are none.
     if getrlimit(Resource::Nproc).current.is_some_and(|most| most < FEW_PROCESSES) {
         crate::resources::threads("a sandbox", NEEDED_THREADS)?;
     }
-    // One thread is enough for one execution, and starts sooner.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")?;
+    // One thread is enough for one execution, and starts faster.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     let status = runtime.block_on(execute(arguments, code, launcher, loaded));
     if matches!(status, Ok(Status::Success)) {
-        // Nothing that is left has anything to say. Else there may be something to clear away.
+        // After a success nothing is left to do. Otherwise there may be something to clean up.
         runtime.shutdown_background();
     }
     status
 }
 
-/// What the flags say is part of the settings.
+/// Loads the settings with the flags of the command.
 fn settings(arguments: &ExecArguments, config: Option<&Path>) -> anyhow::Result<Loaded> {
     let full = arguments.require_full_isolation.then_some(true);
     let flags = [flag("execution.require_full_isolation", "--require-full-isolation", full)];
@@ -165,7 +167,7 @@ async fn execute(
 ) -> anyhow::Result<Status> {
     let settings = &loaded.settings;
     let named = arguments.workspace.as_deref().or(loaded.workspace.as_deref());
-    let workspace = named.map(|folder| named_workspace::checked(folder, arguments.expose_home)).transpose()?;
+    let workspace = named.map(|folder| workspace_folder::checked(folder, arguments.expose_home)).transpose()?;
     let mut limits = settings.execution.limits.to_limits();
     limits.wall_ms = arguments.timeout.unwrap_or(limits.wall_ms);
     limits.memory_mb = arguments.memory.unwrap_or(limits.memory_mb);
@@ -179,17 +181,17 @@ async fn execute(
         folders: folders(settings)?,
         packages: packages(settings)?,
     };
-    // Before anything is started that a signal could leave behind.
+    // Listens before anything is started that a signal could leave behind.
     let cancel = CancellationToken::new();
-    tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
+    tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
     crate::settings::announce(&loaded);
-    // Opening the store takes longer than a small program: one that leaves nothing behind goes without.
+    // Opening the store takes longer than a small program, so a run that stores nothing does without.
     let is_kept = arguments.session.is_some() || has_tools(&loaded);
     let store: Arc<dyn Store> = if is_kept {
         store().await?
     } else {
-        // Files are kept in the same data folder: if that is not ours to use, nothing runs.
-        Home::new(crate::environment::home()?).look().map_err(told)?;
+        // Files are still written to the data folder, so that must be usable.
+        Home::new(crate::variables::home()?).look().map_err(told)?;
         Arc::new(MemoryStore::new())
     };
     let purpose = if arguments.own_servers { Purpose::CommandAlone } else { Purpose::Command };
@@ -208,24 +210,24 @@ async fn execute(
     request.cancel = cancel;
     request.approver = Arc::new(Terminal::default());
     let (events, listener) = mpsc::channel(EVENTS_AHEAD);
-    // With --json nothing is streamed, but a person at a terminal learns what is waited for.
+    // With --json nothing is streamed, but a terminal shows what the command waits for.
     let is_streamed = !arguments.json;
-    // Moved: the stream ends when nobody can say anything more.
+    // Moved, so that the stream ends when there are no more senders.
     request.events = Some(events).filter(|_| is_streamed || std::io::stderr().is_terminal());
     let streaming = tokio::spawn(stream(listener, is_streamed));
     let execution = engine.execute(request).await;
     engine.settled().await;
     if !execution.success {
-        // Whatever went wrong may be the launcher itself.
+        // The failure may be the launcher's.
         engine.shutdown().await;
     }
-    // Else the sandbox is gone, and the launcher clears its place away when it finds this process gone.
+    // After a success the sandbox is gone, and the launcher removes its folder when this process has ended.
     let status = Status::of(&execution);
     let told = async {
-        streaming.await.context("write the output")??;
+        streaming.await.context("cannot write the output")??;
         if is_streamed { report::print(execution, &places) } else { report::print_json(execution) }
     };
-    // Nobody waits for the result until a slow server has ended, and none is left because nobody reads the result.
+    // The result is printed before slow servers have ended, and servers are ended even if it cannot be printed.
     let told = told.await;
     if let Some(toolbox) = toolbox {
         toolbox.upstream().shutdown().await;
@@ -247,7 +249,7 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
         return Ok(code.clone());
     }
     let most = coracle_engine::MAX_CODE_BYTES;
-    // One byte more tells that there is more.
+    // One more byte shows whether there is more.
     let look_at = most as u64 + 1;
     let mut bytes = Vec::new();
     let name = if let Some(file) = arguments.file.as_deref().filter(|file| file.as_os_str() != "-") {
@@ -263,9 +265,7 @@ fn read_code(arguments: &ExecArguments) -> anyhow::Result<String> {
         "standard input".to_owned()
     };
     if bytes.len() > most {
-        anyhow::bail!(
-            "{name} is longer than the {most} bytes that code may have: put data into a file in the workspace"
-        );
+        anyhow::bail!("{name} is longer than {most} bytes, the limit for code: put data into a file in the workspace");
     }
     String::from_utf8(bytes).with_context(|| format!("{name} is not UTF-8"))
 }
@@ -279,14 +279,14 @@ fn not_opened(file: &Path, error: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!(message)
 }
 
-/// Writes output as it comes, on a thread of its own: whoever reads it may be slow. Without output there is no thread.
+/// Writes output as it arrives, on its own thread because the reader may be slow. Without output there is no thread.
 async fn stream(mut listener: mpsc::Receiver<Event>, is_streamed: bool) -> std::io::Result<()> {
     let Some(first) = listener.recv().await else { return Ok(()) };
     tokio::task::spawn_blocking(move || write_from(first, listener, is_streamed)).await?
 }
 
-/// Holds no lock between two pieces: the log goes to standard error too, and whoever writes to it would wait for the end
-/// of the output, which may be waiting for them.
+/// Writes events without holding a lock in between: the log also goes to standard error, and a thread that logs would
+/// wait for the end of the output, which may be waiting for that thread.
 fn write_from(first: Event, mut listener: mpsc::Receiver<Event>, is_streamed: bool) -> std::io::Result<()> {
     let (mut stdout, mut stderr) = (std::io::stdout(), std::io::stderr());
     let mut spinner = Spinner::default();

@@ -1,6 +1,6 @@
-//! Remembers for some minutes that a server could not be started, so that not every command waits for it again.
+//! Remembers for a few minutes that a server could not be started, so that not every command waits for it again.
 
-use crate::environment;
+use crate::variables;
 use async_trait::async_trait;
 use coracle_engine::{Servers, fingerprint};
 use coracle_types::{ServerName, ServerSpec, ToolResult, UserId};
@@ -14,31 +14,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast;
 
-/// So long a failure counts.
+/// Time for which a failure is remembered.
 const KEPT_FOR: Duration = Duration::from_mins(5);
-/// A failure that comes sooner costs nobody anything.
+/// Failures that take less time than this are not remembered.
 const WORTH_KEEPING: Duration = Duration::from_secs(1);
 
-/// What is done with failures.
+/// How remembered failures are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// A server that failed a short while ago is not tried.
+    /// A server that failed recently is not started.
     Used,
-    /// Every server is tried; what comes of it is remembered.
+    /// Every server is started, and the result is remembered.
     Renewed,
 }
 
-/// Servers of one command, and what is remembered of their failures.
+/// Servers of one command, with remembered failures.
 #[derive(Debug)]
 pub(crate) struct Remembering {
     upstream: Upstream,
     folder: PathBuf,
     memory: Memory,
-    /// Later failures are this command's own: the connection itself knows them.
+    /// Later failures belong to this command, and the connection itself knows them.
     begun: SystemTime,
 }
 
-/// A server could not be started.
+/// Failure to start a server.
 #[derive(Debug, Serialize, Deserialize)]
 struct Failure {
     reason: String,
@@ -56,14 +56,14 @@ impl Remembering {
 }
 
 fn folder() -> anyhow::Result<PathBuf> {
-    Ok(environment::home()?.join("cache").join("failures"))
+    Ok(variables::home()?.join("cache").join("failures"))
 }
 
 fn file(folder: &Path, spec: &ServerSpec) -> PathBuf {
     folder.join(format!("{}.json", fingerprint(spec)))
 }
 
-/// Why a server could not be started a short while ago, and when that was.
+/// Returns why a server could not be started recently, and how long ago that was.
 pub(crate) fn recent(spec: &ServerSpec) -> Option<(String, Duration)> {
     recent_in(&folder().ok()?, spec)
 }
@@ -105,8 +105,7 @@ impl Servers for Remembering {
             && let Some((reason, age)) = recent_in(&self.folder, spec)
             && SystemTime::now().checked_sub(age).is_some_and(|failed| failed < self.begun)
         {
-            let reason =
-                format!("it could not be started {} s ago, and is not tried again yet: {reason}", age.as_secs());
+            let reason = format!("the server failed to start {} s ago and is not retried yet: {reason}", age.as_secs());
             let retry_in = Some(KEPT_FOR.saturating_sub(age));
             return Err(UpstreamError::Unavailable { server: server.clone(), reason, retry_in });
         }
@@ -114,12 +113,12 @@ impl Servers for Remembering {
         let listed = self.upstream.tools(user, server).await;
         match &listed {
             Ok(_) => {
-                // Most often there is none.
+                // Usually there is no such file.
                 let _ = fs::remove_file(file(&self.folder, spec));
             }
             Err(UpstreamError::Unavailable { reason, retry_in: None, .. }) if begun.elapsed() > WORTH_KEEPING => {
                 if let Err(error) = keep(&self.folder, spec, reason) {
-                    tracing::debug!(%server, %error, "its failure is not remembered");
+                    tracing::debug!(%server, %error, "cannot store the failure");
                 }
             }
             Err(_) => {}

@@ -1,8 +1,8 @@
-//! The log: to standard error from the first moment, and as the settings say once these are known.
+//! The log: written to standard error first, and as configured once the settings are loaded.
 
-use crate::environment;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Mistake;
+use crate::variables;
 use coracle_config::{Loaded, Origin};
 use coracle_types::is_hidden;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -16,19 +16,19 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, reload};
 
-/// A message is no longer than this.
+/// Maximum length of a message in characters.
 const MAX_MESSAGE: usize = 1_000;
 
-/// Another filter, another place.
+/// Changes the filter and the destination of the log.
 type Switch = Box<dyn Fn(Option<EnvFilter>, Option<File>) -> Result<(), reload::Error> + Send + Sync>;
 
 static SWITCH: OnceLock<Switch> = OnceLock::new();
 
-/// Starts it; without a word from the environment, with what `default` lets through.
+/// Starts the log with the filter from the environment, or else with `default`.
 pub(crate) fn start(default: &str) {
-    let filter = EnvFilter::try_from_env(environment::LOG).unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env(variables::LOG).unwrap_or_else(|_| EnvFilter::new(default));
     let (filter, filtered) = reload::Layer::new(filter);
-    // What goes wrong in writing a line would be printed by a macro that panics when it cannot.
+    // Internal errors would be printed with a macro that panics if it cannot print.
     let lines = tracing_subscriber::fmt::layer().with_ansi(io::stderr().is_terminal()).log_internal_errors(false);
     let (lines, written) = reload::Layer::new(lines.with_writer(BoxMakeWriter::new(|| OneLine(io::stderr()))));
     tracing_subscriber::registry().with(filter).with(lines).init();
@@ -47,11 +47,11 @@ pub(crate) fn start(default: &str) {
         }
         Ok(())
     });
-    // The log is started once.
+    // The log is started only once.
     let _ = SWITCH.set(switch);
 }
 
-/// Goes on as `log.level` and `log.file` say. What a command lets through by itself stays unless somebody says otherwise.
+/// Applies `log.level` and `log.file`. The default filter of a command stays unless `log.level` is set.
 pub(crate) fn follow(loaded: &Loaded) -> anyhow::Result<()> {
     let Some(switch) = SWITCH.get() else { return Ok(()) };
     let log = &loaded.settings.log;
@@ -62,22 +62,22 @@ pub(crate) fn follow(loaded: &Loaded) -> anyhow::Result<()> {
     let file = match (&log.file, loaded.origins.get("log.file")) {
         (Some(path), Some(origin)) => usable(
             origin,
-            open(path).map_err(|error| format!("`log.file` cannot be written: {}: {error}", path.display())),
+            open(path).map_err(|error| format!("cannot write to `log.file` {}: {error}", path.display())),
         )?,
         _ => None,
     };
     Ok(switch(filter, file)?)
 }
 
-/// Writes each event as one line in which nothing is hidden: an event may quote what a server or code has said, and that
-/// could pose as another event. Escape sequences in such texts are made harmless where lines are formatted; those that are
-/// left are colours.
+/// Writes each event as one line without hidden characters, because an event may quote a server or code and could
+/// otherwise pose as another event. The formatter escapes control sequences in such texts; those that remain are
+/// colours.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
-    /// Gets an event at a time, with the end of its line.
+    /// Writes one event, which ends with a line break.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        self.0.write_all(shown(event).as_bytes())?;
+        self.0.write_all(render(event).as_bytes())?;
         Ok(event.len())
     }
 
@@ -86,7 +86,7 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-fn shown(event: &[u8]) -> String {
+fn render(event: &[u8]) -> String {
     let text = String::from_utf8_lossy(event);
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.trim_end_matches('\n').chars() {
@@ -101,11 +101,11 @@ fn shown(event: &[u8]) -> String {
     line
 }
 
-/// The file of the log. A line that it does not take, as on a full disk, goes to standard error instead.
+/// Log file. Lines that cannot be written, for example on a full disk, go to standard error instead.
 #[derive(Clone, Debug)]
 struct LogFile {
     file: Arc<File>,
-    /// The last line was cut off: the next one begins on its own.
+    /// Whether the last line was cut off, so that the next one must start on a new line.
     torn: Arc<AtomicBool>,
 }
 
@@ -139,7 +139,7 @@ impl LogFile {
 impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(error) = self.append(line) {
-            let _ = write!(io::stderr(), "(log.file cannot be written: {error}) ");
+            let _ = write!(io::stderr(), "(cannot write to log.file: {error}) ");
             let _ = io::stderr().write_all(line);
         }
         Ok(line.len())
@@ -154,7 +154,7 @@ fn filter(level: &str) -> Result<EnvFilter, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     const EXPECTED: &str =
         "one of off, error, warn, info, debug and trace, or a filter such as `warn,coracle_upstream=debug`";
-    // A single word that is no level would be the name of a crate: then nothing would be logged.
+    // A single word that is not a level would be taken for the name of a crate, and nothing would be logged.
     let is_word = !level.contains(['=', ',', ':', '[']);
     if is_word && !LEVELS.contains(&level) {
         return Err(format!("is {level:?}: it must be {EXPECTED}"));
@@ -162,7 +162,7 @@ fn filter(level: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(level).map_err(|error| format!("is {level:?}: {error}; it must be {EXPECTED}"))
 }
 
-/// What is logged may tell what people do: nobody else reads it.
+/// Opens the log for its owner only, because it may reveal what users do.
 fn open(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -170,12 +170,12 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// A mistake is refused, unless it is in a variable that is perhaps meant for another program.
+/// Rejects an invalid value, unless it is from a variable that may be meant for another program.
 fn usable<T>(origin: &Origin, found: Result<T, String>) -> Result<Option<T>, Mistake> {
     match (found, origin) {
         (Ok(found), _) => Ok(Some(found)),
         (Err(reason), Origin::Env { name }) if !name.starts_with("CORACLE_") => {
-            eprintln!("warning: {}", plain(&format!("{origin}: {reason}; it is passed over"), MAX_MESSAGE));
+            eprintln!("warning: {}", plain(&format!("{origin}: {reason}; ignored"), MAX_MESSAGE));
             Ok(None)
         }
         (Err(reason), _) => Err(Mistake::new(plain(&format!("{origin}: {reason}"), MAX_MESSAGE), None::<&str>)),
@@ -184,13 +184,13 @@ fn usable<T>(origin: &Origin, found: Result<T, String>) -> Result<Option<T>, Mis
 
 #[cfg(test)]
 mod tests {
-    use super::{LogFile, filter, shown};
+    use super::{LogFile, filter, render};
     use std::io::Write;
     use std::sync::atomic::Ordering;
 
-    /// A file that nothing fits into loses its lines to standard error, and no line is half of another.
+    /// Lines that do not fit go to standard error, and no line is merged with another.
     #[test]
-    fn a_full_disk_tears_no_line() {
+    fn a_full_disk_does_not_merge_lines() {
         let full = LogFile::new(std::fs::OpenOptions::new().append(true).open("/dev/full").unwrap());
         assert_eq!(full.append(b"lost\n").unwrap_err().kind(), std::io::ErrorKind::StorageFull);
         assert!(full.clone().write_all(b"said elsewhere\n").is_ok());
@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_with_nothing_hidden() {
+    fn an_event_is_one_line_without_hidden_characters() {
         let event = "WARN said: \"ok\"\nINFO all is well\u{202e}\r\u{200b}, \u{1b}[2mcolour\u{1b}[0m\n";
-        let line = shown(event.as_bytes());
+        let line = render(event.as_bytes());
         assert_eq!(line, "WARN said: \"ok\"\\nINFO all is well\\u{202e}\\r\\u{200b}, \u{1b}[2mcolour\u{1b}[0m\n");
-        assert_eq!(shown("WARN plain, with ümlauts\n".as_bytes()), "WARN plain, with ümlauts\n");
+        assert_eq!(render("WARN plain, with ümlauts\n".as_bytes()), "WARN plain, with ümlauts\n");
     }
 
     #[test]
-    fn levels_and_filters_are_told_from_words() {
+    fn words_that_are_not_levels_are_rejected() {
         for level in ["off", "warn", "trace", "warn,coracle_upstream=debug", "coracle_engine=info"] {
             assert!(filter(level).is_ok(), "{level}");
         }

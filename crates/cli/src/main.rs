@@ -1,17 +1,17 @@
 //! The `coracle` program: arguments, wiring, exit codes.
 //!
-//! Each subcommand is a module with its arguments and a `run` that returns the exit status; `wiring.rs` joins engine and
-//! backend. Standard output is data; everything else goes to standard error.
+//! Each subcommand is a module with its arguments and a function `run` that returns the exit status. `wiring.rs`
+//! connects engine and backend. Standard output is for data; everything else goes to standard error.
 
-/// As the macro of the standard library, which panics where standard error cannot be written: on a full disk that would
-/// end a server for want of a message. What nobody can read is not said.
+/// Replaces the macro of the standard library, which panics if standard error cannot be written. A full disk must not
+/// end a server because a message is lost.
 macro_rules! eprintln {
     ($($words:tt)*) => {
         $crate::say(format_args!("{}\n", format_args!($($words)*)))
     };
 }
 
-/// The same without the end of the line.
+/// Prints to standard error without a line break; see `eprintln`.
 macro_rules! eprint {
     ($($words:tt)*) => {
         $crate::say(format_args!($($words)*))
@@ -24,17 +24,16 @@ mod bench;
 mod completions;
 mod config;
 mod doctor;
-mod environment;
 mod exec;
-mod face;
 mod failures;
-mod itself;
+mod frontend;
 mod log;
 mod mcp;
-mod named_workspace;
-mod packages;
-mod plain;
+mod oauth_tokens;
+mod output;
 mod process_tree;
+mod python_environment;
+mod recursion;
 mod resources;
 mod servers;
 mod sessions;
@@ -45,13 +44,14 @@ mod spinner;
 mod status;
 mod terminal;
 mod timing;
-mod tokens;
 mod tools;
 mod up;
 mod users;
+mod variables;
 mod wiring;
 #[cfg(test)]
 mod wording;
+mod workspace_folder;
 mod workspaces;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -106,7 +106,7 @@ enum Command {
     /// Manage skills: saved code and folders with instructions.
     Skills(skills::SkillsArguments),
     /// Manage the Python packages that sandboxed code can import.
-    Env(packages::EnvArguments),
+    Env(python_environment::EnvArguments),
     /// List, inspect, replay and remove sessions.
     Sessions(sessions::SessionsArguments),
     /// List, open and save files that code wrote to /artifacts.
@@ -129,33 +129,33 @@ enum Command {
     Bench(bench::BenchArguments),
 }
 
-/// Writes to standard error, if that can be written.
+/// Writes to standard error and ignores failures.
 fn say(text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     let _ = std::io::stderr().write_fmt(text);
 }
 
 fn main() -> ExitCode {
-    // Before anything else: the launcher must have one thread and nothing on its hands.
+    // Before anything else: the launcher must be single-threaded.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_sandbox::LAUNCHER_ARGUMENT) {
         return coracle_sandbox::launcher_main();
     }
-    // Nor has this anything to do with what follows: it waits for the end of the program that started it.
+    // The warden only waits for the end of the program that started it.
     if std::env::args_os().nth(1).is_some_and(|argument| argument == coracle_upstream::WARDEN_ARGUMENT) {
         return coracle_upstream::warden_main();
     }
-    // Inside a sandbox this program is something else, and has none of what follows.
+    // Inside a sandbox, this program is the guest.
     if let Some(guest) = coracle_guest::guest_main() {
         return guest;
     }
     coracle_sandbox::hear_of_children();
-    // What `exec` and `mcp` need first is begun before their other arguments are read.
+    // Starts the launcher for `exec` and `mcp` before parsing their other arguments, to save time.
     let ahead = needs_sandbox().then(exec::Ahead::new);
     let arguments = Arguments::parse();
     log::start(match arguments.command {
-        // They say themselves what is the matter with a server.
+        // These commands report problems of servers themselves.
         Command::Servers(_) | Command::Tools(_) | Command::Skills(_) => "warn,rmcp=off,coracle_upstream=error",
-        // What the library complains about comes as an error of ours too.
+        // Errors of the MCP library are also reported as our own.
         _ => "warn,rmcp=off",
     });
     raise_open_files();
@@ -168,7 +168,7 @@ fn main() -> ExitCode {
         Command::Servers(arguments) => servers::run(arguments, config),
         Command::Tools(arguments) => tools::run(&arguments, config),
         Command::Skills(arguments) => skills::run(&arguments, config),
-        Command::Env(arguments) => packages::run(arguments, config),
+        Command::Env(arguments) => python_environment::run(arguments, config),
         Command::Sessions(arguments) => sessions::run(&arguments, config),
         Command::Artifacts(arguments) => artifacts::run(&arguments, config),
         Command::Completions(arguments) => completions::completions(&arguments, Arguments::command()),
@@ -185,14 +185,14 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<status::Cancelled>() => status::Status::Cancelled.into(),
         Err(error) => {
-            eprint!("{}", plain::error_text(&error));
+            eprint!("{}", output::error_text(&error));
             let mistake = error.is::<status::Mistake>();
             if mistake { status::Status::Usage } else { status::Status::Unavailable }.into()
         }
     }
 }
 
-/// Whether the command will make a sandbox soon, as far as can be told at a glance.
+/// Whether the command will soon need a sandbox, judged by its first arguments.
 fn needs_sandbox() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     match arguments.next().as_deref().and_then(std::ffi::OsStr::to_str) {
@@ -202,19 +202,19 @@ fn needs_sandbox() -> bool {
     }
 }
 
-/// Whoever read our output has had enough: no error of ours.
+/// The reader of the output has closed the pipe, which is not an error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(broken))
 }
 
-/// Every sandbox takes some descriptors, and the usual soft limit is meant for programs that use `select`. Sandboxes have
-/// a limit of their own.
+/// Raises the soft limit on open files. Every sandbox needs some descriptors, and the usual limit is for programs that
+/// use `select`. Sandboxes have a limit of their own.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let maximum = getrlimit(Resource::Nofile).maximum;
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
-        tracing::debug!(%error, "the limit on open files stays as it is");
+        tracing::debug!(%error, "cannot raise the limit on open files");
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
     use super::Arguments;
     use clap::{Command, CommandFactory, Parser};
 
-    /// The words of a command line, as a shell splits it, up to a pipe, a redirection or the description beside it.
+    /// Splits a command line like a shell, up to a pipe, a redirection or the description beside it.
     fn words(line: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         let (mut word, mut quoted, mut spaces) = (None::<String>, false, 0);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_in_the_help_is_a_command() {
+    fn every_example_in_the_help_can_be_parsed() {
         let mut seen = 0;
         check(&Arguments::command(), &mut seen);
         assert!(seen > 40, "{seen}");

@@ -5,7 +5,7 @@ mod moving;
 mod undo;
 
 use crate::exec::Ahead;
-use crate::face::{FaceArguments, Serving};
+use crate::frontend::{FrontendArguments, Serving};
 use crate::settings::{load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct McpArguments {
     #[command(flatten)]
-    face: FaceArguments,
+    frontend: FrontendArguments,
 
     /// Add Coracle to the configuration of an MCP client: claude, claude-desktop, cursor, vscode or codex.
     #[arg(long, value_name = "CLIENT", value_parser = Client::from_str)]
@@ -62,28 +62,29 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
             (_, true) => Servers::Keep,
             _ => Servers::Ask,
         };
-        return install::run(client, &arguments.face, servers, arguments.yes, config);
+        return install::run(client, &arguments.frontend, servers, arguments.yes, config);
     }
     if let Some(client) = arguments.uninstall {
         return install::undo(client, arguments.yes);
     }
     if arguments.yes {
-        return Err(Mistake::new("--yes goes with --install or --uninstall", None::<&str>).into());
+        return Err(Mistake::new("--yes requires --install or --uninstall", None::<&str>).into());
     }
-    // Where there can be none, sandboxes are made as those of a server that runs for long.
+    // Without a forked launcher, sandboxes are created like those of a long-running server.
     let launcher = ahead.unwrap_or_else(Ahead::new).into_launcher().ok();
-    let loaded = load(config, arguments.face.flags())?;
+    let loaded = load(config, arguments.frontend.flags())?;
     check(&loaded)?;
     warn_of_not_followed(&loaded);
     if std::io::stdin().is_terminal() {
         eprintln!("{AT_A_TERMINAL}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     let outcome = runtime.block_on(async {
         let stop = CancellationToken::new();
-        let mut signals = Signals::listen().context("listen for signals")?;
-        let serving = Serving::start(&arguments.face, &loaded, launcher).await?;
-        let served = coracle_server::serve_stdio(serving.face.clone(), stop.clone());
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
+        let serving = Serving::start(&arguments.frontend, &loaded, launcher).await?;
+        let served = coracle_server::serve_stdio(serving.frontend.clone(), stop.clone());
         tokio::pin!(served);
         let served = tokio::select! {
             served = &mut served => served,
@@ -93,15 +94,15 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
             }
         };
         serving.end().await;
-        served.context("serve standard input and output")?;
+        served.context("cannot serve stdio")?;
         Ok(Status::Success)
     });
-    // Everything has ended by now, but for the thread that reads standard input: at a terminal it would wait for a line.
+    // Only the thread that reads standard input is left, which would wait for a line at a terminal.
     runtime.shutdown_background();
     outcome
 }
 
-/// For people who start it by hand.
+/// Message for people who start the command by hand.
 const AT_A_TERMINAL: &str = "\
 waiting for an MCP client on standard input; this command is meant to be started by a client
 `coracle mcp --install CLIENT` connects one, `coracle up` serves over HTTP; Ctrl-C ends this";

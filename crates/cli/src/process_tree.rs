@@ -1,9 +1,9 @@
-//! Processes as the host sees them: who descends from whom, and what `/proc` says of them.
+//! Processes on the host: descendants, and values from `/proc`.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// A process and all that descend from it, parents before children.
+/// Returns a process and all its descendants, parents before children.
 pub(crate) fn descendants(root: u32) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -23,17 +23,17 @@ pub(crate) fn descendants(root: u32) -> Vec<u32> {
 
 fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in brackets and may hold anything, brackets too.
+    // The name of the program is in parentheses and may itself contain some.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A line of `/proc/<pid>/status`.
+/// Returns a field of `/proc/<pid>/status`.
 pub(crate) fn status(pid: u32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|value| value.trim().to_owned())
 }
 
-/// The proportional set size in KiB: shared pages are counted in equal parts for each who shares them.
+/// Proportional set size in KiB: shared pages are divided evenly among their users.
 pub(crate) fn pss_kib(pid: u32) -> std::io::Result<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));

@@ -1,28 +1,28 @@
-//! What the system lets this process have: open files, and threads. A server that has too little of them says so when it
-//! starts, and one that has little of them does less at once instead of failing later.
+//! Resources of this process: open files and threads. A server with too few reports it on startup, and a server with
+//! few limits its parallelism instead of failing later.
 
 use crate::status::Mistake;
 use rustix::process::{Resource, getrlimit};
 
-/// A server needs so many open files before it does anything.
+/// Minimum number of open files for a server.
 const LEAST: u64 = 128;
-/// Of its own: the store, the launcher, prepared sandboxes, MCP servers.
+/// Files for the server itself: the store, the launcher, prepared sandboxes, MCP servers.
 const RESERVED: u64 = 80;
-/// What one sandbox takes.
+/// Files per sandbox.
 const EACH: u64 = 5;
-/// Connections get one of so many.
+/// Connections get one in this many files.
 const FOR_CONNECTIONS: u64 = 4;
-/// A server that cannot start so many threads would end in the middle of something.
+/// Number of threads that a server must be able to start.
 const THREADS: usize = 24;
 
-/// How many things may be open at once.
+/// Limits on what may be open at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) connections: usize,
     pub(crate) sandboxes: usize,
 }
 
-/// Shares out what there is, or says that it is too little.
+/// Divides the available files, or reports that there are too few.
 pub(crate) fn share() -> Result<Share, Mistake> {
     let share = shared(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))?;
     threads("a server", THREADS)?;
@@ -31,7 +31,7 @@ pub(crate) fn share() -> Result<Share, Mistake> {
 
 fn shared(files: u64) -> Result<Share, Mistake> {
     if files < LEAST {
-        let message = format!("a server needs at least {LEAST} open files, and this process may have {files}");
+        let message = format!("a server needs at least {LEAST} open files, but the limit is {files}");
         let hint = "raise `ulimit -n`, or LimitNOFILE= of its systemd unit";
         return Err(Mistake::new(message, Some(hint)));
     }
@@ -41,7 +41,7 @@ fn shared(files: u64) -> Result<Share, Mistake> {
     Ok(Share { connections: number(connections), sandboxes: number(sandboxes) })
 }
 
-/// By trying: the limit counts all processes of this user, here and elsewhere.
+/// Starts threads to check that there can be enough: the limit counts all processes of the user, here and elsewhere.
 pub(crate) fn threads(who: &str, needed: usize) -> Result<(), Mistake> {
     let (open, closed) = std::sync::mpsc::channel::<()>();
     let closed = std::sync::Arc::new(std::sync::Mutex::new(closed));
@@ -69,7 +69,7 @@ pub(crate) fn threads(who: &str, needed: usize) -> Result<(), Mistake> {
             let limit = getrlimit(Resource::Nproc).current;
             let limit = limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
             let message = format!(
-                "{who} needs at least {needed} threads, and {count} could be started: {error} (limit on processes: {limit})"
+                "{who} needs at least {needed} threads, but only {count} could be started: {error} (limit on processes: {limit})"
             );
             let hint = "raise `ulimit -u`, or TasksMax= and LimitNPROC= of its systemd unit";
             Err(Mistake::new(message, Some(hint)))
@@ -82,7 +82,7 @@ mod tests {
     use super::{EACH, RESERVED, shared};
 
     #[test]
-    fn what_is_shared_out_is_there() {
+    fn shares_stay_within_the_limit() {
         assert!(shared(64).is_err());
         for files in [128, 256, 1_024, 4_096, 1 << 20] {
             let share = shared(files).unwrap();

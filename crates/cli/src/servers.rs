@@ -1,6 +1,6 @@
-//! `coracle servers`: which MCP servers there are, and whether they work.
+//! `coracle servers`: manages and tests MCP servers.
 //!
-//! Only `test` and `login` talk to a server. What changes the settings file leaves the rest of its text alone.
+//! Only `test` and `login` connect to a server. Changes to the settings file leave the rest of its text unchanged.
 
 mod add;
 mod candidate;
@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: ServersArguments, config: Option<&Path>) -> anyhow:
     }
 }
 
-/// A configured server by the name that somebody typed.
+/// Finds a configured server by name.
 fn configured(loaded: &Loaded, name: &str) -> anyhow::Result<ServerName> {
     if let Some(spec) = loaded.servers.iter().find(|spec| spec.name.as_str() == name) {
         return Ok(spec.name.clone());
@@ -71,19 +71,19 @@ fn configured(loaded: &Loaded, name: &str) -> anyhow::Result<ServerName> {
         return Err(Mistake::new(problem, Some(problem.fault.hint())).into());
     }
     if loaded.settings.mcp_servers.contains_key(name) {
-        let hint = "take `disabled` out of its entry in the settings file";
-        return Err(Mistake::new(format!("server {name} is switched off"), Some(hint)).into());
+        let hint = "remove `disabled` from its entry in the settings file";
+        return Err(Mistake::new(format!("server {name} is disabled"), Some(hint)).into());
     }
     let names: Vec<&str> = loaded.settings.mcp_servers.keys().map(String::as_str).collect();
     let hint = if names.is_empty() {
-        "there are none yet: `coracle servers add` or `coracle servers import`".to_owned()
+        "no servers are configured: use `coracle servers add` or `coracle servers import`".to_owned()
     } else {
         format!("there are: {}", names.join(", "))
     };
     Err(Mistake::new(format!("there is no server {name:?}"), Some(hint)).into())
 }
 
-/// A file that was not changed.
+/// Error for a file that could not be changed.
 fn not_changed(error: &EditError) -> anyhow::Error {
     Mistake::new(error, Some(error.hint())).into()
 }

@@ -1,11 +1,11 @@
-//! `coracle sessions`: what ran, what the next program should know, and whether it comes out the same again.
+//! `coracle sessions`: lists, shows, exports and replays sessions.
 
-use crate::environment;
-use crate::packages::packages;
-use crate::plain::{columns, counted, json, plain, plain_lines};
+use crate::output::{columns, counted, json, plain, plain_lines};
+use crate::python_environment::packages;
 use crate::settings::load;
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
+use crate::variables;
 use crate::wiring::{
     Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any, workspaces,
 };
@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio_util::sync::CancellationToken;
 
-/// Of a text in a list, so many characters.
+/// Maximum length of a text in a list, in characters.
 const MAX_SHOWN: usize = 80;
-/// So many tasks are shown.
+/// Maximum number of tasks that are printed.
 const SHOWN_TASKS: usize = 50;
 
 #[derive(Debug, Args)]
@@ -112,8 +112,8 @@ pub(crate) fn run(arguments: &SessionsArguments, config: Option<&Path>) -> anyho
 
 async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
-    // Nothing is made to say that there is nothing.
-    let is_there = Home::new(environment::home()?).database().exists();
+    // Listing nothing must not create a database.
+    let is_there = Home::new(variables::home()?).database().exists();
     let store: Arc<dyn Store> = if is_there { store().await? } else { Arc::new(MemoryStore::new()) };
     let history = History::new(store, workspaces(&loaded.settings)?);
     match command {
@@ -136,7 +136,7 @@ async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -
             let text = json(&history.export(user, &session).await?)?;
             match output {
                 None => print(&text)?,
-                Some(path) => std::fs::write(path, text).with_context(|| format!("write {}", path.display()))?,
+                Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?,
             }
         }
         SessionsCommand::End(one) => {
@@ -145,16 +145,16 @@ async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -
             if one.json {
                 print(&json(&json!({ "session_id": session.id, "ended": ended }))?)?;
             } else if ended {
-                eprintln!("session {} has ended; its log stays", plain(&one.session, MAX_SHOWN));
+                eprintln!("session {} has ended; its log is kept", plain(&one.session, MAX_SHOWN));
             } else {
-                eprintln!("session {} had ended before", plain(&one.session, MAX_SHOWN));
+                eprintln!("session {} has already ended", plain(&one.session, MAX_SHOWN));
             }
         }
         SessionsCommand::Remove(one) => {
             let session = found(&history, user, &one.session).await?;
             if !history.remove(user, &session).await? {
                 let message = format!("session {} is in use: a task is running in it", plain(&one.session, MAX_SHOWN));
-                return Err(Mistake::new(message, Some("cancel the task, or wait for its end")).into());
+                return Err(Mistake::new(message, Some("cancel the task, or wait for it to end")).into());
             }
             if one.json {
                 print(&json(&json!({ "session_id": session.id, "removed": true }))?)?;
@@ -170,8 +170,8 @@ async fn read(user: &UserId, command: &SessionsCommand, config: Option<&Path>) -
 async fn found(history: &History, user: &UserId, handle: &str) -> anyhow::Result<SessionRecord> {
     let found = history.session(user, handle).await?;
     found.ok_or_else(|| {
-        let message = format!("there is no session {:?} of {user}", plain(handle, MAX_SHOWN));
-        Mistake::new(message, Some("coracle sessions list shows which there are")).into()
+        let message = format!("{user} has no session {:?}", plain(handle, MAX_SHOWN));
+        Mistake::new(message, Some("`coracle sessions list` lists the sessions")).into()
     })
 }
 
@@ -210,7 +210,7 @@ async fn list(history: &History, user: &UserId, as_json: bool) -> anyhow::Result
         return print(&json(&sessions.iter().map(summary).collect::<Vec<_>>())?);
     }
     if sessions.is_empty() {
-        eprintln!("{user} has no sessions: coracle exec --session NAME begins one");
+        eprintln!("{user} has no sessions: coracle exec --session NAME starts one");
     }
     let rows = sessions.iter().map(|session| {
         [
@@ -228,7 +228,7 @@ async fn list(history: &History, user: &UserId, as_json: bool) -> anyhow::Result
 async fn show(history: &History, user: &UserId, session: &SessionRecord, as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let mut whole = history.export(user, session).await?;
-        // What tools answered is for the export.
+        // Results of tools are only part of the export.
         for task in whole.get_mut("tasks").and_then(Value::as_array_mut).into_iter().flatten() {
             task.as_object_mut().map(|task| task.remove("recorded"));
         }
@@ -279,10 +279,11 @@ fn row(task: &TaskRecord) -> [String; 5] {
 fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -> anyhow::Result<Status> {
     let loaded = load(config, Vec::new())?;
     check(&loaded)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(async {
         let cancel = CancellationToken::new();
-        tokio::spawn(Signals::listen().context("listen for signals")?.cancel(cancel.clone()));
+        tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(cancel.clone()));
         let settings = &loaded.settings;
         let store = store().await?;
         let history = History::new(Arc::clone(&store), workspaces(settings)?);
@@ -305,7 +306,7 @@ fn replay(user: &UserId, one: &One, files: ReplayFiles, config: Option<&Path>) -
         }
         let replayed = replayed?;
         if !replayed.all_files {
-            eprintln!("warning: not everything of the workspace could be copied");
+            eprintln!("warning: some files of the workspace could not be copied");
         }
         print(&if one.json { json(&replayed)? } else { told(&replayed) })?;
         if cancel.is_cancelled() {
@@ -330,7 +331,7 @@ fn told(replay: &Replay) -> String {
         }
     }
     if replay.tasks.is_empty() {
-        text.push_str("nothing has run in this session\n");
+        text.push_str("nothing was run in this session\n");
     }
     text
 }

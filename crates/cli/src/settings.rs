@@ -1,17 +1,17 @@
-//! The settings of this run: the file, the environment, the flags.
+//! Settings of this run, from the file, the environment and the flags.
 
-use crate::environment;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Mistake;
+use crate::variables;
 use anyhow::Context;
 use coracle_config::{ConfigError, Flag, Guardrails, LoadOptions, Loaded, Origin, ServerProblem, Way};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A message is no longer than this.
+/// Maximum length of a message in characters.
 const MAX_MESSAGE: usize = 1_000;
 
-/// Reads them. What is probably not meant, and which servers cannot be used, is said on standard error.
+/// Loads the settings. Warnings, and servers that cannot be used, are reported on standard error.
 pub(crate) fn load(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
     let loaded = load_for_servers(file, flags)?;
     for problem in &loaded.server_problems {
@@ -20,7 +20,7 @@ pub(crate) fn load(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Load
     Ok(loaded)
 }
 
-/// The same for whoever shows by themselves which servers cannot be used.
+/// Loads the settings for commands that report unusable servers themselves.
 pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<Loaded> {
     let loaded = coracle_config::load(&options(file, flags)?).map_err(explained)?;
     crate::log::follow(&loaded)?;
@@ -30,7 +30,7 @@ pub(crate) fn load_for_servers(file: Option<&Path>, flags: Vec<Flag>) -> anyhow:
     Ok(loaded)
 }
 
-/// Keys of which this version knows the meaning and does nothing about it.
+/// Keys that this version accepts but does not use.
 const NOT_FOLLOWED: [&str; 10] = [
     "agent.azure_openai.api_key",
     "agent.azure_openai.api_version",
@@ -44,7 +44,7 @@ const NOT_FOLLOWED: [&str; 10] = [
     "guardrails.strict_mode",
 ];
 
-/// Says which settings change nothing. Variables that other programs may mean are passed over.
+/// Warns about settings without effect, except variables that other programs may use.
 pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
     for key in NOT_FOLLOWED {
         let Some(origin) = loaded.origins.get(key) else { continue };
@@ -54,7 +54,7 @@ pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
             "guardrails.strict_mode" => guardrails.strict_mode == usual.strict_mode,
             _ => false,
         };
-        // The embedder falls back to these.
+        // The embedder falls back to these settings.
         let embedder = &loaded.settings.search.embedder;
         let is_used =
             key.starts_with("agent.azure_openai.") && !key.ends_with("deployment") && embedder.model.is_some();
@@ -68,12 +68,12 @@ pub(crate) fn warn_of_not_followed(loaded: &Loaded) {
             Origin::File { .. } => true,
         };
         if is_ours {
-            eprintln!("warning: {}", plain(&format!("{origin}: `{key}` changes nothing in this version"), MAX_MESSAGE));
+            eprintln!("warning: {}", plain(&format!("{origin}: `{key}` has no effect in this version"), MAX_MESSAGE));
         }
     }
 }
 
-/// What is the matter with a server, in two lines.
+/// Describes the problem of a server in two lines.
 pub(crate) fn told(problem: &ServerProblem) -> String {
     let message = match &problem.origin {
         Origin::Default => problem.to_string(),
@@ -82,7 +82,7 @@ pub(crate) fn told(problem: &ServerProblem) -> String {
     format!("{}\n  hint: {}", plain(&message, MAX_MESSAGE), plain(&problem.fault.hint(), MAX_MESSAGE))
 }
 
-/// Settings that lie in the current folder may be somebody else's: whoever is about to use their servers says so.
+/// Reports that servers from the current folder are used, because its settings may be somebody else's.
 pub(crate) fn announce(loaded: &Loaded) {
     let Some(file) = loaded.file.as_ref().filter(|file| file.way == Way::CurrentFolder) else { return };
     let from_file = loaded.servers.iter().any(|spec| {
@@ -94,7 +94,7 @@ pub(crate) fn announce(loaded: &Loaded) {
     }
 }
 
-/// The environment. What is no text can be no setting.
+/// Environment variables that are valid Unicode.
 pub(crate) fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -105,8 +105,8 @@ fn options(file: Option<&Path>, flags: Vec<Flag>) -> anyhow::Result<LoadOptions>
     Ok(LoadOptions {
         file: file.map(Path::to_owned),
         env: variables(),
-        folder: Some(std::env::current_dir().context("find the current folder")?),
-        home: Some(environment::home()?),
+        folder: Some(std::env::current_dir().context("cannot find the current folder")?),
+        home: Some(variables::home()?),
         flags,
     })
 }
@@ -116,15 +116,15 @@ fn explained(error: ConfigError) -> anyhow::Error {
     Mistake::new(error, hint).into()
 }
 
-/// A flag that was given.
+/// Returns a flag that was given.
 pub(crate) fn flag(key: &str, name: &str, value: Option<impl ToString>) -> Option<Flag> {
     value.map(|value| Flag { key: key.to_owned(), value: value.to_string(), name: name.to_owned() })
 }
 
-/// Where a settings file would be made: the one that was read, else in the data folder.
+/// Settings file to edit: the one that was loaded, or else the one in the data folder.
 pub(crate) fn file_to_edit(loaded: &Loaded) -> anyhow::Result<PathBuf> {
     match &loaded.file {
         Some(file) => Ok(file.path.clone()),
-        None => Ok(environment::home()?.join(coracle_config::FILE_NAME)),
+        None => Ok(variables::home()?.join(coracle_config::FILE_NAME)),
     }
 }

@@ -1,4 +1,4 @@
-//! What asks this program to end: the keyboard, somebody, a terminal that goes away.
+//! Signals that end this program: SIGINT, SIGTERM and SIGHUP.
 
 use crate::status::Status;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Signals([Option<Signal>; 3]);
 
 impl Signals {
-    /// A signal that was ignored when this program was started stays ignored: a shell starts what runs in the background
-    /// so that a Ctrl-C does not reach it, and `nohup` what is to outlive its terminal.
+    /// Listens for signals. A signal that was ignored at the start stays ignored: shells start background jobs so that
+    /// Ctrl-C does not reach them, and `nohup` starts programs that outlive their terminal.
     pub(crate) fn listen() -> std::io::Result<Self> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = ignored(&status);
@@ -25,7 +25,7 @@ impl Signals {
         }
     }
 
-    /// The first one cancels, the second ends at once; the launcher cleans up either way.
+    /// Cancels on the first signal and exits on the second. The launcher cleans up in both cases.
     pub(crate) async fn cancel(mut self, cancel: CancellationToken) {
         self.next().await;
         cancel.cancel();
@@ -41,7 +41,7 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-/// The signals that a process ignores, as the kernel tells them: bit N - 1 is signal N.
+/// Mask of the signals that a process ignores: bit N - 1 is signal N.
 fn ignored(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! `coracle skills`: code that agents import, and folders with instructions that they read.
+//! `coracle skills`: saved code and folders with instructions.
 
 mod add;
 mod list;
@@ -7,7 +7,7 @@ mod search;
 mod show;
 mod test;
 
-use crate::packages::packages;
+use crate::python_environment::packages;
 use crate::settings::{announce, load};
 use crate::status::{Mistake, Status};
 use crate::wiring::{Purpose, Sandboxes, cancellable, check, engine, folders, native, store, toolbox_if_any};
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &SkillsArguments, config: Option<&Path>) -> anyhow:
     })
 }
 
-/// An engine that starts a sandbox only if one is needed.
+/// Creates an engine that starts a sandbox only if needed.
 async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Arc<coracle_engine::Toolbox>>)> {
     let settings = &loaded.settings;
     check(loaded)?;
@@ -102,14 +102,14 @@ async fn opened(loaded: &Loaded) -> anyhow::Result<(Engine, Option<std::sync::Ar
     Ok((engine(settings, native(&sandboxes)?, store, toolbox.clone())?, toolbox))
 }
 
-/// What went wrong, as a mistake if it is one.
+/// Converts an error, as a usage error if it is one.
 fn said(error: SkillError) -> anyhow::Error {
     match &error {
         SkillError::Files { .. } | SkillError::Internal(_) | SkillError::NotTried(_) => match error.hint() {
             Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
             None => error.into(),
         },
-        SkillError::Missing { .. } => Mistake::new(&error, Some("`coracle skills list` tells which there are")).into(),
+        SkillError::Missing { .. } => Mistake::new(&error, Some("`coracle skills list` lists the skills")).into(),
         _ => Mistake::new(&error, error.hint()).into(),
     }
 }

@@ -1,17 +1,17 @@
-//! Shows at a terminal what is being waited for; elsewhere nothing.
+//! Spinner at a terminal while the command waits.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::Duration;
 
-/// How often it turns.
+/// Interval of the animation.
 const TICK: Duration = Duration::from_millis(120);
 
-/// A spinner while servers start.
+/// Spinner while servers start.
 #[derive(Default)]
 pub(crate) struct Spinner(Option<ProgressBar>);
 
 impl Spinner {
-    /// Says which servers are being started; with none it stops.
+    /// Shows the servers that are starting; without any, the spinner stops.
     pub(crate) fn waits_for(&mut self, servers: &[String]) {
         if servers.is_empty() {
             return self.stop();
@@ -26,7 +26,7 @@ impl Spinner {
         spinner.set_message(format!("waiting for {} to start", servers.join(", ")));
     }
 
-    /// Leaves nothing on the screen.
+    /// Removes the spinner from the screen.
     pub(crate) fn stop(&mut self) {
         if let Some(spinner) = self.0.take() {
             spinner.finish_and_clear();

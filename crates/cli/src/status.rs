@@ -2,22 +2,22 @@ use coracle_types::{ErrorCode, Execution};
 use std::fmt;
 use std::process::ExitCode;
 
-/// The exit statuses of the program.
+/// Exit statuses of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// The code ran to its end.
+    /// The command or the code succeeded.
     Success,
-    /// The code failed, or a check did.
+    /// The code or a check failed.
     Failed,
-    /// The arguments or the request were wrong; nothing ran.
+    /// The arguments or the request are invalid; nothing ran.
     Usage,
-    /// The wall-clock limit passed.
+    /// The time limit was exceeded.
     TimedOut,
-    /// Coracle itself could not do its part: no sandbox, or a fault of its own.
+    /// Coracle itself failed, for example because there is no sandbox.
     Unavailable,
-    /// Cancelled from the keyboard.
+    /// Cancelled with a signal.
     Cancelled,
-    /// The memory limit was met.
+    /// The memory limit was exceeded.
     Memory,
 }
 
@@ -63,12 +63,12 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// A mistake of whoever typed the command or wrote the settings; ends in [`Status::Usage`].
+/// Usage error in the arguments or the settings; exits with [`Status::Usage`].
 #[derive(Debug)]
 pub(crate) struct Mistake(String);
 
 impl Mistake {
-    /// What is wrong, and what mends it.
+    /// Creates an error with a message and a hint.
     pub(crate) fn new(message: impl fmt::Display, hint: Option<impl fmt::Display>) -> Self {
         Self(match hint {
             Some(hint) => format!("{message}\nhint: {hint}"),
@@ -85,7 +85,7 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// Somebody at the keyboard had enough; ends in [`Status::Cancelled`], and nothing more is said.
+/// The user cancelled the command; exits with [`Status::Cancelled`] without a message.
 #[derive(Debug)]
 pub(crate) struct Cancelled;
 

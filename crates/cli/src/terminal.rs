@@ -1,4 +1,4 @@
-//! Asks the person at the terminal whether a tool may be called.
+//! Asks at the terminal whether a tool may be called.
 
 use async_trait::async_trait;
 use coracle_policy::{Answer, Approver, Question};
@@ -10,12 +10,12 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::unix::net::UnixStream;
 use tokio::sync::Mutex;
 
-/// A longer answer is none.
+/// Maximum length of an answer in bytes.
 const MAX_ANSWER_BYTES: usize = 4096;
 
 const CHOICES: &str = "  [y] yes, once   [s] yes, for this session   [a] yes, always   [n] no: ";
 
-/// The terminal that this program was started from. Questions are shown one after the other, each with its own answer.
+/// Controlling terminal of this program. Questions are asked one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Terminal {
     turn: Mutex<()>,
@@ -24,7 +24,7 @@ pub(crate) struct Terminal {
 #[async_trait]
 impl Approver for Terminal {
     async fn ask(&self, question: Question) -> Answer {
-        // Someone who redirects what we say does not see the question.
+        // If standard error is redirected, the question would not be seen.
         if !std::io::stderr().is_terminal() {
             return Answer::Nobody;
         }
@@ -32,20 +32,20 @@ impl Approver for Terminal {
         match put(&question).await {
             Ok(answer) => answer,
             Err(error) => {
-                tracing::warn!(%error, "the terminal cannot be asked");
+                tracing::warn!(%error, "cannot ask at the terminal");
                 Answer::Nobody
             }
         }
     }
 }
 
-/// On a thread of its own, since a terminal blocks; it ends when nobody waits for the answer any more.
+/// Asks on a blocking thread, which ends when the answer is no longer needed.
 async fn put(question: &Question) -> std::io::Result<Answer> {
-    let text = shown(question);
+    let text = render(question);
     let (waiting, asker) = UnixStream::pair()?;
     let answered = tokio::task::spawn_blocking(move || {
         let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty")?;
-        // What was typed before the question was seen is no answer to it.
+        // Input from before the question is not an answer to it.
         tcflush(&terminal, QueueSelector::IFlush)?;
         terminal.write_all(text.as_bytes())?;
         loop {
@@ -65,17 +65,17 @@ async fn put(question: &Question) -> std::io::Result<Answer> {
     answer
 }
 
-fn shown(question: &Question) -> String {
+fn render(question: &Question) -> String {
     let Question { server, tool, description, arguments_preview, why, .. } = question;
     let mut text = format!("\ncoracle: may the code call {server}.{tool}?\n  with: {arguments_preview}\n");
     if !description.is_empty() {
-        let _ = writeln!(text, "  the server says of it: {description}");
+        let _ = writeln!(text, "  description of the server: {description}");
     }
     let _ = writeln!(text, "  you are asked because {why}");
     text
 }
 
-/// A line; `None` at the end of the input, or if nobody waits for it any more.
+/// Reads a line; `None` at the end of the input, or if the answer is no longer needed.
 fn read_line(terminal: &mut File, asker: &UnixStream) -> std::io::Result<Option<String>> {
     let mut fds = [PollFd::new(terminal, PollFlags::IN), PollFd::new(asker, PollFlags::IN)];
     loop {
@@ -89,7 +89,7 @@ fn read_line(terminal: &mut File, asker: &UnixStream) -> std::io::Result<Option<
         return Ok(None);
     }
     let mut bytes = vec![0; MAX_ANSWER_BYTES];
-    // A terminal gives whole lines.
+    // A terminal returns whole lines.
     let length = terminal.read(&mut bytes)?;
     let line = bytes.get(..length).filter(|line| !line.is_empty());
     Ok(line.map(|line| String::from_utf8_lossy(line).into_owned()))

@@ -1,4 +1,4 @@
-//! Measuring sandboxes, for `doctor` and `bench`.
+//! Measurements for `doctor` and `bench`.
 
 use coracle_sandbox::NativeBackend;
 use std::path::Path;
@@ -9,16 +9,16 @@ pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// How long a future takes, in milliseconds, and what it gives.
+/// Returns the duration of a future in milliseconds, and its output.
 pub(crate) async fn timed<T>(future: impl Future<Output = T>) -> (f64, T) {
     let begun = Instant::now();
     let value = future.await;
     (milliseconds(begun.elapsed()), value)
 }
 
-/// Waits until so many sandboxes are prepared and what came before has died down; false if they do not come in time.
+/// Waits until the pool is full and the system is idle again; `false` if that takes too long.
 pub(crate) async fn refilled(backend: &NativeBackend, pool: usize, within: Duration) -> bool {
-    /// Sandboxes that have ended are still being taken apart by the kernel for a moment.
+    /// Time for the kernel to clean up sandboxes that have ended.
     const SETTLE: Duration = Duration::from_millis(5);
     let deadline = Instant::now() + within;
     while backend.prepared().await < pool {
@@ -31,20 +31,20 @@ pub(crate) async fn refilled(backend: &NativeBackend, pool: usize, within: Durat
     true
 }
 
-/// `coracle exec -c pass` as a program of its own.
+/// Command `coracle exec -c CODE`.
 pub(crate) fn cold_command(workspace: &Path, code: &str) -> std::io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["exec", "-c", code, "--workspace"]).arg(workspace).stdin(Stdio::null());
     Ok(command)
 }
 
-/// Of what is there; sorts it. Zero for nothing.
+/// Median of the values, which are sorted; zero if there are none.
 pub(crate) fn median(times: &mut [f64]) -> f64 {
     quantile(times, 0.5)
 }
 
-/// The value that this part of all does not exceed, between neighbours in proportion; sorts. Zero for nothing.
-#[expect(clippy::cast_precision_loss, reason = "nobody measures 2^52 times")]
+/// Quantile of the values, which are sorted, with linear interpolation; zero if there are none.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 pub(crate) fn quantile(times: &mut [f64], part: f64) -> f64 {
     times.sort_by(f64::total_cmp);
     let Some(last) = times.len().checked_sub(1) else { return 0.0 };
@@ -58,7 +58,7 @@ mod tests {
     use super::quantile;
 
     #[test]
-    fn quantiles_lie_between_neighbours() {
+    fn quantiles_are_interpolated() {
         let mut times = [4.0, 1.0, 3.0, 2.0];
         for (part, value) in [(0.0, 1.0), (0.5, 2.5), (1.0, 4.0)] {
             assert!((quantile(&mut times, part) - value).abs() < f64::EPSILON, "{part}");

@@ -1,4 +1,4 @@
-//! `coracle tools`: what code can call, what it looks like, and what was decided about it.
+//! `coracle tools`: lists, searches and shows tools, and manages decisions about them.
 
 mod decisions;
 mod generate;
@@ -7,7 +7,7 @@ mod search;
 mod select;
 mod show;
 
-use crate::plain::plain;
+use crate::output::plain;
 use crate::settings::{announce, load};
 use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake, Status};
@@ -23,11 +23,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the spinner turns.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-/// The reason of a failure is no longer than this.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 2_000;
-/// A search waits so long for an embedder to read tools that it has not read yet.
+/// Longest wait for an embedder to index new tools.
 const READING: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
@@ -77,11 +77,11 @@ pub(crate) fn run(arguments: &ToolsArguments, config: Option<&Path>) -> anyhow::
     }
 }
 
-/// The settings with all servers, or with those that a name could mean.
+/// Loads the settings with all servers, or with those that a name may mean.
 fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loaded> {
     let mut loaded = load(config, Vec::new())?;
     if let Some(server) = server {
-        // Names that become the same package are told apart only beside each other.
+        // Names that map to the same package can only be distinguished together.
         let package = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_lowercase();
         let meant = package(server);
         loaded.server_problems.retain(|problem| package(&problem.name) == meant);
@@ -94,7 +94,7 @@ fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loade
         loaded.servers.retain(|spec| package(spec.name.as_str()) == meant);
     }
     if loaded.settings.mcp_servers.is_empty() {
-        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+        eprintln!("no servers are configured: use `coracle servers add` or `coracle servers import`");
     }
     Ok(loaded)
 }
@@ -102,26 +102,26 @@ fn settings(config: Option<&Path>, server: Option<&str>) -> anyhow::Result<Loade
 fn unknown_server(loaded: &Loaded, name: &str) -> anyhow::Error {
     let names: Vec<&str> = loaded.servers.iter().map(|spec| spec.name.as_str()).collect();
     let hint = if names.is_empty() {
-        "there are none yet: `coracle servers add` or `coracle servers import`".to_owned()
+        "no servers are configured: use `coracle servers add` or `coracle servers import`".to_owned()
     } else {
         format!("there are: {}", names.join(", "))
     };
     Mistake::new(format!("there is no server {name:?}"), Some(hint)).into()
 }
 
-/// All tools of these servers; those that have never listed theirs are started.
+/// Lists all tools of these servers. Servers without a known list are started.
 pub(crate) async fn inventory(loaded: &Loaded) -> anyhow::Result<Arc<Inventory>> {
     Ok(stock(loaded).await?.1)
 }
 
-/// Tools that fit, best first, and how many there are to choose from.
+/// Returns the matching tools, best first, and the inventory.
 async fn search(loaded: &Loaded, search: ToolSearch) -> anyhow::Result<(Vec<FoundTool>, Arc<Inventory>)> {
     let (toolbox, inventory) = stock_to_search(loaded).await?;
     let found = toolbox.search(&UserId::local(), &inventory, search).await;
     Ok((found.map_err(|problem| Mistake::new(problem, None::<String>))?, inventory))
 }
 
-/// The same, with what searches in it; an embedder gets some time to read what it has not read yet.
+/// Returns the inventory for a search. An embedder gets some time to index new tools.
 async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let (toolbox, inventory) = stock(loaded).await?;
     let progress = spinner()?;
@@ -131,7 +131,7 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
         progress.enable_steady_tick(TICK);
         tokio::time::sleep(READING).await;
     };
-    // After that they are found without it.
+    // After that, the search does without them.
     tokio::select! {
         () = toolbox.finish_reading(&inventory) => {}
         () = reading => {}
@@ -140,13 +140,13 @@ async fn stock_to_search(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<I
     Ok((toolbox, inventory))
 }
 
-/// The same, at once.
+/// Returns the inventory without waiting for an embedder.
 async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)> {
     let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Command)?;
     let user = UserId::local();
     let mut unknown = Vec::new();
     for spec in &loaded.servers {
-        let listed = toolbox.last_listed(&user, &spec.name).await.context("read what is known of servers")?;
+        let listed = toolbox.last_listed(&user, &spec.name).await.context("cannot read the known tools of servers")?;
         if listed.is_none() {
             unknown.push(spec.name.as_str());
         }
@@ -157,7 +157,7 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
         progress.set_message(format!("waiting for {}", unknown.join(", ")));
         progress.enable_steady_tick(TICK);
     }
-    let mut signals = Signals::listen().context("listen for signals")?;
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let inventory = tokio::select! {
         inventory = toolbox.inventory(&user, Listing::All) => Some(inventory),
         () = signals.next() => None,
@@ -165,7 +165,7 @@ async fn stock(loaded: &Loaded) -> anyhow::Result<(Arc<Toolbox>, Arc<Inventory>)
     progress.finish_and_clear();
     toolbox.upstream().shutdown().await;
     let inventory = inventory.ok_or(Cancelled)?;
-    // What cannot be used was told when the settings were read.
+    // Unusable servers were reported when the settings were loaded.
     for (server, reason) in inventory.missing.iter().filter(|(server, _)| !toolbox.is_unusable(server)) {
         eprintln!("warning: the tools of {server} are not known: {}", plain(reason, MAX_REASON));
     }

@@ -1,15 +1,15 @@
-//! `coracle up`: MCP over HTTP, on one port.
+//! `coracle up`: serves MCP over HTTP on one port.
 
 mod sign_in;
 
-use crate::environment;
-use crate::face::{FaceArguments, Serving};
-use crate::plain::{counted, plain};
+use crate::frontend::{FrontendArguments, Serving};
+use crate::output::{counted, plain};
 use crate::resources::share;
 use crate::settings::{announce, flag, load, warn_of_not_followed};
 use crate::signals::Signals;
 use crate::status::{Mistake, Status};
 use crate::users::warn_of_old_names;
+use crate::variables;
 use crate::wiring::{check, sound_store, told, workspaces};
 use crate::workspaces::keep_house;
 use anyhow::Context;
@@ -27,14 +27,14 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The reason why a server is not there takes no more characters.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 300;
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct UpArguments {
     #[command(flatten)]
-    face: FaceArguments,
+    frontend: FrontendArguments,
 
     /// IP address to listen on [default: 127.0.0.1].
     #[arg(long, value_name = "ADDRESS")]
@@ -63,36 +63,37 @@ add a user or set server.auth to required.";
 fn part(name: &str) -> Result<String, String> {
     match name {
         "mcp" => Ok(name.to_owned()),
-        "api" | "page" => Err(format!("this version has no {name}: there is mcp")),
-        _ => Err("there is mcp".to_owned()),
+        "api" | "page" => Err(format!("this version does not have {name}: use mcp")),
+        _ => Err("use mcp".to_owned()),
     }
 }
 
 pub(crate) fn run(arguments: &UpArguments, config: Option<&Path>) -> anyhow::Result<Status> {
-    let mut flags = arguments.face.flags();
+    let mut flags = arguments.frontend.flags();
     flags.extend(flag("server.host", "--host", arguments.host.as_ref()));
     flags.extend(flag("server.port", "--port", arguments.port));
     let loaded = load(config, flags)?;
     check(&loaded)?;
     warn_of_not_followed(&loaded);
     announce(&loaded);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start the runtime")?;
     runtime.block_on(serve(arguments, &loaded))
 }
 
 async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Status> {
     let stop = CancellationToken::new();
-    tokio::spawn(Signals::listen().context("listen for signals")?.cancel(stop.clone()));
+    tokio::spawn(Signals::listen().context("cannot listen for signals")?.cancel(stop.clone()));
     let host = sign_in::host(loaded)?;
     let auth = sign_in::Auth::read(loaded, host)?;
     let share = share()?;
-    // Two servers would each have an interpreter for the same session, with other variables.
-    let mut claim = Home::new(environment::home()?).claim().map_err(told)?;
-    auth.check(&People::new(sound_store().await?), arguments.face.workspace.is_some()).await?;
+    // Two servers would have separate interpreters, with different variables, for the same session.
+    let mut claim = Home::new(variables::home()?).claim().map_err(told)?;
+    auth.check(&People::new(sound_store().await?), arguments.frontend.workspace.is_some()).await?;
     let listener = listen(loaded, host).await?;
-    let address = listener.local_addr().context("find the address")?;
+    let address = listener.local_addr().context("cannot find the address")?;
     claim.say(&format!("process {}, http://{address}", std::process::id())).map_err(told)?;
-    let serving = Serving::start(&arguments.face, loaded, None).await?;
+    let serving = Serving::start(&arguments.frontend, loaded, None).await?;
     serving.engine.limit_sandboxes(share.sandboxes);
     let workspaces = workspaces(&loaded.settings)?;
     warn_of_old_names(&workspaces);
@@ -100,77 +101,82 @@ async fn serve(arguments: &UpArguments, loaded: &Loaded) -> anyhow::Result<Statu
     let mut welcome = auth.welcome(&people, address).await?;
     welcome.push(format!("try       {}", auth.example(&people, address).await?));
     let options = auth.options(loaded, people);
-    // Clients are served at once: what is told about servers may take a while.
-    let served = tokio::spawn(coracle_server::serve_http(serving.face.clone(), listener, options, stop.clone()));
+    // Clients are served at once, because information about servers may take a while.
+    let served = tokio::spawn(coracle_server::serve_http(serving.frontend.clone(), listener, options, stop.clone()));
     let lent = lend(&serving, &stop)?;
     let kept = tokio::spawn(keep_house(serving.engine.housekeeping(), loaded.settings.workspaces.cleanup.clone()));
     tokio::select! {
         () = greet(&serving, loaded, address, &welcome) => {}
         () = stop.cancelled() => {}
     }
-    let served = served.await.context("serve HTTP")?;
+    let served = served.await.context("cannot serve HTTP")?;
     kept.abort();
     if let Some(lent) = lent {
-        lent.await.context("lend connections to servers")?;
+        lent.await.context("cannot share servers")?;
     }
     serving.end().await;
-    served.context("serve HTTP")?;
+    served.context("cannot serve HTTP")?;
     eprintln!("coracle: stopped");
     Ok(Status::Success)
 }
 
-/// Lets commands of this user use the servers that run here. The claim on the data folder says that nobody else does so.
+/// Lets commands of this user share the servers that run here. The lock on the data folder ensures that there is only
+/// one lender.
 fn lend(serving: &Serving, stop: &CancellationToken) -> anyhow::Result<Option<JoinHandle<()>>> {
     let Some(upstream) = serving.toolbox.as_ref().and_then(|toolbox| toolbox.upstream().passes_on()) else {
         return Ok(None);
     };
-    let socket = Home::new(environment::home()?).servers_socket();
+    let socket = Home::new(variables::home()?).servers_socket();
     match Lender::open(&socket) {
         Ok(lender) => Ok(Some(tokio::spawn(lender.serve(upstream.clone(), stop.clone())))),
         Err(error) => {
-            eprintln!("warning: commands start servers of their own: cannot listen on {}: {error}", socket.display());
+            eprintln!(
+                "warning: commands cannot share servers and start their own: cannot listen on {}: {error}",
+                socket.display()
+            );
             Ok(None)
         }
     }
 }
 
-/// Opens the port.
+/// Opens the listening socket.
 async fn listen(loaded: &Loaded, host: IpAddr) -> anyhow::Result<TcpListener> {
     let settings = &loaded.settings.server;
     let port = u16::try_from(settings.port).unwrap_or_default();
     let address = SocketAddr::new(host, port);
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another program has this port, perhaps another coracle: give --port",
+            std::io::ErrorKind::AddrInUse => {
+                "another program, perhaps another coracle, uses this port: choose one with --port"
+            }
             _ => "give another --host or --port",
         };
         Mistake::new(format!("cannot listen on {address}: {error}"), Some(hint)).into()
     })
 }
 
-/// What a person needs to know.
+/// Prints what a user needs to know.
 async fn greet(serving: &Serving, loaded: &Loaded, address: SocketAddr, welcome: &[String]) {
     let profile = &loaded.settings.server.profile;
     eprintln!("coracle {} serves MCP at http://{address}/mcp (profile {profile})", env!("CARGO_PKG_VERSION"));
     for line in welcome {
         eprintln!("  {line}");
     }
-    // By trying: what a sandbox enforces is known when there is one.
+    // Runs a program, because only a real sandbox shows what is enforced.
     let tried = serving.engine.execute(Request::new(UserId::local(), Language::Python, "pass")).await;
     match &tried.failure {
         None => {
             let enforced = tried.limits.enforced.as_ref();
             let memory = enforced.map(|enforced| format!("{:?}", enforced.memory).to_lowercase()).unwrap_or_default();
             eprintln!(
-                "  sandbox   {} (memory by {memory}), first start {:.0} ms; coracle doctor says more",
+                "  sandbox   {} (memory by {memory}), first start {:.0} ms; see coracle doctor",
                 tried.limits.tier, tried.execution_time_ms
             );
         }
-        Some(failure) => eprintln!("  sandbox   none: {}; coracle doctor says more", plain(&failure.error, MAX_REASON)),
+        Some(failure) => eprintln!("  sandbox   none: {}; see coracle doctor", plain(&failure.error, MAX_REASON)),
     }
     eprintln!("  connect   coracle mcp --install claude|cursor|vscode|codex, or any MCP client by the address above");
-    let none =
-        || eprintln!("  servers   none: take over those of other clients with coracle servers import, or add one");
+    let none = || eprintln!("  servers   none: import those of other clients with coracle servers import, or add one");
     let Some(toolbox) = &serving.toolbox else { return none() };
     let toolbox = Arc::clone(toolbox);
     let inventory = toolbox.inventory(&UserId::local(), Listing::All).await;

@@ -1,4 +1,4 @@
-//! `coracle users`: who may sign in to `coracle up`, and with which keys.
+//! `coracle users`: user accounts and API keys for `coracle up`.
 
 mod keys;
 mod list;
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::R
                 let name = existing(&people, &arguments.name).await?;
                 let password = if arguments.password_stdin { password::from_stdin()? } else { password::asked()? };
                 people.set_password(&name, &password).await.map_err(told)?;
-                eprintln!("the password of {name} is set, and all their browsers are signed out");
+                eprintln!("the password of {name} was set, and all their browsers were signed out");
             }
             UsersCommand::Link(arguments) => {
                 let name = existing(&people, &arguments.name).await?;
@@ -134,24 +134,24 @@ pub(crate) fn run(arguments: UsersArguments, config: Option<&Path>) -> anyhow::R
     })
 }
 
-/// A name that was typed.
+/// Normalizes a name from the command line.
 fn named(text: &str) -> anyhow::Result<UserId> {
     user_name(text).map_err(told)
 }
 
-/// The same if there is such a user.
+/// Normalizes the name of an existing user.
 async fn existing(people: &People, text: &str) -> anyhow::Result<UserId> {
     Ok(people.find(&named(text)?).await.map_err(told)?.id)
 }
 
-/// What is wrong, as a mistake of whoever typed it where it is one.
+/// Converts an error, as a usage error if it is one.
 pub(crate) fn told(error: AccountError) -> anyhow::Error {
     let hint = match &error {
         AccountError::Store(_) | AccountError::Machine(_) => return error.into(),
-        AccountError::Unknown(_) => Some("coracle users list says who there is"),
+        AccountError::Unknown(_) => Some("coracle users list lists the users"),
         AccountError::Reserved(_) => Some("choose another name"),
-        AccountError::Taken(_) => Some("coracle users passwd or link lets them in again"),
-        AccountError::Disabled(_) => Some("coracle users enable lets them in again"),
+        AccountError::Taken(_) => Some("use coracle users passwd or coracle users link for an existing user"),
+        AccountError::Disabled(_) => Some("coracle users enable enables the user"),
         _ => None,
     };
     Mistake::new(error, hint).into()
@@ -176,7 +176,7 @@ async fn add(arguments: &AddArguments, people: &People, loaded: &Loaded) -> anyh
     let display_name = arguments.display_name.clone();
     let user = User { display_name, foreign, ..User::new(name, role, SystemTime::now()) };
     let user = people.add(user, password.as_ref()).await.map_err(told)?;
-    eprintln!("{} is added{}", user.id, if role == Role::Admin { ", as an admin" } else { "" });
+    eprintln!("added {}{}", user.id, if role == Role::Admin { ", as an admin" } else { "" });
     if user.password.is_none() && user.foreign.is_none() {
         print_link(people, &user.id, loaded).await?;
     }
@@ -191,12 +191,12 @@ async fn print_link(people: &People, name: &UserId, loaded: &Loaded) -> anyhow::
     Ok(())
 }
 
-/// The address of a link.
+/// Address of a sign-in link.
 pub(crate) fn link(base: &str, token: &Secret) -> String {
     format!("{base}/sign-in/{}", token.expose())
 }
 
-/// The address of the server, as the settings have it.
+/// Address of the server, according to the settings.
 fn base(loaded: &Loaded) -> String {
     let server = &loaded.settings.server;
     if let Some(url) = &server.public_url {
@@ -211,7 +211,7 @@ fn base(loaded: &Loaded) -> String {
     format!("http://{host}:{}", server.port)
 }
 
-/// What a password must be like, for people.
+/// Password rule, for people.
 fn rule() -> String {
     format!("at least {MIN_PASSWORD_CHARS} characters")
 }

@@ -1,12 +1,12 @@
-//! Joins settings, store, servers, backend and engine.
+//! Connects settings, store, servers, backend and engine.
 
-use crate::environment;
 use crate::failures::{Memory, Remembering};
-use crate::itself;
-use crate::plain::plain;
+use crate::oauth_tokens::StoredTokens;
+use crate::output::plain;
+use crate::recursion;
 use crate::signals::Signals;
 use crate::status::{Cancelled, Mistake};
-use crate::tokens::StoredTokens;
+use crate::variables;
 use anyhow::{Context, bail};
 use coracle_agent::{EmbedderSettings, RemoteEmbedder};
 use coracle_catalog::server_names;
@@ -24,33 +24,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An interpreter of a session that nobody uses ends after this time.
+/// Idle time after which the interpreter of a session ends.
 const SESSION_IDLE: Duration = Duration::from_mins(30);
 
-/// The reason why a server cannot be used takes no more characters.
+/// Maximum length of the reason why a server cannot be used, in characters.
 const MAX_REASON: usize = 500;
 
-/// A message is no longer than this.
+/// Maximum length of a message in characters.
 const MAX_MESSAGE: usize = 1_000;
 
-/// Where code finds the operator's skills and modules.
+/// Paths of the operator's skills and modules in the sandbox.
 const SKILLS: &str = "/skills";
 const TOOLS: &str = "/tools";
-/// Where code finds modules that the operator wrote for the packages `skills` and `servers`; `paths.py` of the guest knows
+/// Paths of the modules that the operator wrote for the packages `skills` and `servers`. `paths.py` of the guest has
 /// the same.
 const WRITTEN: [&str; 2] = ["/modules/skills", "/modules/servers"];
 
-/// What servers are needed for.
+/// Purpose of the connections to servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To serve clients for long, to sign in, or to see what is known: what is started is this process's own.
+    /// Serving clients, signing in, or listing: servers belong to this process.
     Own,
-    /// One command: those of a running `coracle up` are used if they are the same, and a server that failed a short while
-    /// ago is not tried.
+    /// One command: servers of a running `coracle up` are shared if they are identical, and a server that failed
+    /// recently is not started.
     Command,
-    /// One command that wants servers of its own.
+    /// One command with its own servers.
     CommandAlone,
-    /// To find out whether they can be started: each is, whatever happened before.
+    /// Testing whether servers start: each one is started, whatever happened before.
     Test,
 }
 
@@ -63,33 +63,33 @@ impl Purpose {
         }
     }
 
-    /// Where connections are borrowed, if they are.
+    /// Socket for sharing servers, if they may be shared.
     fn lender(self) -> Option<PathBuf> {
-        let home = environment::home().ok().filter(|_| self == Self::Command)?;
+        let home = variables::home().ok().filter(|_| self == Self::Command)?;
         Some(Home::new(home).servers_socket())
     }
 }
 
-/// How sandboxes are kept.
+/// Options of sandboxes.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandboxes {
-    /// Prepared ones to keep.
+    /// Number of prepared sandboxes.
     pub(crate) pool: usize,
-    /// Import what a long-lived process wants imported.
+    /// Whether to import modules in advance, for a long-lived process.
     pub(crate) preload: bool,
-    /// Refuse to run with less than full isolation.
+    /// Whether to refuse to run without full isolation.
     pub(crate) require_full_isolation: bool,
-    /// What they are prepared with.
+    /// Limits that sandboxes are prepared with.
     pub(crate) limits: Limits,
-    /// The interpreter, if one was asked for.
+    /// Configured interpreter, if any.
     pub(crate) python: Option<PathBuf>,
-    /// Folders of the operator that code may read, and where it sees them.
+    /// Folders of the operator that code may read, with their paths in the sandbox.
     pub(crate) folders: Vec<(PathBuf, PathBuf)>,
     /// Python packages that code can import.
     pub(crate) packages: Packages,
 }
 
-/// What the settings make of `/skills` and `/tools`.
+/// Folders that the settings mount in sandboxes.
 pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathBuf)>> {
     let execution = &settings.execution;
     let named = [("skills_dir", &execution.skills_dir, SKILLS), ("tools_dir", &execution.tools_dir, TOOLS)];
@@ -100,14 +100,14 @@ pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathB
             .canonicalize()
             .and_then(|found| if found.is_dir() { Ok(found) } else { Err(std::io::ErrorKind::NotADirectory.into()) });
         let found = found.map_err(|error| {
-            let hint = format!("code sees this folder as {seen_at}: make it, or take the setting away");
+            let hint = format!("this folder is {seen_at} in sandboxes: create it, or remove the setting");
             Mistake::new(format!("execution.{key}: {}: {error}", folder.display()), Some(hint))
         })?;
         if seen_at == TOOLS {
             folders.push((found, seen_at.into()));
         }
     }
-    // What is in `skills_dir` is among them.
+    // The library includes the contents of `skills_dir`.
     folders.extend(library(settings)?.mounts());
     for (folder, seen_at) in [&execution.skills_dir, &execution.servers_dir].into_iter().zip(WRITTEN) {
         let written = folder.as_ref().filter(|folder| has_modules(folder));
@@ -116,8 +116,8 @@ pub(crate) fn folders(settings: &Settings) -> anyhow::Result<Vec<(PathBuf, PathB
     Ok(folders)
 }
 
-/// Whether somebody has put Python modules into a folder: `NAME.py`, or a folder with such files. Trees of modules that we
-/// have generated are neither.
+/// Whether a folder contains Python modules written by hand: `NAME.py`, or a folder with such files. Generated modules
+/// do not count.
 fn has_modules(folder: &Path) -> bool {
     let is_name = |name: &str| {
         name.starts_with(|c: char| c.is_alphabetic() || c == '_')
@@ -134,20 +134,20 @@ fn has_modules(folder: &Path) -> bool {
     })
 }
 
-/// Where folders with a `SKILL.md` are looked for; those that win come first.
+/// Folders that may contain folders with a `SKILL.md`, in order of precedence.
 const PROJECT_SKILLS: [&str; 2] = [".agents/skills", ".claude/skills"];
 
-/// The skills of the operator, of this folder, of this person, and our own.
+/// Skills of the operator, the current folder and the user, and the built-in ones.
 pub(crate) fn library(settings: &Settings) -> anyhow::Result<Arc<Library>> {
     let source = |origin: Origin| move |path: PathBuf| SkillSource { path, origin };
     let configured = settings.execution.skills_dir.iter().cloned().map(source(Origin::Configured));
     let here = std::env::current_dir().ok().into_iter().flat_map(|folder| PROJECT_SKILLS.map(|name| folder.join(name)));
     let own = std::env::home_dir().into_iter().flat_map(|folder| PROJECT_SKILLS.map(|name| folder.join(name)));
     let sources = configured.chain(here.map(source(Origin::Project))).chain(own.map(source(Origin::User)));
-    Ok(Library::new(sources.collect(), Some(&environment::home()?.join("cache").join("skills"))))
+    Ok(Library::new(sources.collect(), Some(&variables::home()?.join("cache").join("skills"))))
 }
 
-/// Settings that this version cannot follow are refused: running without them would not be what was asked for.
+/// Rejects settings that this version cannot follow, because ignoring them would not be what was asked for.
 pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     let execution = &loaded.settings.execution;
     if loaded.settings.guardrails.strict_mode {
@@ -164,48 +164,48 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What commands run in that do one thing after another.
+/// Creates a runtime for commands that do one thing at a time.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("start the runtime")
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
-/// Runs a command that somebody may end from the keyboard: what it has begun is then dropped, and with that ended.
+/// Runs a command that can be cancelled with a signal. Its work is then dropped and ends.
 pub(crate) fn cancellable<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
-        let mut signals = Signals::listen().context("listen for signals")?;
+        let mut signals = Signals::listen().context("cannot listen for signals")?;
         tokio::select! {
             outcome = work => outcome,
             () = signals.next() => Err(Cancelled.into()),
         }
     });
     if outcome.as_ref().is_err_and(anyhow::Error::is::<Cancelled>) {
-        // Nobody waits for a name that is being looked up.
+        // Does not wait for pending name lookups.
         runtime.shutdown_background();
     }
     outcome
 }
 
-/// The store in the data folder.
+/// Opens the store in the data folder.
 pub(crate) async fn store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await;
+    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await;
     Ok(Arc::new(store.map_err(told)?))
 }
 
-/// The same for the engine, which opens it when it needs it.
+/// Opens the store for the engine, when it is first needed.
 pub(crate) async fn lasting_store() -> Result<Arc<dyn Store>, StoreError> {
-    let home = environment::home().map_err(|error| StoreError::home(environment::HOME, error))?;
+    let home = variables::home().map_err(|error| StoreError::home(variables::HOME, error))?;
     Ok(Arc::new(SqliteStore::open(&Home::new(home), KeySource::File).await?))
 }
 
-/// The same, for whoever serves others from it: one that is damaged is refused before anything is written to it.
+/// Opens the store for a server. A damaged one is rejected before anything is written to it.
 pub(crate) async fn sound_store() -> anyhow::Result<Arc<dyn Store>> {
-    let store = SqliteStore::open(&Home::new(environment::home()?), KeySource::File).await.map_err(told)?;
+    let store = SqliteStore::open(&Home::new(variables::home()?), KeySource::File).await.map_err(told)?;
     store.examine().await.map_err(told)?;
     Ok(Arc::new(store))
 }
 
-/// What is wrong with the store, and what mends it.
+/// Adds a hint to a store error.
 pub(crate) fn told(error: StoreError) -> anyhow::Error {
     match error.hint() {
         Some(hint) => anyhow::anyhow!("{error}\nhint: {hint}"),
@@ -213,7 +213,7 @@ pub(crate) fn told(error: StoreError) -> anyhow::Error {
     }
 }
 
-/// The connections to these servers, which may ask so much; starts none.
+/// Connections to the servers with these client capabilities. Starts none of them.
 pub(crate) fn upstream(
     loaded: &Loaded,
     store: &Arc<dyn Store>,
@@ -222,7 +222,7 @@ pub(crate) fn upstream(
 ) -> Upstream {
     let options = Options {
         lender: purpose.lender(),
-        chain: itself::chain(loaded).unwrap_or_default(),
+        chain: recursion::chain(loaded).unwrap_or_default(),
         tokens: Arc::new(StoredTokens(Arc::clone(store))),
         warden: std::env::current_exe().ok(),
         capabilities: may_ask,
@@ -231,7 +231,7 @@ pub(crate) fn upstream(
     Upstream::new(loaded.servers.clone(), options)
 }
 
-/// The tools of all configured servers, which may ask so much (client capabilities of the protocol); starts none of them.
+/// Tools of all configured servers with these client capabilities. Starts none of them.
 pub(crate) fn toolbox(
     loaded: &Loaded,
     store: Arc<dyn Store>,
@@ -243,10 +243,10 @@ pub(crate) fn toolbox(
     for warning in rules_without_server(loaded, &rules) {
         eprintln!("warning: {}", plain(&warning, MAX_MESSAGE));
     }
-    // What somebody wrote by hand is imported from there, and nothing is written beside it.
+    // Modules written by hand are imported from that folder, and nothing is written to it.
     let cache = match settings.execution.servers_dir.as_ref().filter(|folder| !has_modules(folder)) {
         Some(folder) => folder.clone(),
-        None => environment::home()?.join("cache").join("servers"),
+        None => variables::home()?.join("cache").join("servers"),
     };
     let calls = &settings.calls;
     let caps = CallCaps {
@@ -268,7 +268,7 @@ pub(crate) fn toolbox(
     })
 }
 
-/// The policy rules of the settings.
+/// Policy rules of the settings.
 pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
     let rules = loaded.settings.policy.tools.iter().map(|(pattern, decision)| {
         let origin = loaded.origins.get(&format!("policy.tools.{pattern}")).cloned().unwrap_or_default();
@@ -277,7 +277,7 @@ pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
     Rules::new(rules.collect()).context("policy.tools")
 }
 
-/// What is said of rules that name a server which is not configured. One that is switched off is.
+/// Messages about rules for servers that are not configured. Disabled servers count as configured.
 pub(crate) fn rules_without_server(loaded: &Loaded, rules: &Rules) -> Vec<String> {
     let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
     let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, shown: &name.shown });
@@ -289,10 +289,10 @@ pub(crate) fn rules_without_server(loaded: &Loaded, rules: &Rules) -> Vec<String
     rules.without_server(&servers).into_iter().map(told).collect()
 }
 
-/// The embedder of the settings. One that cannot be used hinders nobody: tools are then found without it.
+/// Embedder of the settings. One that cannot be used is ignored, and tools are found without it.
 fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
     let set = &settings.search.embedder;
-    // A model without an address is one of the resource that the chat uses. Its key goes to no other address.
+    // Without an address, the embedder uses the chat's resource. The key of the chat is sent to no other address.
     let chat = &settings.agent.azure_openai;
     let Some(url) = set.url.clone().or_else(|| chat.endpoint.clone().filter(|_| set.model.is_some())) else {
         return Ok(None);
@@ -308,17 +308,17 @@ fn embedder(settings: &Settings) -> anyhow::Result<Option<EmbedderConfig>> {
     });
     Ok(match made {
         Ok(embedder) => {
-            let cache = environment::home()?.join("cache").join("embeddings");
+            let cache = variables::home()?.join("cache").join("embeddings");
             Some(EmbedderConfig { embedder: Arc::new(embedder), cache })
         }
         Err(error) => {
-            tracing::warn!(%error, "search.embedder is passed over");
+            tracing::warn!(%error, "ignoring search.embedder");
             None
         }
     })
 }
 
-/// The same, if there is a server or a folder that describes tools.
+/// Tools, if there is a server or a folder that describes tools.
 pub(crate) fn toolbox_if_any(
     loaded: &Loaded,
     store: &Arc<dyn Store>,
@@ -331,7 +331,7 @@ pub(crate) fn toolbox_if_any(
     toolbox(loaded, Arc::clone(store), may_ask, purpose).map(Some)
 }
 
-/// Servers that are configured and cannot be used, each with the reason and the fix.
+/// Servers that are configured but cannot be used, each with the reason and the fix.
 fn unusable(loaded: &Loaded) -> Vec<(ServerName, String)> {
     let named = |problem: &ServerProblem| match &problem.fault {
         ServerFault::Name { suggestion } => ServerName::new(suggestion.as_str()).ok(),
@@ -353,25 +353,26 @@ pub(crate) fn has_tools(loaded: &Loaded) -> bool {
     !loaded.servers.is_empty() || !loaded.server_problems.is_empty() || registry(&loaded.settings).is_some()
 }
 
-/// The folder that describes tools: the one that is set, or `tools_registry` beside us if it is there and nobody else's.
+/// Folder that describes tools: the configured one, or `tools_registry` in the current folder if it is not another
+/// user's.
 fn registry(settings: &Settings) -> Option<PathBuf> {
     let beside = || Some(PathBuf::from("tools_registry")).filter(|folder| folder.is_dir() && !is_foreign(folder));
     settings.search.registry_dir.clone().or_else(beside)
 }
 
-/// The native backend as the environment says.
+/// Creates the native backend.
 pub(crate) fn native(sandboxes: &Sandboxes) -> anyhow::Result<Arc<NativeBackend>> {
     Ok(Arc::new(NativeBackend::new(native_config(sandboxes)?).with_packages(sandboxes.packages.clone())))
 }
 
-/// The same for one command, whose launcher was forked at its start.
+/// Creates the native backend of a single command, whose launcher was forked at the start.
 pub(crate) fn native_for_one(sandboxes: &Sandboxes, launcher: ForkedLauncher) -> anyhow::Result<Arc<NativeBackend>> {
     let backend = NativeBackend::with_launcher(native_config(sandboxes)?, launcher);
     Ok(Arc::new(backend.with_packages(sandboxes.packages.clone())))
 }
 
-/// The same for a server whose launcher was forked at its start: that makes the first sandboxes, unless they are to have
-/// modules that only a zygote imports in advance.
+/// Creates the native backend of a server. A launcher that was forked at the start creates the first sandboxes, unless
+/// modules must be imported in advance, which only a zygote does.
 pub(crate) fn native_with_first(
     sandboxes: &Sandboxes,
     launcher: Option<ForkedLauncher>,
@@ -386,8 +387,8 @@ pub(crate) fn native_with_first(
 
 fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     Ok(NativeConfig {
-        home: environment::home()?,
-        launcher: std::env::current_exe().context("find this program")?,
+        home: variables::home()?,
+        launcher: std::env::current_exe().context("cannot find this program")?,
         python: sandboxes.python.clone(),
         pool: sandboxes.pool,
         preload: sandboxes.preload,
@@ -397,15 +398,15 @@ fn native_config(sandboxes: &Sandboxes) -> anyhow::Result<NativeConfig> {
     })
 }
 
-/// Where users have their folders.
+/// Folder of the users' workspaces.
 pub(crate) fn workspaces(settings: &Settings) -> anyhow::Result<PathBuf> {
     Ok(match &settings.execution.workspace_dir {
         Some(folder) => folder.clone(),
-        None => environment::home()?.join("workspaces"),
+        None => variables::home()?.join("workspaces"),
     })
 }
 
-/// An engine on a backend, with tools if there are any.
+/// Creates an engine on a backend, with tools if there are any.
 pub(crate) fn engine(
     settings: &Settings,
     backend: Arc<NativeBackend>,
@@ -422,6 +423,6 @@ pub(crate) fn engine(
     let (executions, sessions) = (whole(history.executions), whole(history.sessions));
     let kept = Kept { executions, sessions, tasks: history.tasks, ..default };
     engine.limit_history(kept, whole(history.live_sessions));
-    engine.hide(&environment::home()?);
+    engine.hide(&variables::home()?);
     Ok(engine)
 }

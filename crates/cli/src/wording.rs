@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// A description that begins with one of these does not name the thing that it describes.
+/// A description that starts with one of these does not name what it describes.
 const HEADLESS: &[&str] = &[
     "he", "his", "how", "it", "its", "nobody", "others", "she", "so", "somebody", "such", "that", "their", "them",
     "these", "they", "this", "those", "what", "which", "who", "whoever", "whom", "whose",
@@ -29,13 +29,13 @@ const AVOIDED: &[&str] = &[
     "whomever",
 ];
 
-/// Lower-case words with one space between them.
+/// Converts a text to lower-case words separated by single spaces.
 fn words(text: &str) -> String {
     let letters = text.chars().map(|letter| if letter.is_alphanumeric() { letter.to_ascii_lowercase() } else { ' ' });
     letters.collect::<String>().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What is wrong with a description.
+/// Returns what is wrong with a description, if anything.
 fn fault(description: &str) -> Option<String> {
     let words = words(description);
     let mut each = words.split(' ');
@@ -44,14 +44,14 @@ fn fault(description: &str) -> Option<String> {
         return Some("a description has at least two words".to_owned());
     }
     if let Some(word) = HEADLESS.iter().find(|word| Some(**word) == first) {
-        return Some(format!("it begins with \"{word}\" instead of the name of the thing"));
+        return Some(format!("it starts with \"{word}\" instead of naming the thing"));
     }
     let padded = format!(" {words} ");
     let avoided = AVOIDED.iter().find(|phrase| padded.contains(&format!(" {phrase} ")));
     avoided.map(|phrase| format!("\"{phrase}\" is not used in descriptions"))
 }
 
-/// Descriptions with where they stand.
+/// Descriptions with their places.
 #[derive(Default)]
 struct Descriptions(Vec<(String, String)>);
 
@@ -94,7 +94,7 @@ impl Descriptions {
 }
 
 #[test]
-fn descriptions_say_what_the_thing_is() {
+fn descriptions_name_the_thing() {
     let mut all = Descriptions::default();
     let mut found = |name: &str, read: &dyn Fn(&mut Descriptions), at_least: usize| {
         let before = all.0.len();

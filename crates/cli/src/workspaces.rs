@@ -1,6 +1,6 @@
-//! `coracle workspaces`: the folders of users.
+//! `coracle workspaces`: lists and cleans up workspaces.
 
-use crate::plain::{columns, json};
+use crate::output::{columns, json};
 use crate::settings::{announce, load};
 use crate::status::Status;
 use crate::wiring::{cancellable, store, workspaces};
@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// How often a server looks after the workspaces.
+/// Interval of the clean-up on a server.
 const EACH: Duration = Duration::from_hours(1);
 
 #[derive(Debug, Args)]
@@ -76,7 +76,7 @@ async fn housekeeping(loaded: &Loaded) -> anyhow::Result<Housekeeping> {
 }
 
 async fn list(arguments: &ListArguments, loaded: &Loaded) -> anyhow::Result<Status> {
-    let all = housekeeping(loaded).await?.list().await.context("look at the workspaces")?;
+    let all = housekeeping(loaded).await?.list().await.context("cannot read the workspaces")?;
     let text = if arguments.json {
         json(&all.iter().map(told).collect::<Vec<_>>())?
     } else {
@@ -112,7 +112,7 @@ async fn clean(arguments: &CleanArguments, loaded: &Loaded) -> anyhow::Result<St
     let mode = if arguments.yes { CleanupMode::Delete } else { CleanupMode::DryRun };
     let days = arguments.after_days.unwrap_or(set.after_days);
     let cleanup = Cleanup { mode, ..policy(set, days) };
-    let cleaned = housekeeping(loaded).await?.clean(cleanup).await.context("look after the workspaces")?;
+    let cleaned = housekeeping(loaded).await?.clean(cleanup).await.context("cannot clean up the workspaces")?;
     if cleaned.is_empty() {
         eprintln!("every workspace was used within {days} days, or is empty");
     }
@@ -135,9 +135,9 @@ fn said(step: &CleanupStep, due: SystemTime) -> String {
     match step {
         CleanupStep::Noticed => format!("notice given: may be deleted in {left} hours"),
         CleanupStep::Waiting => format!("notice was given: may be deleted in {left} hours"),
-        CleanupStep::Due => "may be deleted now: --yes does it".to_owned(),
+        CleanupStep::Due => "may be deleted now: use --yes".to_owned(),
         CleanupStep::Deleted => "deleted".to_owned(),
-        CleanupStep::Failed(reason) => format!("could not be deleted: {reason}"),
+        CleanupStep::Failed(reason) => format!("cannot be deleted: {reason}"),
     }
 }
 
@@ -152,16 +152,16 @@ fn policy(set: &WorkspacesCleanup, days: u64) -> Cleanup {
     }
 }
 
-/// Looks after the workspaces as the settings say, for as long as a server runs.
+/// Cleans up workspaces according to the settings, for as long as a server runs.
 pub(crate) async fn keep_house(housekeeping: Housekeeping, set: WorkspacesCleanup) {
     if set.mode == Mode::Off {
         return;
     }
     let cleanup = policy(&set, set.after_days);
     loop {
-        // What is done to each is logged where it is done.
+        // Each step is logged where it happens.
         if let Err(error) = housekeeping.clean(cleanup).await {
-            tracing::warn!(%error, "workspaces cannot be looked after");
+            tracing::warn!(%error, "cannot clean up workspaces");
         }
         tokio::time::sleep(EACH).await;
     }

@@ -1,15 +1,15 @@
-//! Artifacts of real executions: versions, previews, the cap, and what code cannot do to them afterwards.
+//! Artifacts of real executions: versions, previews, the limit, and protection against later changes.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/lab.rs"]
 mod lab;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/outcome.rs"]
 mod outcome;
@@ -38,7 +38,7 @@ fn told(execution: &Execution) -> Vec<(&str, &str, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_name_again_is_a_new_version_and_the_old_one_stays() {
+async fn writing_the_same_name_adds_a_version() {
     let lab = lab();
     let write = |text: &str| format!("open('/artifacts/table.csv', 'w').write({text:?})\nNone");
     let first = lab.python(&write("a,b\n1,2\n")).await;
@@ -58,7 +58,7 @@ async fn the_same_name_again_is_a_new_version_and_the_old_one_stays() {
         let (artifact, bytes) = lab.engine.artifact(&ada(), &uri).await.unwrap();
         assert_eq!(String::from_utf8(bytes).unwrap(), expected, "{uri}");
         assert_eq!(artifact.name, "table.csv");
-        // Another user has none of it.
+        // Another user cannot read it.
         let refused = lab.engine.artifact(&bob(), &uri).await.unwrap_err();
         assert!(matches!(refused, ArtifactError::Missing { .. }), "{refused}");
     }
@@ -75,7 +75,7 @@ async fn the_same_name_again_is_a_new_version_and_the_old_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn runs_of_a_session_add_what_they_changed() {
+async fn runs_of_a_session_add_changed_files() {
     let lab = lab();
     let step = async |code: &str| lab.execute(lab.in_session("s", Language::Python, code)).await;
     let first = step("open('/artifacts/a.txt', 'w').write('one')\nheld = open('/artifacts/a.txt', 'r+')\nNone").await;
@@ -83,7 +83,7 @@ async fn runs_of_a_session_add_what_they_changed() {
     assert_eq!(told(&step("1").await), []);
     let second = step("open('/artifacts/b.txt', 'w').write('two')\nNone").await;
     assert_eq!(told(&second), [("b.txt", "text/plain", 1)]);
-    // The code still has the file open: what was kept does not change.
+    // The code still has the file open, but stored content does not change.
     let third = step("held.write('ONE MORE'); held.flush()\nNone").await;
     assert_eq!(told(&third), [("a.txt", "text/plain", 2)]);
     assert_eq!(lab.engine.artifact(&ada(), &first.artifacts[0].uri).await.unwrap().1, b"one");
@@ -92,7 +92,7 @@ async fn runs_of_a_session_add_what_they_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_is_refused_aloud_and_nothing_is_lost_for_it() {
+async fn artifacts_beyond_the_limit_are_refused_with_a_warning() {
     let lab = lab();
     lab.engine.limit_artifacts(1_000_000);
     let write = |name: &str, bytes: u32| format!("open('/artifacts/{name}', 'wb').write(b'x' * {bytes})\nNone");
@@ -104,20 +104,20 @@ async fn what_does_not_fit_is_refused_aloud_and_nothing_is_lost_for_it() {
     assert!(refused.warnings[0].contains("artifacts.max_mb"), "{:?}", refused.warnings);
     assert_eq!(lab.engine.artifact(&ada(), &kept.artifacts[0].uri).await.unwrap().1.len(), 700_000);
     let small = lab.python(&write("small.bin", 100_000)).await;
-    assert_eq!(told(&small).len(), 1, "what fits is kept");
+    assert_eq!(told(&small).len(), 1, "artifacts within the limit are kept");
     lab.engine.delete_artifact(&ada(), kept.artifacts[0].id.as_ref().unwrap(), None).await.unwrap();
     assert_eq!(told(&lab.python(&write("more.bin", 400_000)).await).len(), 1);
     let many = "for i in range(300): open(f'/artifacts/{i:03}', 'w').close()";
     lab.engine.limit_artifacts(1 << 40);
     let many = lab.python(many).await;
-    assert_eq!(many.artifacts.len(), 100, "so many are told");
+    assert_eq!(many.artifacts.len(), 100, "at most this many are listed");
     assert!(many.warnings.iter().any(|warning| warning.contains("at most 256")), "{:?}", many.warnings);
     lab.close().await;
 }
 
-/// A hole takes no room in a sandbox, and none where artifacts are kept; it counts by its length nevertheless.
+/// A hole uses no space in a sandbox or in the store, but counts with its full length.
 #[tokio::test(flavor = "multi_thread")]
-async fn holes_are_kept_as_holes_and_within_the_limit() {
+async fn sparse_files_stay_sparse_and_count_in_full() {
     let lab = Lab::new(Limits { artifacts_mb: 50, ..Limits::default() }, 0, Duration::from_mins(10));
     let code = "
 import hashlib
@@ -145,7 +145,7 @@ hashlib.sha256(open('/artifacts/fits.bin', 'rb').read()).hexdigest()";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn odd_things_are_no_artifacts_and_are_told() {
+async fn special_files_are_not_artifacts_and_cause_a_warning() {
     let lab = lab();
     let code = "
 import os
@@ -172,5 +172,5 @@ None";
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+    ordinary_user::run_tests_except(&["all_of_it_as_an_ordinary_user"]);
 }

@@ -1,6 +1,6 @@
-//! The native backend: the contract of every backend, and guests that lie through their real channel.
+//! The native backend: the contract of every backend, and guests that lie on their channel.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[path = "../../sandbox/tests/support/contract.rs"]
 mod contract;
@@ -12,7 +12,7 @@ use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_types::Limits;
 use harness::{Coracle, everybody};
 
-/// As whoever runs the tests: the launcher is a child of this process.
+/// Runs as the current user: the launcher is a child of this process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_native_backend_keeps_the_contract() {
     for pool in [0, 2] {
@@ -36,7 +36,7 @@ async fn the_native_backend_keeps_the_contract() {
     }
 }
 
-/// Each writes to the channel of its sandbox, which is no secret, what no guest may say.
+/// Each one writes invalid frames to the channel of its sandbox, whose number is no secret.
 const LIES: [(&str, &str); 10] = [
     ("garbage", "os.write(3, os.urandom(4096).replace(b'\\0', b'x'))"),
     ("an empty frame", "os.write(3, bytes(4))"),
@@ -57,7 +57,7 @@ const LIES: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn code_that_lies_through_its_channel_is_killed_and_reported() {
+fn code_that_lies_on_its_channel_is_killed_and_reported() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         for (name, lie) in LIES {
@@ -76,15 +76,15 @@ fn code_that_lies_through_its_channel_is_killed_and_reported() {
     }
 }
 
-/// A frame left half-written, or a flood of calls, ends with a limit.
+/// An incomplete frame or a flood of calls ends with a limit.
 #[test]
-fn code_that_abuses_its_channel_meets_its_limits() {
+fn code_that_abuses_its_channel_is_limited() {
     let coracle = Coracle::new(everybody()[0]);
     let half =
         coracle.run("python", "import os, time\nos.write(3, b'\\0\\0\\0\\x20{')\ntime.sleep(60)", &["--timeout", "1"]);
     assert_eq!(half["error_code"], "timeout", "{half:#}");
     let flood = "import os\nbody = b'{\"type\":\"call\",\"id\":1,\"method\":\"m\"}'\nwhile True: os.write(3, len(body).to_bytes(4, 'big') + body)";
     let flood = coracle.run("python", flood, &["--timeout", "3"]);
-    // It never reads the answers: either they fill the channel, or the calls are counted first.
+    // The code never reads the answers: either they fill the channel, or the limit on calls comes first.
     assert!(["calls", "timeout"].contains(&flood["error_code"].as_str().unwrap()), "{flood:#}");
 }

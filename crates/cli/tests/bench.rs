@@ -1,6 +1,6 @@
-//! `coracle bench`: the shape of what it prints. Times are for people to read, never for a test to judge.
+//! `coracle bench`: the format of the output. Times are never judged by a test.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[cfg(test)]
 #[expect(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const OWN_ROWS: [&str; 5] = ["fresh", "on_demand", "session", "cold", "floor"];
 
 #[test]
-fn a_quick_run_gives_all_its_numbers() {
+fn a_quick_run_has_all_results() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let output = coracle.command().args(["bench", "sandbox", "--quick", "--json"]).output().unwrap();
@@ -39,7 +39,7 @@ fn a_quick_run_gives_all_its_numbers() {
         assert!(report["floor_per_second"]["8"].as_f64().unwrap() > 0.0, "{report:#}");
         let weighed: Vec<&String> = report["pss_mib"].as_object().unwrap().keys().collect();
         assert_eq!(weighed, ["prepared_4", "prepared_8", "session_2", "session_4"], "as {who:?}: {report:#}");
-        // Every peer is there or says why it is not.
+        // Every peer is measured, or skipped with a reason.
         for peer in ["bwrap", "docker_run", "docker_exec", "podman_run", "runsc"] {
             assert!(names.contains(&peer) != report["skipped"][peer].is_string(), "{peer} in {report:#}");
         }
@@ -50,7 +50,7 @@ fn a_quick_run_gives_all_its_numbers() {
 }
 
 #[test]
-fn a_part_alone_can_be_asked_for() {
+fn a_single_part_can_be_measured() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let output =
@@ -63,7 +63,7 @@ fn a_part_alone_can_be_asked_for() {
 }
 
 #[test]
-fn an_image_that_is_not_there_is_named() {
+fn a_missing_image_is_named() {
     let coracle = Coracle::new(everybody()[0]);
     for by_option in [true, false] {
         let mut command = coracle.command();
@@ -84,7 +84,7 @@ fn an_image_that_is_not_there_is_named() {
 }
 
 #[test]
-fn without_a_sandbox_it_says_so() {
+fn without_a_sandbox_the_error_says_so() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let output = coracle
@@ -124,7 +124,7 @@ const CALLS_OF_SERVERS: [&str; 21] = [
 ];
 
 #[test]
-fn many_people_on_one_server_are_measured() {
+fn a_server_with_many_users_is_measured() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let words = ["bench", "server", "--users", "6", "--at-once", "3", "--seconds", "2", "--json"];
@@ -139,13 +139,13 @@ fn many_people_on_one_server_are_measured() {
     }
 }
 
-/// The folder of the test servers, as `cargo xtask test-servers` makes it.
+/// Folder of the test servers that `cargo xtask test-servers` installs.
 fn servers() -> PathBuf {
     let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("test-servers"),
     };
-    assert!(folder.join("venv/bin/python").exists(), "`cargo xtask test-servers` makes the servers of this test");
+    assert!(folder.join("venv/bin/python").exists(), "run `cargo xtask test-servers` to install the servers");
     folder
 }
 
@@ -161,7 +161,7 @@ fn names(report: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn calls_of_tools_are_measured_in_every_way() {
+fn tool_calls_are_measured_in_every_way() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let report = calls_of_tools(&coracle, &servers());
@@ -186,7 +186,7 @@ fn calls_of_tools_are_measured_in_every_way() {
 }
 
 #[test]
-fn without_servers_their_rows_say_why_they_are_missing() {
+fn without_servers_their_rows_are_skipped_with_a_reason() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let report = calls_of_tools(&coracle, &coracle.workspace());
@@ -239,7 +239,7 @@ fn sets_with_known_answers_are_searched() {
 }
 
 #[test]
-fn the_help_says_what_can_be_measured() {
+fn the_help_lists_what_can_be_measured() {
     let coracle = Coracle::new(everybody()[0]);
     let help = |arguments: &[&str]| {
         String::from_utf8(coracle.command().args(arguments).arg("--help").output().unwrap().stdout).unwrap()

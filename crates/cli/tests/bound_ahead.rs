@@ -1,15 +1,15 @@
-//! Sandboxes that are bound ahead of time are for those who ask for the same again, and for nobody else.
+//! Sandboxes that are prepared for a user and limits are only used for the same user and limits.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/lab.rs"]
 mod lab;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/outcome.rs"]
 mod outcome;
@@ -21,9 +21,9 @@ use std::time::Duration;
 
 const POOL: usize = 2;
 
-/// Runs for a user when the pool is full again, and one of it perhaps bound.
+/// Runs code when the pool is full again, with one sandbox possibly bound.
 async fn run(lab: &Lab, user: &str, code: &str, limits: &Limits) -> Execution {
-    // The first one starts everything.
+    // The first run starts everything.
     lab.backend.report().await.unwrap();
     while lab.backend.prepared().await < POOL {
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -40,7 +40,7 @@ fn lab() -> Lab {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_the_workspace_of_another() {
+async fn users_never_get_the_workspace_of_another() {
     let lab = lab();
     let mut seen = std::collections::BTreeSet::new();
     for user in ["ada", "ada", "ada", "bob", "ada", "bob", "bob", "bob", "ada", "bob", "ada", "ada", "ada", "bob"] {
@@ -55,7 +55,7 @@ async fn nobody_gets_the_workspace_of_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_limits_are_kept() {
+async fn other_limits_are_respected() {
     let lab = lab();
     let write = "open('file', 'wb').write(b'x' * 2_000_000)";
     let small = Limits { file_mb: 1, ..Limits::default() };
@@ -68,9 +68,9 @@ async fn other_limits_are_kept() {
     lab.close().await;
 }
 
-/// What waits bound to a folder that is gone is not used for the one in its place.
+/// A sandbox that is bound to a removed folder is not used for a new one at the same path.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workspace_that_is_made_anew_is_another() {
+async fn a_recreated_workspace_is_another_one() {
     let lab = lab();
     let write = "open('note', 'w').write('here')";
     for _ in 0..4 {
@@ -81,12 +81,12 @@ async fn a_workspace_that_is_made_anew_is_another() {
         assert_eq!(std::fs::read_to_string(&note).unwrap(), "here");
         std::fs::remove_dir_all(note.parent().unwrap()).unwrap();
         assert_eq!(run(&lab, "ada", write, &Limits::default()).await.result, Some(json!(4)));
-        assert_eq!(std::fs::read_to_string(&note).unwrap(), "here", "written where everybody sees it");
+        assert_eq!(std::fs::read_to_string(&note).unwrap(), "here", "written to the new folder");
     }
     lab.close().await;
 }
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+    ordinary_user::run_tests_except(&["all_of_it_as_an_ordinary_user"]);
 }

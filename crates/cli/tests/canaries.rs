@@ -1,12 +1,12 @@
-//! Users do not meet: what one leaves, or is, or does, another cannot see, neither at the same time nor afterwards.
+//! Users are isolated: data, processes and memory of one are invisible to another, at the same time and afterwards.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A server with two prepared sandboxes, as people share one.
+/// Server with two prepared sandboxes, shared by users.
 struct Server {
     engine: Engine,
     _home: TempDir,
@@ -43,13 +43,13 @@ impl Server {
         Self { engine: Engine::new(config, backend, Arc::new(MemoryStore::new()), None), _home: home }
     }
 
-    /// In a session that lives on.
+    /// Runs code in a session.
     async fn in_session(&self, user: &str, code: &str) -> Value {
-        // The same name for everybody: a name is no key to somebody else's session.
+        // All users use the same name, which gives no access to sessions of others.
         self.run(user, Some(SessionId::new("work").unwrap()), code).await
     }
 
-    /// In a sandbox that nobody has used.
+    /// Runs code in an unused sandbox.
     async fn fresh(&self, user: &str, code: &str) -> Value {
         self.run(user, None, code).await
     }
@@ -72,12 +72,12 @@ fn look(mark: &str) -> String {
     format!("backwards = {backwards:?}\n{}", include_str!("canaries/look.py"))
 }
 
-/// A mark that is nowhere else on this machine.
+/// Text that is unique on this machine.
 fn mark(user: &str) -> String {
     format!("canary-of-{user}-{}", std::process::id())
 }
 
-/// Processes on the host with this text in their arguments.
+/// Number of processes on the host with this text in their arguments.
 fn processes_with(mark: &str) -> usize {
     let lines =
         fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
@@ -88,7 +88,7 @@ const NOTHING: [&str; 0] = [];
 const NAMED_WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_users_at_the_same_time_see_nothing_of_each_other() {
+async fn concurrent_users_cannot_see_each_other() {
     let server = Server::start();
     let users = ["alice", "bob"];
     for user in users {
@@ -96,10 +96,10 @@ async fn two_users_at_the_same_time_see_nothing_of_each_other() {
     }
     assert_eq!(server.engine.live_sessions(), 2);
     for user in users {
-        // It takes its name a moment after it has been started.
+        // The process changes its name a moment after its start.
         let begun = Instant::now();
         while processes_with(&mark(user)) != 1 {
-            assert!(begun.elapsed() < NAMED_WITHIN, "the process of {user} is not there to be found");
+            assert!(begun.elapsed() < NAMED_WITHIN, "the process of {user} is missing");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -132,10 +132,10 @@ async fn two_users_at_the_same_time_see_nothing_of_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_afterwards_finds_nothing() {
+async fn later_users_find_nothing() {
     let server = Server::start();
     let spoil = include_str!("canaries/spoil.py");
-    // More often than there are prepared sandboxes: the next one has been forked after the first has run.
+    // More rounds than prepared sandboxes, so that later sandboxes are forked after the first run.
     for round in 0..4 {
         let alice = mark(&format!("alice-{round}"));
         server.fresh("alice", &format!("{}\n{spoil}", plant(&alice))).await;
@@ -153,7 +153,7 @@ async fn who_comes_afterwards_finds_nothing() {
             "round {round}"
         );
         assert_eq!(processes_with(&alice), 0, "round {round}: a process has outlived its sandbox");
-        // Her files are the one thing that stays, for her; the working directory shows them in /proc too.
+        // Only her files are kept, for her; they are also visible in /proc through the working directory.
         let seen = server.fresh("alice", &look(&alice)).await;
         let places = ["content in /workspace", "name in /proc", "name in /workspace"];
         assert_eq!(seen["found"], serde_json::json!(places), "round {round}");
@@ -162,7 +162,7 @@ async fn who_comes_afterwards_finds_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_two_sandboxes_draw_the_same_random_numbers() {
+async fn sandboxes_have_different_random_numbers() {
     let server = Server::start();
     let mut drawn: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for round in 0..6 {
@@ -176,7 +176,7 @@ async fn no_two_sandboxes_draw_the_same_random_numbers() {
         let distinct: std::collections::BTreeSet<_> = values.iter().collect();
         assert_eq!(distinct.len(), values.len(), "{name}: {values:?}");
     }
-    // The same seed gives the same numbers, so it is the seed that differs.
+    // Control: with the same seed the numbers are equal, so the seeds differ.
     let seeded = "import random\nrandom.seed(1)\nrandom.random()";
     assert_eq!(server.fresh("alice", seeded).await, server.fresh("bob", seeded).await);
     server.engine.shutdown().await;
@@ -184,5 +184,5 @@ async fn no_two_sandboxes_draw_the_same_random_numbers() {
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+    ordinary_user::run_tests_except(&["all_of_it_as_an_ordinary_user"]);
 }

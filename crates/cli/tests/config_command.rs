@@ -1,7 +1,6 @@
-//! `coracle config`, and what every command says of settings: where they come from, what is wrong with them, and never
-//! a credential.
+//! `coracle config`, and how commands report settings: their origins, their errors, and never a credential.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use std::fs;
 
 #[test]
-fn the_help_is_what_it_was() {
+fn the_help_matches_the_snapshots() {
     let place = Place::new();
     for (name, arguments) in [
         ("help", &["--help"][..]),
@@ -27,7 +26,7 @@ fn the_help_is_what_it_was() {
 }
 
 #[test]
-fn without_a_file_there_are_defaults_and_nothing_is_made() {
+fn without_a_file_there_are_defaults_and_nothing_is_created() {
     let place = Place::new();
     let shown = place.output(&["config", "show", "--origin"]);
     assert!(shown.contains("execution.limits.time: 30.0  # default\n"), "{shown}");
@@ -39,7 +38,7 @@ fn without_a_file_there_are_defaults_and_nothing_is_made() {
 }
 
 #[test]
-fn whoever_is_stronger_is_seen_to_win() {
+fn precedence_is_visible() {
     let mut place = Place::new();
     let time = |place: &Place| {
         let shown = place.output(&["config", "show", "--origin"]);
@@ -67,7 +66,7 @@ fn whoever_is_stronger_is_seen_to_win() {
 }
 
 #[test]
-fn the_file_is_named_with_the_way_to_it() {
+fn the_path_is_printed_with_how_it_was_found() {
     let mut place = Place::new();
     let path = |place: &Place, arguments: &[&str]| {
         let said = place.run(arguments);
@@ -87,7 +86,7 @@ fn the_file_is_named_with_the_way_to_it() {
 }
 
 #[test]
-fn a_mistake_in_the_file_ends_every_command_with_its_place() {
+fn errors_in_the_file_end_every_command_with_their_position() {
     let place = Place::new();
     place.put("coracle.yaml", "execution:\n  limts:\n    time: 5\n");
     for arguments in [
@@ -119,7 +118,7 @@ fn a_mistake_in_the_file_ends_every_command_with_its_place() {
     assert!(said.stderr.contains("there is no such file\nhint: "), "{said:?}");
 }
 
-/// Every place that a credential can be in, and a server that cannot be used.
+/// Credentials in every possible place, and a server that cannot be used.
 const CREDENTIALS: &str = r#"
 agent: {azure_openai: {api_key: canary1}}
 mcpServers:
@@ -128,7 +127,7 @@ mcpServers:
   unset: {command: "true", env: {TOKEN: "${NOT_SET_ANYWHERE}"}}
 "#;
 
-/// Every run looks for the canary in what was said.
+/// Every run searches the output for the canary.
 #[test]
 fn credentials_are_never_printed() {
     let mut place = Place::new();
@@ -151,7 +150,7 @@ fn credentials_are_never_printed() {
 }
 
 #[test]
-fn the_schema_is_the_one_that_is_checked_in() {
+fn the_schema_matches_the_checked_in_one() {
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/coracle.schema.json");
     assert_eq!(Place::new().output(&["config", "schema"]), fs::read_to_string(schema).unwrap());
 }

@@ -1,4 +1,4 @@
-//! `coracle doctor`: what it finds here, and what it says where nothing works.
+//! `coracle doctor`: results on this machine, and messages if nothing works.
 
 #[cfg(test)]
 #[expect(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
@@ -20,7 +20,7 @@ fn check<'a>(tier: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_working_tier_is_safe_and_everything_essential_was_tried() {
+fn a_working_tier_is_safe_and_has_all_essential_checks() {
     for who in everybody() {
         let output = Coracle::new(*who).command().args(["doctor", "--json"]).output().unwrap();
         let found = diagnosis(&output);
@@ -37,7 +37,7 @@ fn a_working_tier_is_safe_and_everything_essential_was_tried() {
             let check = check(tier, name);
             assert_ne!(check["outcome"], "failed", "as {who:?}: {tier:#}");
             assert!(
-                check["outcome"] == "ok" || check["mend"].as_array().is_some_and(|mend| !mend.is_empty()),
+                check["outcome"] == "ok" || check["fix"].as_array().is_some_and(|fix| !fix.is_empty()),
                 "{check:#}"
             );
         }
@@ -69,7 +69,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn without_python_no_tier_is_safe_and_the_mend_is_said() {
+fn without_python_no_tier_is_safe_and_the_fix_is_printed() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut command = coracle.command();
@@ -80,8 +80,8 @@ fn without_python_no_tier_is_safe_and_the_mend_is_said() {
         assert_eq!((&tier["verdict"], &tier["start"]), (&Value::from("unavailable"), &Value::Null), "{tier:#}");
         let python = check(tier, "python");
         assert!(python["detail"].as_str().unwrap().contains("/nonexistent"), "{python:#}");
-        let mend = python["mend"].to_string();
-        assert!(mend.contains("CORACLE_PYTHON") && mend.contains("install Python 3.10"), "{mend}");
+        let fix = python["fix"].to_string();
+        assert!(fix.contains("CORACLE_PYTHON") && fix.contains("install Python 3.10"), "{fix}");
 
         let text = coracle.command().env("CORACLE_PYTHON", "/nonexistent").arg("doctor").output().unwrap();
         let text = String::from_utf8(text.stdout).unwrap();
@@ -90,7 +90,7 @@ fn without_python_no_tier_is_safe_and_the_mend_is_said() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_made_is_said() {
+fn an_unusable_data_folder_is_reported() {
     for who in everybody() {
         let output = Coracle::new(*who)
             .command()
@@ -104,7 +104,7 @@ fn a_data_folder_that_cannot_be_made_is_said() {
     }
 }
 
-/// Becomes a machine with so many user namespaces, as far as one user sees it, and then the program.
+/// Limits the number of user namespaces for one user, and executes the program.
 const WITH_USER_NAMESPACES: &str = "
 import ctypes, os, sys
 uid, gid = os.getuid(), os.getgid()
@@ -117,7 +117,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 ";
 
 #[test]
-fn where_user_namespaces_are_switched_off_the_switch_is_named() {
+fn disabled_user_namespaces_are_reported_with_their_setting() {
     let python = Path::new("/usr/bin/python3");
     if !python.exists() {
         println!("SKIPPED: {} is not there to play the machine", python.display());
@@ -138,7 +138,7 @@ fn where_user_namespaces_are_switched_off_the_switch_is_named() {
     let found = diagnosis(&off);
     assert_eq!(off.status.code(), Some(1), "{found:#}");
     assert!(
-        check(&found["tiers"][0], "sandbox")["mend"].to_string().contains("user.max_user_namespaces = 15000"),
+        check(&found["tiers"][0], "sandbox")["fix"].to_string().contains("user.max_user_namespaces = 15000"),
         "{found:#}"
     );
     let on = doctor("15000");

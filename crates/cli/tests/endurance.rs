@@ -1,7 +1,7 @@
-//! Executions in a row leave memory, descriptors, processes, cgroups and folders where they were. The short form runs
-//! always; the long one with `CORACLE_SOAK=1` and `--ignored`.
+//! Many executions do not increase memory, descriptors, processes, cgroups or folders. The short version always runs;
+//! the long one with `CORACLE_SOAK=1` and `--ignored`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -23,29 +23,29 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How much resident memory may differ, in kB: allocators keep some of what was freed.
+/// Tolerated difference of resident memory in kB, because allocators keep some freed memory.
 const MEMORY_SLACK: u64 = 4_096;
-/// How much of it for each thousand executions: nothing that a leak could hide in.
+/// Additional tolerance for each thousand executions, too small to hide a leak.
 const MEMORY_PER_THOUSAND: u64 = 100;
-/// A prepared sandbox more or less at the moment of counting: four streams, a timer.
+/// Tolerated descriptors: one prepared sandbox more or less, with four streams and a timer.
 const DESCRIPTOR_SLACK: usize = 12;
-/// And its process.
+/// Tolerated processes.
 const PROCESS_SLACK: usize = 2;
-/// A group may be emptying while the next is taken.
+/// Tolerated cgroups: one may be emptying while the next is taken.
 const GROUP_SLACK: usize = 4;
-/// So many groups and folders are kept for the next sandboxes, however many a busy moment needed.
+/// Maximum number of cgroups and folders that are kept for reuse.
 const KEPT: usize = 32;
 
 const POOL: usize = 2;
 
-/// What one process holds.
+/// Resources of one process.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     kilobytes: u64,
     descriptors: usize,
 }
 
-/// What the whole holds.
+/// Resources of the whole.
 #[derive(Debug)]
 struct Census {
     own: Held,
@@ -74,7 +74,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 async fn census(lab: &Lab) -> Census {
-    // The pool fills up again, what was killed goes.
+    // The pool is refilled, and killed processes disappear.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let launcher = lab.backend.launcher_pid().await.expect("the launcher runs");
     let zygotes = children(launcher);
@@ -99,7 +99,7 @@ fn folders(root: &Path) -> usize {
     fs::read_dir(root).into_iter().flatten().flatten().filter(is_folder).count()
 }
 
-/// All kinds of ends, and each leaves nothing.
+/// Runs one of all kinds of executions, none of which leaves anything behind.
 async fn one(lab: &Lab, round: u32) {
     let request = match round % 25 {
         5 => lab.request(Bash, "echo hi"),
@@ -113,7 +113,7 @@ async fn one(lab: &Lab, round: u32) {
         }
         20 => lab.request(Python, "import os; os._exit(0)"),
         24 => {
-            // Dropped midway.
+            // Dropped halfway.
             let request = lab.request(Python, "import time; time.sleep(9)");
             let dropped = tokio::time::timeout(Duration::from_millis(20), lab.engine.execute(request)).await;
             assert!(dropped.is_err());
@@ -127,7 +127,7 @@ async fn one(lab: &Lab, round: u32) {
 }
 
 async fn endure(warm_up: u32, rounds: u32) {
-    // With the store of a server: the one in memory keeps what was run, up to a bound, in this process.
+    // With the store of a server: the one in memory keeps executions in this process, up to a limit.
     let home = TempDir::new().unwrap();
     let store = SqliteStore::open(&Home::new(home.path()), KeySource::File).await.unwrap();
     let lab = Lab::on(home, Arc::new(store), Limits::default(), POOL);
@@ -151,8 +151,8 @@ async fn endure(warm_up: u32, rounds: u32) {
     }
     assert!(after.processes <= before.processes + PROCESS_SLACK, "processes");
     assert!(after.cgroups <= before.cgroups.max(KEPT) + GROUP_SLACK, "cgroups");
-    assert!(after.scratch <= before.scratch.max(KEPT) + PROCESS_SLACK, "folders of sandboxes");
-    assert_eq!(after.kept, before.kept, "nothing was made, so nothing is kept");
+    assert!(after.scratch <= before.scratch.max(KEPT) + PROCESS_SLACK, "sandbox folders");
+    assert_eq!(after.kept, before.kept, "nothing was created, so nothing is kept");
     lab.close().await;
 }
 

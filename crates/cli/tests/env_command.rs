@@ -1,6 +1,6 @@
-//! `coracle env`: real installs, of wheels that the tests make, so that nothing is fetched.
+//! `coracle env` with real installs of wheels that the tests build, so that nothing is downloaded.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is installed without a requirements file.
+/// Packages that are installed without a requirements file.
 const USUAL: [&str; 8] = ["numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"];
 
 const MAKE_WHEEL: &str = "
@@ -50,7 +50,7 @@ impl Place {
         Self { coracle, wheels }
     }
 
-    /// A package of one module.
+    /// Builds a package with one module.
     fn wheel(&self, name: &str, version: &str, code: &str) {
         let made = Command::new("/usr/bin/python3")
             .args(["-c", MAKE_WHEEL, name, version, code])
@@ -66,7 +66,7 @@ impl Place {
         self.coracle.own(&file);
     }
 
-    /// A requirements file, which the settings name.
+    /// Writes a requirements file and names it in the settings.
     fn requirements(&self, text: &str) {
         fs::write(self.wheels.join("requirements.txt"), text).unwrap();
         self.settings(&json!({ "execution": { "requirements": self.wheels.join("requirements.txt") } }));
@@ -83,7 +83,7 @@ impl Place {
         self.command(&[&["env"], arguments].concat()).output().unwrap()
     }
 
-    /// What must succeed; what it said.
+    /// Runs a command that must succeed, and returns its output.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.env(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -96,7 +96,7 @@ impl Place {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// Names and versions of what is installed.
+    /// Names and versions of the installed packages.
     fn installed(&self) -> Vec<String> {
         let list = self.list();
         let packages = list["current"]["packages"].as_array().unwrap();
@@ -114,7 +114,7 @@ impl Place {
         names
     }
 
-    /// A `uv` that never comes to its end: for what happens meanwhile.
+    /// A `uv` that never ends, for tests of what happens meanwhile.
     fn stuck(&self) -> PathBuf {
         let bin = self.wheels.join("bin");
         fs::create_dir_all(&bin).unwrap();
@@ -138,7 +138,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 const TINY: &str = "word = 'first'\ndef fail():\n    raise ValueError('from tiny')\n";
 
 #[test]
-fn code_imports_what_was_installed_and_cannot_change_it() {
+fn installed_packages_can_be_imported_but_not_changed() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.2.3", TINY);
@@ -147,12 +147,12 @@ fn code_imports_what_was_installed_and_cannot_change_it() {
         place.requirements("# ours\n./tiny_words-1.2.3-py3-none-any.whl\n");
         let said = place.done(&["sync"]);
         assert!(said.contains("environment 1: 1 package for Python 3."), "{said}");
-        assert!(said.contains("a server that is running does when it is started again"), "{said}");
+        assert!(said.contains("restart running servers to use it"), "{said}");
         assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
         assert_eq!(place.entries(), [".lock", "1", "current"]);
         let packages = place.folder().join("1/packages");
-        assert!(!packages.join("bin").exists(), "programs name an interpreter of the host");
-        // A module of the same name in the workspace is not it, and neither of them is the standard library.
+        assert!(!packages.join("bin").exists(), "scripts name an interpreter of the host");
+        // A module with the same name in the workspace is not imported, and neither hides the standard library.
         fs::write(place.coracle.workspace().join("tiny_words.py"), "word = 'planted'").unwrap();
         let code = "import json, sys, tiny_words
 def attempt(path):
@@ -175,9 +175,9 @@ def attempt(path):
     }
 }
 
-/// With the `uv` of the package index, which comes before `pip`; what it has in its cache is copied, not linked.
+/// With a real `uv`, which takes precedence over `pip`. Files are copied from its cache, not linked.
 #[test]
-fn uv_installs_where_it_is_on_the_path() {
+fn uv_is_used_if_it_is_on_the_path() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.2.3", TINY);
@@ -200,14 +200,14 @@ fn uv_installs_where_it_is_on_the_path() {
         let seen = place.coracle.python("import tiny_words; [tiny_words.word, tiny_words.__file__]");
         assert_eq!(seen, json!(["first", "/environment/tiny_words.py"]), "as {who:?}");
         let file = fs::metadata(place.folder().join("1/packages/tiny_words.py")).unwrap();
-        assert_eq!(std::os::unix::fs::MetadataExt::nlink(&file), 1, "others could change it through the cache");
-        // What it cannot do is told in its words, and changes nothing.
+        assert_eq!(std::os::unix::fs::MetadataExt::nlink(&file), 1, "changes in the cache would affect it");
+        // Failures are reported in uv's words and change nothing.
         place.requirements("tiny-words >= 2\n");
         let (code, said) = sync();
         assert_eq!(code, Some(125), "as {who:?}: {said}");
         assert!(said.contains("tiny-words"), "{said}");
         assert_eq!(place.installed(), ["tiny-words 1.2.3"]);
-        // And what has to be built is not.
+        // Packages that must be built are not installed.
         let source = place.wheels.join("grown");
         fs::create_dir(&source).unwrap();
         fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
@@ -221,7 +221,7 @@ fn uv_installs_where_it_is_on_the_path() {
 }
 
 #[test]
-fn a_sync_that_fails_leaves_what_there_was() {
+fn a_failed_sync_keeps_the_old_environment() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.0", TINY);
@@ -231,12 +231,12 @@ fn a_sync_that_fails_leaves_what_there_was() {
         let failed = place.env(&["sync"]);
         let said = String::from_utf8_lossy(&failed.stderr).into_owned();
         assert_eq!(failed.status.code(), Some(125), "{said}");
-        assert!(said.contains("what there was stays as it is") && said.contains("no-such-package-here"), "{said}");
+        assert!(said.contains("the environment is unchanged") && said.contains("no-such-package-here"), "{said}");
         assert!(said.contains("hint: "), "{said}");
         assert_eq!(place.installed(), ["tiny-words 1.0"]);
         assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
         assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
-        // So does a file that is not there, and one that is no requirements file for anybody.
+        // So does a missing file, and an invalid requirements file.
         place.settings(&json!({ "execution": { "requirements": place.wheels.join("missing.txt") } }));
         let failed = place.env(&["sync"]);
         assert_eq!(failed.status.code(), Some(2), "{failed:?}");
@@ -246,7 +246,7 @@ fn a_sync_that_fails_leaves_what_there_was() {
 }
 
 #[test]
-fn a_sync_that_is_interrupted_leaves_what_there_was() {
+fn an_interrupted_sync_keeps_the_old_environment() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.0", TINY);
@@ -259,7 +259,7 @@ fn a_sync_that_is_interrupted_leaves_what_there_was() {
             let mut command = place.command(&["env", "sync"]);
             let mut child = command.env("PATH", &path).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             eventually("the installer begins", || begun.exists());
-            // Nobody else may change anything meanwhile, and everybody may use what there is.
+            // Meanwhile no other command can change the environment, but all can use it.
             let second = place.env(&["sync"]);
             assert_eq!(second.status.code(), Some(2), "{second:?}");
             assert!(String::from_utf8_lossy(&second.stderr).contains("changed by another process"), "{second:?}");
@@ -271,20 +271,20 @@ fn a_sync_that_is_interrupted_leaves_what_there_was() {
             assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
             if signal == Signal::INT {
                 assert_eq!(place.entries(), [".lock", "1", "current"], "as {who:?}");
-                assert_eq!(running_in(&place.folder()), 0, "the installer went on");
+                assert_eq!(running_in(&place.folder()), 0, "the installer is still running");
             }
         }
         for process in processes_in(&place.folder()) {
             kill_process(process, Signal::KILL).unwrap();
         }
-        assert!(place.entries().iter().any(|name| name.starts_with(".new-")), "what was killed leaves its half");
+        assert!(place.entries().iter().any(|name| name.starts_with(".new-")), "a killed sync leaves its partial files");
         place.done(&["sync"]);
         assert_eq!(place.entries(), [".lock", "1", "2", "current"], "as {who:?}");
         assert_eq!(place.coracle.python("import tiny_words\ntiny_words.word"), "first");
     }
 }
 
-/// Processes whose command line has this folder in it.
+/// Processes with this folder in their command line.
 fn processes_in(folder: &Path) -> Vec<Pid> {
     let wanted = folder.to_str().unwrap();
     let entries = fs::read_dir("/proc").unwrap().flatten();
@@ -302,7 +302,7 @@ fn running_in(folder: &Path) -> usize {
 }
 
 #[test]
-fn packages_are_added_and_taken_out() {
+fn packages_are_added_and_removed() {
     let place = Place::new(everybody()[0]);
     for name in USUAL {
         place.wheel(name, "9.0", "");
@@ -314,7 +314,7 @@ fn packages_are_added_and_taken_out() {
     let mut usual: Vec<String> = USUAL.iter().map(|name| format!("{name} 9.0")).collect();
     usual.sort();
     assert_eq!(place.installed(), usual);
-    // Two that cannot be had change nothing, and are not remembered.
+    // Unavailable packages change nothing and are not remembered.
     assert!(!place.env(&["add", "no-such-package-here"]).status.success());
     assert_eq!(place.env(&["add", "--", "--index-url=http://127.0.0.1:1"]).status.code(), Some(2));
     place.done(&["add", "Tiny_Words<2"]);
@@ -328,14 +328,14 @@ fn packages_are_added_and_taken_out() {
     assert_eq!(place.installed(), without, "a later sync remembers");
     let nobody = place.env(&["remove", "tiny-words"]);
     assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
-    // What is there stays as it is, though there is a newer one: only what is asked for is installed.
+    // Installed versions are kept although there are newer ones: only requested packages are installed.
     place.wheel("numpy", "10.0", "word = 'newer'\n");
     place.wheel("sympy", "10.0", "word = 'newer'\n");
     place.done(&["add", "plotly"]);
     assert_eq!(place.installed(), usual);
     let nothing = place.done(&["add", "plotly"]);
-    assert!(nothing.contains("everything is installed already"), "{nothing}");
-    // The last two are there; the current one stays.
+    assert!(nothing.contains("everything is already installed"), "{nothing}");
+    // The last two environments are kept, including the current one.
     let versions: Vec<u64> =
         place.list()["versions"].as_array().unwrap().iter().map(|one| one["version"].as_u64().unwrap()).collect();
     assert_eq!(versions, [6, 5]);
@@ -346,7 +346,7 @@ fn packages_are_added_and_taken_out() {
 }
 
 #[test]
-fn one_for_another_python_is_passed_over_with_a_warning() {
+fn an_environment_for_another_python_is_ignored_with_a_warning() {
     let place = Place::new(everybody()[0]);
     place.wheel("tiny-words", "1.0", TINY);
     place.requirements("tiny-words\n");
@@ -354,7 +354,7 @@ fn one_for_another_python_is_passed_over_with_a_warning() {
     let file = place.folder().join("1/environment.json");
     let mut made: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let run = || place.command(&["exec", "-c", "import tiny_words; print(tiny_words.word)"]).output().unwrap();
-    // As after an upgrade within a version: another file, and the same kind of extension modules.
+    // As after an upgrade within a version: another file with the same ABI.
     made["python"]["modified"] = json!(1);
     fs::write(&file, made.to_string()).unwrap();
     let output = run();
@@ -372,11 +372,11 @@ fn one_for_another_python_is_passed_over_with_a_warning() {
     fs::write(&file, "{").unwrap();
     let output = place.command(&["exec", "-c", "print(6*7)"]).output().unwrap();
     assert_eq!(output.stdout, b"42\n", "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is passed over"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ignoring the Python environment"), "{output:?}");
 }
 
 #[test]
-fn a_module_that_is_missing_says_what_to_run() {
+fn a_missing_module_has_a_hint() {
     let place = Place::new(everybody()[0]);
     let hint = |code: &str| {
         let output = place.command(&["exec", "--json", "-c", code]).output().unwrap();
@@ -392,9 +392,9 @@ fn a_module_that_is_missing_says_what_to_run() {
     assert_eq!((plain.stdout.as_slice(), plain.stderr.as_slice()), (&b"1\n"[..], &b""[..]));
 }
 
-/// The operator's modules can be imported, and hide nothing of Python's own nor of what is installed.
+/// The operator's modules can be imported, and hide neither Python's own nor installed ones.
 #[test]
-fn modules_of_the_operator_can_be_imported() {
+fn operator_modules_can_be_imported() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.0", TINY);
@@ -416,9 +416,9 @@ fn modules_of_the_operator_can_be_imported() {
     }
 }
 
-/// A script that is written and then run, from bash or from Python, is run by the Python that runs code.
+/// Scripts that code writes and starts, from bash or Python, use the same Python.
 #[test]
-fn programs_that_code_starts_get_the_same_python_and_packages() {
+fn child_processes_use_the_same_python_and_packages() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.0", TINY);
@@ -450,9 +450,9 @@ with get_context('spawn').Pool(1) as pool:
     }
 }
 
-/// What a server imports in advance is there before the code says so, in every sandbox, and once.
+/// Preloaded modules are there before the code imports them, once in every sandbox.
 #[test]
-fn a_server_imports_in_advance_what_it_is_told() {
+fn a_server_preloads_configured_modules() {
     for who in everybody() {
         let place = Place::new(*who);
         place.wheel("tiny-words", "1.0", TINY);
@@ -477,7 +477,7 @@ fn a_server_imports_in_advance_what_it_is_told() {
         }
         assert!(!said.contains("tiny_words could"), "{said}");
         settings(&[]);
-        // Without any, the first sandbox does not wait for a zygote.
+        // Without preloading, the first sandbox does not wait for a zygote.
         assert_eq!(ask(&place, look).0, json!([false, false, false]), "as {who:?}");
         settings(&["busy_words"]);
         let (_, said) = ask(&place, "1");
@@ -488,7 +488,7 @@ fn a_server_imports_in_advance_what_it_is_told() {
     }
 }
 
-/// What a server answers to code, and everything else that it said.
+/// Runs code on a server, and returns its result and all other output.
 fn ask(place: &Place, code: &str) -> (Value, String) {
     let mut command = place.command(&["mcp"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

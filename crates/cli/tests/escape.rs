@@ -1,7 +1,7 @@
-//! The escape battery: everything that code in a sandbox could try to get out, and for each act a control that shows
-//! that the act itself is sound.
+//! The escape tests: everything that sandboxed code could attempt, each with a control that shows that the attempt
+//! itself is valid.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it fails")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[path = "escape/battery.rs"]
 mod battery;
@@ -20,13 +20,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process of the same user outside the sandbox; ends with the test.
+/// Process of the same user outside the sandbox, which ends with the test.
 struct Bystander(Child);
 
 impl Bystander {
     fn start(coracle: &Coracle) -> Self {
         let mut command = as_user(coracle);
-        // A group of its own, which probes may try to signal.
+        // A separate process group, which probes may try to signal.
         let mut child = command.args(["setsid", "--wait", "sleep", "300"]).stdin(Stdio::null()).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         while fs::read(format!("/proc/{}/comm", child.id())).is_ok_and(|comm| comm != b"sleep\n") {
@@ -59,7 +59,7 @@ fn both(probes: &str, place: Outside, at_least: usize) {
 }
 
 #[test]
-fn files_of_the_host_are_neither_read_nor_written() {
+fn host_files_are_out_of_reach() {
     let probes = include_str!("escape/files.py");
     for who in everybody() {
         let coracle = Coracle::new(*who);
@@ -73,14 +73,14 @@ fn files_of_the_host_are_neither_read_nor_written() {
 
         let control = Coracle::new(*who);
         symlink(&canary, control.workspace().join("planted")).unwrap();
-        // Its parent is writable to the same user only if that is given to it.
+        // The parent is writable for the same user only if it belongs to them.
         control.own(control.workspace().parent().unwrap());
         outside(&control, Outside::Host, &told, probes).demand(25, &format!("{who:?} outside"));
     }
 }
 
 #[test]
-fn processes_and_numbers_of_the_host_are_out_of_reach() {
+fn host_processes_are_out_of_reach() {
     let probes = include_str!("escape/proc.py");
     let own_nice = rustix::process::getpriority_process(None).unwrap();
     for who in everybody() {
@@ -96,12 +96,12 @@ fn processes_and_numbers_of_the_host_are_out_of_reach() {
 }
 
 #[test]
-fn no_namespace_is_made_and_nothing_is_mounted() {
+fn namespaces_and_mounts_are_refused() {
     both(include_str!("escape/namespaces.py"), Outside::Namespaces, 35);
 }
 
 #[test]
-fn doors_of_the_kernel_are_shut() {
+fn unneeded_kernel_interfaces_are_refused() {
     both(include_str!("escape/kernel.py"), Outside::Namespaces, 35);
 }
 
@@ -111,7 +111,7 @@ fn the_machine_and_its_limits_are_out_of_reach() {
 }
 
 #[test]
-fn there_is_no_network_of_any_family() {
+fn there_is_no_network() {
     both(include_str!("escape/network.py"), Outside::Namespaces, 400);
 }
 
@@ -121,7 +121,7 @@ fn devices_and_changes_of_identity_are_refused() {
 }
 
 #[test]
-fn every_system_call_that_is_not_listed_is_refused() {
+fn unlisted_system_calls_are_refused() {
     let list = serde_json::to_string(&syscalls::allowed()).unwrap();
     let told = format!("ALLOWED = {list}\nLAST = {}", syscalls::LAST);
     for who in everybody() {
@@ -130,8 +130,8 @@ fn every_system_call_that_is_not_listed_is_refused() {
 }
 
 #[test]
-fn the_list_of_system_calls_is_that_of_the_filter() {
-    // Some calls answer EPERM or ENOSYS of their own accord, so that trying them does not tell.
+fn the_list_of_system_calls_matches_the_filter() {
+    // Some calls return EPERM or ENOSYS themselves, so that calling them proves nothing.
     let source = include_str!("../../sandbox/src/native/launcher/seccomp.rs");
     let named = |list: &str| -> Vec<String> {
         let body = source.split_once(&format!("const {list}: &[i64] = &[")).unwrap().1.split_once("];").unwrap().0;
@@ -148,7 +148,7 @@ fn the_list_of_system_calls_is_that_of_the_filter() {
 }
 
 #[test]
-fn descriptors_of_the_caller_stay_outside() {
+fn descriptors_are_not_inherited() {
     let list = "import os\n\
         def inode(fd):\n    try:\n        return os.fstat(fd).st_ino\n    except OSError:\n        return 0\n\
         print(CANARY in [inode(fd) for fd in range(256)])";
@@ -175,7 +175,7 @@ fn descriptors_of_the_caller_stay_outside() {
 }
 
 #[test]
-fn code_inherits_nothing_and_what_is_planted_in_the_workspace_changes_nothing() {
+fn the_environment_is_not_inherited_and_planted_files_have_no_effect() {
     const PLANTED: [&str; 8] =
         ["json", "site", "sitecustomize", "usercustomize", "os", "encodings", "asyncio", "coracle_guest"];
     let missing_by_nature = ["sitecustomize", "usercustomize"];
@@ -199,7 +199,7 @@ fn code_inherits_nothing_and_what_is_planted_in_the_workspace_changes_nothing() 
 }
 
 #[test]
-fn a_shell_gets_no_further_than_python() {
+fn a_shell_has_no_more_access_than_python() {
     let script = include_str!("escape/shell.sh");
     for who in everybody() {
         let coracle = Coracle::new(*who);
@@ -214,7 +214,7 @@ fn a_shell_gets_no_further_than_python() {
         assert!(count.is_some_and(|count| count > 40), "{who:?}: {output}\n{execution:#}");
         assert!(bystander.is_alive());
 
-        // The same lines on the host.
+        // Control: the same lines on the host.
         for line in [
             format!("exec 9<>/dev/tcp/127.0.0.1/{port}"),
             format!("cat {}", canary.display()),
@@ -229,7 +229,7 @@ fn a_shell_gets_no_further_than_python() {
 }
 
 #[test]
-fn the_host_follows_no_link_that_code_has_left() {
+fn the_host_does_not_follow_links_of_code() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let (folder, canary) = beside(&coracle);
@@ -267,7 +267,7 @@ fn the_host_follows_no_link_that_code_has_left() {
 }
 
 #[test]
-fn code_is_nobody_special_on_the_host() {
+fn code_is_unprivileged_on_the_host() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mark = format!("coracle-probe-{}-{who:?}", std::process::id());
@@ -299,7 +299,7 @@ fn code_is_nobody_special_on_the_host() {
             }
             assert_eq!((field("NoNewPrivs:").as_str(), field("Seccomp:").as_str()), ("1", "2"), "{who:?}: {status}");
         }
-        // What it made belongs to whom the workspace belongs to, and nothing of it changes who runs it.
+        // Created files belong to the owner of the workspace, without set-user-ID bits.
         for name in ["made", "folder", "link"] {
             let made = fs::symlink_metadata(coracle.workspace().join(name)).unwrap();
             assert_eq!((made.uid(), made.gid()), (owner.uid(), owner.gid()), "{who:?}: {name}");
@@ -308,7 +308,7 @@ fn code_is_nobody_special_on_the_host() {
     }
 }
 
-/// The `/proc/PID/status` of the process with this name as its first argument and of its parent.
+/// `/proc/PID/status` of the process with this name as its first argument, and of its parent.
 fn tree_of(mark: &str, within: Duration) -> Vec<String> {
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
@@ -328,7 +328,7 @@ fn tree_of(mark: &str, within: Duration) -> Vec<String> {
 }
 
 #[test]
-fn the_environment_and_the_domain_name_of_the_host_stay_outside() {
+fn the_environment_and_domain_name_of_the_host_are_hidden() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut code = String::from(
@@ -348,7 +348,7 @@ fn the_environment_and_the_domain_name_of_the_host_stay_outside() {
         let output = command.args(["exec", "-c", &code]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "[]\n", "{who:?}: {output:?}");
 
-        // In a host name of its own, so that the machine keeps its domain name.
+        // In a separate UTS namespace, so that the machine keeps its domain name.
         let inner = coracle.command();
         let mut command = std::process::Command::new("unshare");
         let setting = "echo CANARY-DOMAIN > /proc/sys/kernel/domainname && exec \"$@\"";

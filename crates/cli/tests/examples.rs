@@ -1,8 +1,8 @@
-//! The programs in `examples/`, in both languages, with the servers that they name.
+//! The programs in `examples/`, in both languages, with their servers.
 //!
-//! `npx` and `uvx` would fetch these servers: here they start the ones that `cargo xtask needs` has installed.
+//! `npx` and `uvx` would download the servers; here they start those that `cargo xtask needs` has installed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// What the examples start servers with, and what is started here.
+/// Launchers of the examples, replaced with those that are installed.
 fn launchers() -> TempDir {
     let folder = TempDir::new().unwrap();
     let npm = installed::installed("npm/node_modules/.bin");
@@ -39,7 +39,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
-/// Runs a program of an example as its README says, on a copy of its folder, as often as it has outputs.
+/// Runs a program of an example on a copy of its folder, once for each expected output.
 fn runs(example: &str, program: &str) {
     let (coracle, launchers) = (Coracle::new(everybody()[0]), launchers());
     let folder = coracle.workspace().join(example);
@@ -59,7 +59,7 @@ fn runs(example: &str, program: &str) {
 
 macro_rules! examples {
     ($($name:ident: $folder:literal,)*) => {
-        /// All that there are.
+        /// All examples.
         const FOLDERS: &[&str] = &[$($folder),*];
         $(
             #[test]
@@ -83,7 +83,7 @@ examples! {
 }
 
 #[test]
-fn every_example_is_whole_and_is_run() {
+fn every_example_is_complete_and_tested() {
     let entries = fs::read_dir(examples()).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir());
     let mut found: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
     found.sort();

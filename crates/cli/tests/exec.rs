@@ -1,6 +1,6 @@
-//! `coracle exec` as a person uses it. What goes wrong is in `exec_errors.rs`, signals and pipes in `exec_signals.rs`.
+//! `coracle exec` in normal use. Errors are in `exec_errors.rs`, signals and pipes in `exec_signals.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -22,7 +22,7 @@ fn the_first_command_of_the_readme_prints_42() {
     }
 }
 
-/// A file that the program can read, whoever it runs as.
+/// Writes a file that the program can read as any user.
 fn file(coracle: &Coracle, name: &str, content: &str) -> String {
     let path = coracle.workspace().join(name);
     fs::write(&path, content).unwrap();
@@ -60,7 +60,7 @@ fn code_comes_from_an_argument_a_file_or_standard_input() {
 }
 
 #[test]
-fn values_are_shown_and_output_keeps_its_streams() {
+fn results_are_printed_and_output_keeps_its_streams() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let cases = [
@@ -81,7 +81,7 @@ fn values_are_shown_and_output_keeps_its_streams() {
     }
 }
 
-/// The rules are tested with the guest; here, that their results come through whole.
+/// The rules are tested with the guest; this checks that results arrive unchanged.
 #[test]
 fn results_follow_the_rules() {
     let cases = [
@@ -101,7 +101,7 @@ fn results_follow_the_rules() {
     }
 }
 
-/// What differs from run to run, and from machine to machine, made the same.
+/// Replaces what differs between runs and machines.
 fn redacted(mut execution: Value) -> Value {
     execution["execution_id"] = "[id]".into();
     if execution.get("session_id").is_some() {
@@ -129,11 +129,11 @@ fn the_whole_result_as_json() {
             exec(&coracle, &["--json", "--session", "one", "--timeout", "9.5", "--memory", "300", "-c", "1 / 0"], "");
         assert_eq!(String::from_utf8_lossy(&ran.stdout).lines().count(), 1, "one line");
         let mut failed = redacted(ran.json());
-        // Python words its tracebacks differently from version to version.
+        // Tracebacks differ between versions of Python.
         failed["traceback"] = "[traceback]".into();
         insta::assert_json_snapshot!("failure", failed);
         let ran = exec(&coracle, &["--json", "-c", code], "");
-        assert_eq!(ran.stderr, "", "standard output is data, and there is nothing else to say");
+        assert_eq!(ran.stderr, "", "standard output is data, and there is no other output");
         insta::assert_json_snapshot!("success", redacted(ran.json()));
     }
 }
@@ -163,7 +163,7 @@ fn artifacts_are_listed_and_kept() {
 }
 
 #[test]
-fn a_traceback_has_only_the_users_lines() {
+fn a_traceback_has_only_lines_of_the_user() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let code = "import json\ndef load(text):\n    return json.loads(text)\nload('{')";
@@ -175,7 +175,7 @@ fn a_traceback_has_only_the_users_lines() {
             ran.stderr
         );
         assert!(ran.stderr.contains("line 3, in load"), "{}", ran.stderr);
-        // Of the library only the line that raised; of Coracle nothing.
+        // Only the raising line of the library, and nothing of Coracle.
         assert!(!ran.stderr.contains("coracle_guest") && !ran.stderr.contains("json/__init__.py"), "{}", ran.stderr);
         let ran = exec(&coracle, &["-c", "x ="], "");
         assert!(ran.stderr.contains("SyntaxError") && ran.code() == Some(1), "{ran:?}");
@@ -185,7 +185,7 @@ fn a_traceback_has_only_the_users_lines() {
 }
 
 #[test]
-fn the_status_of_bash_and_of_python_comes_through() {
+fn exit_statuses_of_bash_and_python_are_reported() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         for (language, code, status) in [
@@ -237,7 +237,7 @@ fn files_persist_and_variables_do_not() {
         let owner = fs::metadata(coracle.home().join("workspaces/local/files/kept.txt")).unwrap();
         let expected = fs::metadata(coracle.home()).unwrap();
         let uid = std::os::unix::fs::MetadataExt::uid;
-        assert_eq!(uid(&owner), uid(&expected), "files belong to whom the program runs as");
+        assert_eq!(uid(&owner), uid(&expected), "files belong to the user of the program");
     }
 }
 
@@ -256,7 +256,7 @@ fn a_workspace_behind_a_link_and_with_an_odd_name_works() {
     }
 }
 
-/// A home folder with a data folder in it, as everybody has one.
+/// Home folder with a data folder in it, as usual.
 fn at_home(coracle: &Coracle) -> (std::path::PathBuf, std::path::PathBuf) {
     let home = coracle.workspace();
     let data = home.join(".coracle");
@@ -272,7 +272,7 @@ fn at_home(coracle: &Coracle) -> (std::path::PathBuf, std::path::PathBuf) {
 }
 
 #[test]
-fn a_home_folder_is_a_workspace_only_if_that_is_said_and_never_shows_the_data_folder() {
+fn home_folders_need_expose_home_and_never_show_the_data_folder() {
     let look = "
 import os
 def attempt(act):
@@ -303,14 +303,14 @@ def append(path):
         };
         for (workspace, words) in [
             (home.clone(), "is a home folder"),
-            (home.parent().unwrap().to_owned(), "has home folders in it"),
-            ("/".into(), "has home folders in it"),
+            (home.parent().unwrap().to_owned(), "contains home folders"),
+            ("/".into(), "contains home folders"),
         ] {
             let refused = exec(&workspace, "1", &[]);
             assert_eq!(refused.code(), Some(2), "as {who:?}: {refused:?}");
             assert!(refused.stderr.contains(words) && refused.stderr.contains("--expose-home"), "{}", refused.stderr);
         }
-        // The data folder is refused whatever is said, and so is all in it that is not somebody's workspace.
+        // The data folder is always rejected, and so is everything in it that is not a workspace.
         for workspace in [data.clone(), data.join("store")] {
             let refused = exec(&workspace, "1", &["--expose-home"]);
             assert_eq!(refused.code(), Some(2), "as {who:?}: {refused:?}");
@@ -333,7 +333,7 @@ def append(path):
             }
             assert_eq!(result["mine"], "mine");
         }
-        // The control: a folder of the home, as ever, and what lies in it is the code's.
+        // Control: a subfolder of the home works, and code can use its contents.
         let inside = exec(&home.join("project"), "open('made', 'w').write('x')", &[]).json();
         assert_eq!((&inside["success"], &inside["result"]), (&true.into(), &1.into()), "as {who:?}: {inside:#}");
         assert_eq!(fs::read_to_string(data.join(".env")).unwrap(), "TOKEN=hidden");
@@ -341,9 +341,9 @@ def append(path):
     }
 }
 
-/// A folder that all code may read does not show it either.
+/// A folder that all code can read does not show it either.
 #[test]
-fn a_folder_of_tools_never_shows_the_data_folder() {
+fn a_tools_folder_never_shows_the_data_folder() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let (home, data) = at_home(&coracle);
@@ -366,7 +366,7 @@ fn a_folder_of_tools_never_shows_the_data_folder() {
 }
 
 #[test]
-fn the_help_is_what_it_was() {
+fn the_help_matches_the_snapshot() {
     let coracle = Coracle::new(As::Ordinary);
     insta::assert_snapshot!("help", String::from_utf8(exec(&coracle, &["--help"], "").stdout).unwrap());
 }

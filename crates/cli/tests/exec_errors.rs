@@ -1,6 +1,6 @@
-//! Bad input to `coracle exec`: a clear error, the right status, nothing lost and nothing started.
+//! Bad input to `coracle exec`: a clear error and the right exit status, without losing or starting anything.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -30,11 +30,11 @@ fn assert_refused(coracle: &Coracle, ran: &Ran, status: i32, words: &str) {
 fn wrong_arguments() {
     let cases: [(&[&str], &str); 20] = [
         (&["--lang", "ruby", "-c", "1"], "unknown language \"ruby\": use one of python, bash"),
-        (&["--timeout", "0", "-c", "1"], "give more than 0 and at most 86400 seconds"),
-        (&["--timeout=-1", "-c", "1"], "give more than 0"),
-        (&["--timeout", "nan", "-c", "1"], "give more than 0"),
-        (&["--timeout", "inf", "-c", "1"], "give more than 0"),
-        (&["--timeout", "1e300", "-c", "1"], "give more than 0"),
+        (&["--timeout", "0", "-c", "1"], "must be greater than 0 and at most 86400"),
+        (&["--timeout=-1", "-c", "1"], "must be greater than 0"),
+        (&["--timeout", "nan", "-c", "1"], "must be greater than 0"),
+        (&["--timeout", "inf", "-c", "1"], "must be greater than 0"),
+        (&["--timeout", "1e300", "-c", "1"], "must be greater than 0"),
         (&["--timeout", "soon", "-c", "1"], "\"soon\" is not a number of seconds"),
         (&["--memory", "0", "-c", "1"], "--memory is 0: it must be between 32 and 1048576"),
         (&["--memory", "31", "-c", "1"], "--memory is 31"),
@@ -55,7 +55,7 @@ fn wrong_arguments() {
         for (arguments, words) in cases {
             assert_refused(&coracle, &exec(&coracle, arguments, b""), 2, words);
         }
-        // The same arguments with sensible values.
+        // Control: the same arguments with valid values.
         let arguments =
             ["--lang", "python", "--timeout", "20.5", "--memory", "32", "--session", "a.b-c_1", "-c", "6 * 7"];
         assert_eq!(exec(&coracle, &arguments, b"").stdout, b"42\n");
@@ -63,7 +63,7 @@ fn wrong_arguments() {
 }
 
 #[test]
-fn code_that_is_no_text() {
+fn code_that_is_not_text() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         assert_refused(&coracle, &exec(&coracle, &[], b"print(1)\0"), 2, "the code contains a NUL byte");
@@ -73,13 +73,13 @@ fn code_that_is_no_text() {
         coracle.own(&path);
         assert_refused(&coracle, &exec(&coracle, &[path.to_str().unwrap()], b""), 2, "latin.py is not UTF-8");
         assert_eq!(exec(&coracle, &[], "print('é\u{1f6f6}')".as_bytes()).stdout, "é\u{1f6f6}\n".as_bytes());
-        // Nothing to do is no error.
+        // Empty code is not an error.
         assert_eq!(exec(&coracle, &[], b"").code(), Some(0));
     }
 }
 
 #[test]
-fn a_workspace_that_cannot_be_one() {
+fn unusable_workspaces() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let inside = |name: &str| coracle.workspace().join(name).to_str().unwrap().to_owned();
@@ -103,7 +103,7 @@ fn a_workspace_that_cannot_be_one() {
 }
 
 #[test]
-fn a_python_that_cannot_be_used() {
+fn unusable_python_interpreters() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let script = |name: &str, content: &str| {
@@ -135,14 +135,14 @@ fn a_python_that_cannot_be_used() {
                 "{ran:?}"
             );
         }
-        // An empty variable is none.
+        // An empty variable is ignored.
         let ran = finish(&coracle, coracle.command().args(["exec", "-c", "6 * 7"]).env("CORACLE_PYTHON", ""), b"");
         assert_eq!(ran.stdout, b"42\n", "{ran:?}");
     }
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_one() {
+fn unusable_data_folders() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let file = coracle.workspace().join("file");
@@ -167,7 +167,7 @@ fn a_data_folder_that_cannot_be_one() {
 }
 
 #[test]
-fn who_expects_the_code_to_see_the_current_folder_is_told() {
+fn missing_files_of_the_current_folder_have_a_hint() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         fs::write(coracle.workspace().join("data"), "42").unwrap();
@@ -181,7 +181,7 @@ fn who_expects_the_code_to_see_the_current_folder_is_told() {
     }
 }
 
-/// Programs can be shown an old version of the kernel that is there.
+/// Programs can be given an older version of the running kernel.
 #[test]
 fn a_kernel_that_is_too_old_is_refused() {
     for who in everybody() {

@@ -1,6 +1,6 @@
-//! `coracle exec` while it runs: output as it comes, Ctrl-C, readers that go away.
+//! `coracle exec` while it runs: streamed output, Ctrl-C, and readers that disappear.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 const WITHIN: Duration = Duration::from_secs(30);
 
-/// Prints a line at once and then waits for long.
+/// Prints a line at once, and then waits.
 const WAITS: &str = "import time\nprint('started', flush=True)\ntime.sleep(99)";
 
 fn start(coracle: &Coracle, arguments: &[&str]) -> Child {
@@ -74,7 +74,7 @@ fn output_appears_while_the_code_runs_and_in_order() {
         drop(command);
         let mut lines = BufReader::new(File::from(reader)).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "out 0");
-        assert!(child.try_wait().unwrap().is_none(), "the first line comes before the end");
+        assert!(child.try_wait().unwrap().is_none(), "the first line is printed before the end");
         let rest: Vec<String> = lines.map(Result::unwrap).collect();
         assert_eq!(rest, ["err 0", "out 1", "err 1", "out 2", "err 2", "out 3", "err 3"]);
         assert_eq!(wait(&mut child).code(), Some(0));
@@ -93,18 +93,18 @@ fn a_signal_cancels_and_leaves_nothing() {
             let mut stderr = String::new();
             child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
             assert_eq!(stderr, "error: the execution was cancelled\n", "{signal:?} as {who:?}");
-            // Without waiting: it was cleaned up before the program ended.
+            // Without waiting, because everything was cleaned up before the program ended.
             assert_eq!(left_in_run(&coracle.home()), Vec::<String>::new(), "{signal:?} as {who:?}");
             assert_nothing_left(&coracle, "a signal");
         }
-        // The control: nobody sends a signal.
+        // Control: without a signal.
         assert_eq!(wait(&mut start(&coracle, &["-c", &WAITS.replace("99", "0.1")])).code(), Some(0));
     }
 }
 
-/// A terminal sends Ctrl-C to the whole group, the launcher and its like among it.
+/// A terminal sends Ctrl-C to the whole process group, including the launcher.
 #[test]
-fn a_ctrl_c_from_the_terminal_still_gives_the_result() {
+fn ctrl_c_at_a_terminal_still_prints_the_result() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut child =
@@ -126,7 +126,7 @@ fn a_ctrl_c_from_the_terminal_still_gives_the_result() {
 }
 
 #[test]
-fn a_signal_at_any_moment_and_a_second_one_leave_nothing() {
+fn signals_at_any_moment_leave_nothing() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         for step in 0..14 {
@@ -134,28 +134,28 @@ fn a_signal_at_any_moment_and_a_second_one_leave_nothing() {
             std::thread::sleep(Duration::from_millis(step * 9));
             kill_process_group(pid(&child), Signal::INT).unwrap();
             if step % 2 == 0 {
-                // It may be gone already.
+                // The program may be gone already.
                 let _ = kill_process(pid(&child), Signal::INT);
             }
             let status = wait(&mut child);
-            // Before the program listens, the signal ends it as it ends any program.
+            // Before the program listens, the signal has its default effect.
             let early = std::os::unix::process::ExitStatusExt::signal(&status) == Some(2);
             let mut stderr = String::new();
             child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
             assert!(early || status.code() == Some(130), "after {} ms as {who:?}: {status:?} {stderr}", step * 9);
         }
-        // What an early signal left, the next start removes.
+        // The next start removes what an early signal left.
         assert_eq!(coracle.exec(&["-c", "6 * 7"]).stdout, b"42\n");
         assert_nothing_left(&coracle, "signals");
     }
 }
 
-/// As a shell starts what runs in the background, and `nohup`.
+/// Ignores signals like background jobs of a shell, and `nohup`.
 const IGNORING: &[&str] = &["sh", "-c", "trap '' INT HUP; exec \"$@\"", "sh"];
 
-/// Who started it does not want it to be ended from the keyboard, or with the terminal.
+/// Signals that the caller ignored must not end the program.
 #[test]
-fn signals_that_were_ignored_stay_ignored() {
+fn ignored_signals_stay_ignored() {
     for who in everybody() {
         let coracle = Coracle::behind(*who, IGNORING);
         let code = "import os, time\nprint('started', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.02)\nprint('whole')";
@@ -170,7 +170,7 @@ fn signals_that_were_ignored_stay_ignored() {
         let mut rest = String::new();
         child.stdout.take().unwrap().read_to_string(&mut rest).unwrap();
         assert_eq!(rest, "\nwhole\n", "as {who:?}");
-        // The control: a signal that was not ignored.
+        // Control: a signal that was not ignored.
         let mut child = start(&coracle, &["-c", WAITS]);
         child.stdout.as_mut().unwrap().read_exact(&mut [0; 7]).unwrap();
         kill_process(pid(&child), Signal::TERM).unwrap();
@@ -179,7 +179,7 @@ fn signals_that_were_ignored_stay_ignored() {
     }
 }
 
-/// Everything that a process has from whoever started it, changed as far as an ordinary user can, for the words that follow.
+/// Changes everything that a process inherits, as far as an ordinary user can, for the following program.
 const ODD: &str = "
 import os, resource, signal, sys
 for number in range(1, 65):
@@ -198,7 +198,7 @@ os.environ['TMPDIR'] = '/tmp'
 os.open('/etc/passwd', os.O_RDONLY); os.dup2(3, 40)
 os.execvp(sys.argv[1], sys.argv[1:])";
 
-/// All that code can tell of where it is.
+/// Everything that code can find out about its environment.
 const LOOK: &str = "
 import locale, os, resource, signal, subprocess, sys, time
 def attempt(act):
@@ -218,7 +218,7 @@ open('made', 'w').close(); mode = os.stat('made').st_mode; os.remove('made')
     'of a program': subprocess.run(['bash', '-c', 'trap; umask; ulimit -a; ulimit -aH; env | sort; tty'], capture_output=True, text=True).stdout,
 }";
 
-/// What code finds, and what a signal does that it sends itself.
+/// Findings of code, and the effect of a signal that it sends itself.
 fn found(coracle: &Coracle, more: &[&str]) -> serde_json::Value {
     let mut look = coracle.run("python", LOOK, more);
     assert_eq!(look["success"], true, "as {:?}: {look:#}", coracle.who);
@@ -231,15 +231,15 @@ fn found(coracle: &Coracle, more: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn what_the_caller_has_set_changes_nothing_inside() {
+fn inherited_state_has_no_effect_inside() {
     for who in everybody() {
         let (plain, odd) = (Coracle::new(*who), Coracle::behind(*who, &["/usr/bin/python3", "-c", ODD]));
-        // With a zygote, where the program can be asked for one.
+        // With a zygote, if the program can be asked for one.
         let ways: &[&[&str]] = if *who == As::Root { &[&[], &["--require-full-isolation"]] } else { &[&[]] };
         for way in ways {
             let (expected, mut seen) = (found(&plain, way), found(&odd, way));
             if *who == As::Ordinary {
-                // An ordinary user cannot take back what they have given up.
+                // An ordinary user cannot lower the nice value again.
                 assert_eq!((&expected["nice"], &seen["nice"]), (&0.into(), &7.into()));
                 seen["nice"] = expected["nice"].clone();
                 let nice = |text: &serde_json::Value| text.as_str().unwrap().replace("(-e) 7", "(-e) 0");
@@ -255,7 +255,7 @@ fn what_the_caller_has_set_changes_nothing_inside() {
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut child = start(&coracle, &["--timeout", "20", "-l", "bash", "-c", "yes | head -c 3000000"]);
@@ -290,16 +290,16 @@ fn a_program_without_standard_streams_works() {
     }
 }
 
-/// Processes that were started with this word, or are copies of one that was.
+/// Processes with this word in their command line.
 fn with_word(word: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
     lines.filter(|line| line.contains(word)).collect()
 }
 
-/// A launcher and the beginnings of a sandbox are there before the command knows what it is for.
+/// The launcher and the start of a sandbox exist before the command knows its purpose.
 #[test]
-fn a_beginning_that_comes_to_nothing_leaves_nothing() {
+fn an_unused_launcher_leaves_nothing() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let word = format!("word-{}-{}", std::process::id(), fastrand::u64(..));
@@ -310,7 +310,7 @@ fn a_beginning_that_comes_to_nothing_leaves_nothing() {
                 _ => start(&coracle, &["-c", &format!("# {word}\nimport time; time.sleep(99)")]),
             };
             if round % 4 > 1 {
-                // It is there before it is gone.
+                // The launcher exists before it is gone.
                 let begun = Instant::now();
                 while with_word(&word).is_empty() {
                     assert!(begun.elapsed() < WITHIN, "round {round} as {who:?}: it does not start");
@@ -325,7 +325,7 @@ fn a_beginning_that_comes_to_nothing_leaves_nothing() {
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        // What a killed one made is cleared away by the next.
+        // The next start removes what a killed one created.
         assert_eq!(coracle.python("6 * 7"), serde_json::json!(42));
         assert_nothing_left(&coracle, "beginnings");
     }

@@ -1,8 +1,8 @@
-//! Code that takes all there is: each limit ends it with its own error code and a hint, never in a hang; the whole tree
-//! is gone afterwards and the next execution works. Limits that the program has no option for are in
-//! `exhaustion_limits.rs`, what code does to its own output in `exhaustion_output.rs`.
+//! Code that exhausts resources: each limit ends it with its own error code and a hint, never in a hang; all processes
+//! are gone afterwards, and the next execution works. Limits without an option are in `exhaustion_limits.rs`, abuse of
+//! output in `exhaustion_output.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -14,7 +14,7 @@ mod outcome;
 use harness::{As, Coracle, everybody};
 use outcome::{Ran, assert_settled, json};
 
-/// Runs the code as everybody; it must end in this error, and leave nothing.
+/// Runs code as all users; it must end with this error and leave nothing.
 fn ends(name: &str, language: &str, code: &str, more: &[&str], error_code: &str, exit: i32) {
     for who in everybody() {
         let coracle = Coracle::new(*who);
@@ -33,7 +33,7 @@ fn assert_failure(ran: &Ran, who: As, name: &str, error_code: &str, exit: i32) {
     assert!(hint.len() > 10, "{name} as {who:?}: no hint to act on: {execution:#}");
 }
 
-/// The positive control: as everybody, just under the limit.
+/// Positive control: just below the limit, as all users.
 fn works(name: &str, language: &str, code: &str, more: &[&str]) {
     for who in everybody() {
         let execution = json(&Coracle::new(*who), language, code, more).json();
@@ -48,7 +48,7 @@ fn times_out(name: &str, language: &str, code: &str) {
 }
 
 #[test]
-fn a_busy_loop_a_sleep_and_a_read_that_blocks_time_out() {
+fn loops_sleeps_and_blocking_reads_time_out() {
     times_out("busy", "python", "while True: pass");
     times_out("sleep", "python", "import time; time.sleep(100)");
     times_out("read", "python", "import os; r, w = os.pipe(); os.read(r, 1)");
@@ -58,7 +58,7 @@ fn a_busy_loop_a_sleep_and_a_read_that_blocks_time_out() {
 }
 
 #[test]
-fn a_time_out_ends_the_whole_tree() {
+fn a_time_out_ends_all_processes() {
     times_out("bash tree", "bash", "for i in 1 2 3 4 5; do (sleep 99 & sleep 99) & done; (setsid sleep 99 &); wait");
     let daemons = "
 import os, time
@@ -75,7 +75,7 @@ time.sleep(99)";
 }
 
 #[test]
-fn daemons_do_not_outlive_code_that_ends() {
+fn daemons_do_not_outlive_the_code() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let ran = json(&coracle, "bash", "setsid sleep 99 & (nohup sleep 99 >/dev/null 2>&1 &); echo started", &[]);
@@ -85,7 +85,7 @@ fn daemons_do_not_outlive_code_that_ends() {
 }
 
 #[test]
-fn ignored_signals_and_stopped_processes_do_not_help() {
+fn ignoring_signals_does_not_prevent_time_outs() {
     let deaf = "
 import signal, time
 for number in range(1, 65):
@@ -101,14 +101,14 @@ os.kill(child.pid, signal.SIGSTOP)
 child.wait()";
     times_out("a stopped child", "python", stopped);
     times_out("a stopped shell", "bash", "kill -STOP $$; echo back");
-    // The first process of a pid namespace cannot stop itself: it goes on.
+    // The first process of a PID namespace cannot stop itself, so it continues.
     works("stops itself", "python", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)", &["--timeout", "20"]);
 }
 
 const SMALL: &[&str] = &["--memory", "120"];
 
 #[test]
-fn memory_that_grows_is_ended() {
+fn growing_memory_is_limited() {
     ends("bytearray", "python", "b = []\nwhile True: b.append(bytearray(b'x') * 5_000_000)", SMALL, "memory", 137);
     let shared =
         "import mmap\nm = mmap.mmap(-1, {})\nfor at in range(0, len(m), 4096): m[at] = 1\nimport time; time.sleep(1)";
@@ -142,7 +142,7 @@ import time; time.sleep(1.5)";
 }
 
 #[test]
-fn files_in_memory_are_no_way_around_the_limit() {
+fn memfd_counts_against_the_memory_limit() {
     let files = "
 import os, time
 files = []
@@ -153,7 +153,7 @@ time.sleep(1)";
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let execution = json(&coracle, "python", files, SMALL).json();
-        // Where only processes are looked at, there are no such files.
+        // Without a cgroup, memory files are refused.
         let (code, error) = match execution["limits"]["enforced"]["memory"].as_str() {
             Some("watch") => ("exception", "PermissionError: [Errno 1] Operation not permitted"),
             _ => ("memory", "the code used all of its 120 MB of memory, and a process of it was killed"),
@@ -163,7 +163,7 @@ time.sleep(1)";
 }
 
 #[test]
-fn programs_that_run_out_of_memory_are_called_that() {
+fn programs_without_memory_fail_with_the_memory_code() {
     let bash = "set -o pipefail; head -c 400000000 /dev/zero | tail -n 1 | wc -c";
     ends("tail", "bash", bash, SMALL, "memory", 137);
     works("tail under the limit", "bash", &bash.replace("400000000", "4000000"), SMALL);
@@ -173,15 +173,15 @@ code = "held = bytearray(b'x') * {}"
 subprocess.run([sys.executable, "-c", code], check=True)"#;
     ends("sub-process", "python", &program.replace("{}", "400_000_000"), SMALL, "memory", 137);
     works("sub-process under the limit", "python", &program.replace("{}", "20_000_000"), SMALL);
-    // Even if a parent copes with children that were ended.
+    // Even if the parent handles killed children.
     let copes = program.replace("{}", "400_000_000").replace(", check=True", "");
     ends("the parent goes on", "python", &format!("{copes}\n'still here'"), SMALL, "memory", 137);
     works("nobody is ended", "python", &copes.replace("400_000_000", "20_000_000"), SMALL);
 }
 
-/// Whatever the parent makes of it: what it gives is not what was asked for.
+/// The result of the parent is not what was requested, even if it handles the error.
 #[test]
-fn children_that_are_killed_for_memory_are_no_success() {
+fn children_killed_for_memory_are_a_failure() {
     let children = "
 import os
 ended = []
@@ -196,9 +196,9 @@ ended";
     works("twenty small children", "python", &children.replace("{}", "10_000_000"), SMALL);
 }
 
-/// What is only mapped takes nothing; what is used is told.
+/// Mapped memory is free; used memory counts.
 #[test]
-fn memory_is_what_is_used() {
+fn only_used_memory_counts() {
     let maps = "
 import mmap
 held = [mmap.mmap(-1, 50_000_000, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for _ in range(8)]
@@ -216,7 +216,7 @@ import time; time.sleep(0.5)";
 }
 
 #[test]
-fn a_fork_bomb_meets_the_limit_on_processes() {
+fn a_fork_bomb_is_limited() {
     let forks = "import os, time\nfor _ in range({}):\n    if os.fork() == 0: time.sleep(9); os._exit(0)\n";
     ends("forks", "python", &forks.replace("{}", "10_000"), &[], "processes", 1);
     works("forks under the limit", "python", &forks.replace("{}", "50"), &[]);
@@ -231,7 +231,7 @@ fn a_fork_bomb_meets_the_limit_on_processes() {
 }
 
 #[test]
-fn a_bash_bomb_is_gone_with_its_shell() {
+fn a_bash_bomb_ends_with_its_shell() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let ran = json(&coracle, "bash", ":(){ :|:& };:; sleep 1", &["--timeout", "5"]);
@@ -280,7 +280,7 @@ fn tmp_is_limited_in_size_and_in_files() {
 }
 
 #[test]
-fn what_is_enforced_is_said() {
+fn enforced_limits_are_reported() {
     for who in everybody() {
         let execution = json(&Coracle::new(*who), "python", "1", &[]).json();
         let tree = match (who, execution["limits"]["tier"].as_str()) {
@@ -301,7 +301,7 @@ fn what_is_enforced_is_said() {
 }
 
 #[test]
-fn full_isolation_is_had_or_refused() {
+fn full_isolation_is_provided_or_refused() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let partial = json(&coracle, "python", "1", &[]).json()["limits"]["tier"] == "native-partial";

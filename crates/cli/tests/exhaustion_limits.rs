@@ -1,15 +1,15 @@
-//! Limits that `coracle exec` has no option for, set small: files, folders and quotas.
+//! Limits without an option of `coracle exec`, set low: files, folders and quotas.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/lab.rs"]
 mod lab;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/outcome.rs"]
 mod outcome;
@@ -25,7 +25,8 @@ use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_mins(10);
 
-/// What code waits that is over a limit: it is ended long before. What other tests free hides it for some seconds.
+/// Seconds that code above a limit waits; it is ended long before. Space that other tests free hides it for a few
+/// seconds.
 const UNTIL_ENDED: f64 = 25.0;
 
 fn lab(limits: Limits) -> Lab {
@@ -53,7 +54,7 @@ time.sleep({wait})"
     assert_eq!(error_code(&lab.python(&write(10, 1.0)).await), None);
     let over = lab.python(&write(60, UNTIL_ENDED)).await;
     assert_limit(&over, ErrorCode::Disk, "the limit is 20 MB");
-    // Now only deleting works, and reading.
+    // Now only deleting and reading work.
     assert_limit(
         &lab.python("open('/workspace/more', 'wb', buffering=0).write(b'x')").await,
         ErrorCode::Disk,
@@ -65,9 +66,9 @@ time.sleep({wait})"
     lab.close().await;
 }
 
-/// Less than what makes the host look at once: it looks every few seconds, too.
+/// Less than what triggers an immediate check; there is also one every few seconds.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_little_over_the_quota_is_noticed_too() {
+async fn a_small_excess_is_noticed() {
     let write = |megabytes: u32, wait: f64| {
         format!("import time\nopen('/workspace/a', 'wb').write(b'x' * {megabytes}_000_000)\ntime.sleep({wait})")
     };
@@ -77,7 +78,7 @@ async fn a_little_over_the_quota_is_noticed_too() {
     lab.close().await;
 }
 
-/// Each start looks at what is there: many small runs do not add up to more than the quota.
+/// Every start checks the workspace, so many small runs cannot exceed the quota.
 #[test]
 fn a_workspace_that_was_filled_by_earlier_programs_is_full() {
     for who in everybody() {
@@ -95,7 +96,7 @@ fn a_workspace_that_was_filled_by_earlier_programs_is_full() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_workspace_holds_so_many_files() {
+async fn the_number_of_files_is_limited() {
     let lab = lab(Limits { workspace_files: 1_000, ..Limits::default() });
     let make = |many: &str| {
         format!(
@@ -113,7 +114,7 @@ time.sleep(0.5)"
     lab.close().await;
 }
 
-/// Makes so many empty files in a folder.
+/// Creates this number of empty files in a folder.
 fn make_files(folder: &str, many: u64, wait: f64) -> String {
     format!(
         "
@@ -123,11 +124,11 @@ time.sleep({wait})"
     )
 }
 
-/// Time enough that a slow disk does not come first.
+/// Long enough that a slow disk is not the limit.
 const TIME_FOR_FILES: u64 = 80_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_million_files_are_stopped_at_the_limit_that_everybody_has() {
+async fn a_million_files_are_stopped_at_the_default_limit() {
     let lab = lab(Limits { wall_ms: TIME_FOR_FILES, ..Limits::default() });
     let under = lab.python(&make_files("/workspace", 10_000, 0.5)).await;
     assert_eq!(error_code(&under), None, "{under:?}");
@@ -140,11 +141,11 @@ async fn a_million_files_are_stopped_at_the_limit_that_everybody_has() {
     lab.close().await;
 }
 
-/// A million files that are really there, for whoever allows so many; as artifacts nobody may have that many.
+/// A million files with a limit that permits them; as artifacts they are never permitted.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: cargo xtask soak"]
 async fn soak_a_million_files_are_counted_and_removed() {
-    // What the kernel remembers of so many files counts as memory of whoever opened them.
+    // The kernel's memory for so many files counts for the process that opened them.
     let limits = Limits { workspace_files: 1_005_000, wall_ms: 600_000, memory_mb: 4_000, ..Limits::default() };
     let lab = lab(limits);
     let long = async |code: &str, language| {
@@ -185,7 +186,7 @@ time.sleep({wait})"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
+async fn requested_limits_on_tmp_files_and_output_are_enforced() {
     let lab =
         lab(Limits { tmp_mb: 5, file_mb: 3, output_bytes: 4_096, open_files: 32, processes: 8, ..Limits::default() });
     let fill = |many: u32| format!("for i in range({many}): open(f'/tmp/{{i}}', 'wb').write(b'x' * 1_000_000)");
@@ -210,7 +211,7 @@ async fn tmp_files_and_output_have_the_size_that_was_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn folders_nested_too_deeply_are_refused_and_can_be_removed() {
+async fn deeply_nested_folders_are_refused_and_removed() {
     let lab = lab(Limits::default());
     let nest = |depth: u32, wait: f64| {
         format!(
@@ -232,7 +233,7 @@ time.sleep({wait})"
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_that_make_no_sense_are_refused() {
+async fn invalid_limits_are_refused() {
     let lab = lab(Limits::default());
     let wrong = [
         Limits { wall_ms: 0, ..Limits::default() },
@@ -251,13 +252,13 @@ async fn limits_that_make_no_sense_are_refused() {
     lab.close().await;
 }
 
-/// Artifacts that nobody collected, deeper than a plain removal can follow: the next start still removes them.
+/// Artifacts of a killed program that are nested too deeply for a plain removal are removed by the next start.
 #[test]
-fn what_a_killed_program_left_is_removed_however_deep() {
+fn deep_leftovers_of_a_killed_program_are_removed() {
     let code = "import os, time\nos.chdir('/artifacts')\nfor _ in range(3_000):\n  os.mkdir('d'); os.chdir('d')\nprint('deep', flush=True)\ntime.sleep(99)";
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        // Too deep is an error when it is noticed, which a busy disk may bring about: then once more.
+        // If a slow disk lets the depth be noticed, the run fails and is repeated.
         let mut child = loop {
             let mut command = coracle.command();
             let mut child = command.args(["exec", "-c", code]).stdout(Stdio::piped()).spawn().unwrap();
@@ -276,7 +277,7 @@ fn what_a_killed_program_left_is_removed_however_deep() {
         child.wait().unwrap();
         assert_eq!(outcome::left_in_run(&coracle.home()).len(), 1, "the folder of the killed instance");
         let begun = Instant::now();
-        // The first start may find the killed ones still going.
+        // The killed processes may still be ending at the first start.
         loop {
             let next = coracle.run("python", "6 * 7", &[]);
             assert_eq!(next["result"], 42, "as {who:?}: {next:#}");
@@ -291,9 +292,9 @@ fn what_a_killed_program_left_is_removed_however_deep() {
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&[
+    ordinary_user::run_tests_except(&[
         "all_of_it_as_an_ordinary_user",
         "a_workspace_that_was_filled_by_earlier_programs_is_full",
-        "what_a_killed_program_left_is_removed_however_deep",
+        "deep_leftovers_of_a_killed_program_are_removed",
     ]);
 }

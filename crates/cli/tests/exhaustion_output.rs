@@ -1,6 +1,6 @@
-//! Code that floods, closes or breaks its own output, its result, its errors, or the channel to the host.
+//! Code that floods, closes or breaks its output, its result, its errors, or the channel to the host.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -16,7 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Runs the code as everybody, checks its result, and that nothing is left.
+/// Runs code as all users, and checks its result and that nothing is left.
 fn check(name: &str, language: &str, code: &str, more: &[&str], expected: impl Fn(&Value)) {
     for who in everybody() {
         let coracle = Coracle::new(*who);
@@ -70,24 +70,24 @@ fn a_flood_of_output_ends_the_code() {
 }
 
 #[test]
-fn much_output_under_the_cap_is_kept_in_a_file() {
+fn large_output_below_the_limit_is_kept_in_a_file() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let execution = json(&coracle, "python", "for i in range(200_000): print(i)", &[]).json();
         assert_eq!((&execution["success"], &execution["truncated"]), (&true.into(), &true.into()));
         let stdout = execution["stdout"].as_str().unwrap();
-        assert!(stdout.starts_with("0\n1\n") && stdout.ends_with("199998\n199999\n"), "head and tail");
+        assert!(stdout.starts_with("0\n1\n") && stdout.ends_with("199998\n199999\n"), "start and end");
         let file = execution["output_file"].as_str().unwrap().strip_prefix("/workspace/").unwrap().to_owned();
         let whole = fs::read_to_string(coracle.workspace().join(&file)).unwrap();
         assert_eq!(whole.lines().count(), 200_000);
-        // As the hint says, the code can read it.
+        // The code can read the file, as the hint says.
         let lines = coracle.python(&format!("len(open('/workspace/{file}').readlines())"));
         assert_eq!(lines, 200_000);
     }
 }
 
 #[test]
-fn the_host_keeps_little_of_a_flood() {
+fn a_flood_uses_little_memory_on_the_host() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut command = coracle.command();
@@ -100,7 +100,7 @@ fn the_host_keeps_little_of_a_flood() {
         let child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut peak = 0;
         let begun = Instant::now();
-        // The program's own memory, at its highest.
+        // Peak memory of the program.
         while let Some(kilobytes) = peak_kilobytes(child.id()).filter(|_| begun.elapsed() < Duration::from_mins(1)) {
             peak = peak.max(kilobytes);
             std::thread::sleep(Duration::from_millis(20));
@@ -111,14 +111,14 @@ fn the_host_keeps_little_of_a_flood() {
     }
 }
 
-/// `None` when the process has ended.
+/// Peak memory; `None` if the process has ended.
 fn peak_kilobytes(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse().ok())
 }
 
 #[test]
-fn nobody_reads_what_is_printed() {
+fn unread_output_does_not_keep_code_running() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let mut command = coracle.command();
@@ -141,7 +141,7 @@ fn nobody_reads_what_is_printed() {
 }
 
 #[test]
-fn output_that_is_no_text_is_shown_as_far_as_it_can_be() {
+fn invalid_utf8_output_is_replaced() {
     check(
         "garbage",
         "python",
@@ -195,7 +195,7 @@ fn a_huge_result_becomes_a_summary() {
 }
 
 #[test]
-fn odd_results_and_errors_are_contained() {
+fn hostile_results_and_errors_are_contained() {
     fails("recursion", "python", "def f(): return f()\nf()", "exception", 1);
     gives(
         "repr raises",
@@ -238,7 +238,7 @@ fn garbage_on_the_channel_ends_the_sandbox() {
                 "{frame}send({{'type': 'done', 'id': 1, 'ok': True, 'exit_code': 0, 'error': {{'code': 'x', 'message': 'y', 'traceback': ''}}}})"
             ),
         ),
-        // Only the launcher can confirm that; see below.
+        // Only the launcher can confirm such a failure; see below.
         ("failed", format!("{frame}send({{'type': 'failed', 'step': 'seccomp', 'errno': 1}})")),
         (
             "failed, and as such a child ends",
@@ -264,14 +264,14 @@ fn garbage_on_the_channel_ends_the_sandbox() {
     );
 }
 
-/// The same through a zygote, whose children are confined after they have said that they are ready. A confinement that
-/// really fails, here since there are too few descriptors, is told as that.
+/// The same through a zygote, whose children are confined after they are ready. A real failure, here caused by too few
+/// descriptors, is reported as such.
 #[test]
-fn a_confinement_that_failed_cannot_be_forged() {
+fn a_failed_confinement_cannot_be_forged() {
     let forged = "import json, os, struct\ndata = json.dumps({'type': 'failed', 'step': 'x', 'errno': 1}).encode()\n\
         os.write(3, struct.pack('>I', len(data)) + data); os._exit(70)";
     for who in everybody() {
-        // Where there is no full isolation, there is no way to ask the program for a zygote.
+        // Without full isolation, the program cannot be asked for a zygote.
         if json(&Coracle::new(*who), "python", "1", &[]).json()["limits"]["tier"] != "native" {
             println!("SKIPPED as {who:?}: no full isolation here");
             continue;
@@ -286,9 +286,9 @@ fn a_confinement_that_failed_cannot_be_forged() {
 }
 
 #[test]
-fn an_interpreter_that_ends_by_itself_says_how() {
+fn the_exit_of_the_interpreter_is_reported() {
     fails("_exit", "python", "import os; os._exit(3)", "exception", 3);
-    // The first process of a pid namespace is deaf to its own SIGABRT; the C library then ends it by a trap.
+    // The first process of a PID namespace ignores its own SIGABRT; the C library then ends it with a trap.
     check("abort", "python", "import os; os.abort()", &[], |execution| {
         assert_eq!(execution["error_code"], "exception");
         assert!(execution["exit_code"].as_i64().unwrap() > 128);
@@ -306,7 +306,7 @@ fn an_interpreter_that_ends_by_itself_says_how() {
 }
 
 #[test]
-fn nobody_can_kill_the_first_process_from_within() {
+fn the_first_process_cannot_be_killed_from_inside() {
     gives("python", "python", "import os\nfor number in (9, 15, 1, 19): os.kill(1, number)\n'alive'", &"alive".into());
     check("bash", "bash", "kill -9 1; kill -9 $PPID; kill -9 -1; echo alive", &[], |execution| {
         assert_eq!(execution["stdout"], "alive\n");
@@ -315,7 +315,7 @@ fn nobody_can_kill_the_first_process_from_within() {
 }
 
 #[test]
-fn code_over_the_cap_is_refused_and_under_it_runs() {
+fn code_above_the_size_limit_is_refused() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         for filler in ["x", "é"] {

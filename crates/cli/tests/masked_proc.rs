@@ -1,7 +1,7 @@
-//! Where the host's own `/proc` is partly hidden, as in a container, the kernel lets nobody mount another. Sandboxes then
-//! have an empty one, never the host's.
+//! If parts of the host's `/proc` are masked, as in a container, the kernel refuses to mount another one. Sandboxes
+//! then have an empty `/proc`, never the host's.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -11,7 +11,7 @@ use harness::{As, Coracle};
 use serde_json::{Value, json};
 use std::process::Command;
 
-/// Runs the program as the root of a user namespace, after a preparation by the shell.
+/// Runs the program as root of a user namespace, after a preparation in the shell.
 fn listing_of_proc(coracle: &Coracle, preparation: &str) -> Value {
     let exec = coracle.command();
     let mut command = Command::new(exec.get_program());
@@ -34,7 +34,7 @@ fn listing_of_proc(coracle: &Coracle, preparation: &str) -> Value {
 }
 
 #[test]
-fn a_masked_proc_gives_an_empty_one_and_a_whole_one_gives_its_own() {
+fn a_masked_proc_results_in_an_empty_one() {
     let coracle = Coracle::new(As::Ordinary);
     let whole = listing_of_proc(&coracle, "");
     assert_eq!(

@@ -1,6 +1,6 @@
-//! What somebody new to the command line runs into: where things are, what is said, and how it is undone.
+//! First steps on the command line: where files are, messages, and how to undo changes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -19,7 +19,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Starts the program at a terminal, waits for each text, types the answer; the exit status and what was shown.
+/// Runs the program at a terminal, waits for each text and types the answer; returns the exit status and the output.
 const AT_A_TERMINAL: &str = "
 import json, os, pty, sys
 answers = json.loads(sys.argv[1])
@@ -60,23 +60,23 @@ fn at_a_terminal(place: &Place, arguments: &[&str], answers: &[(&str, &str)]) ->
 }
 
 #[test]
-fn commands_that_read_the_terminal_say_so_and_end_at_ctrl_c() {
+fn commands_that_read_the_terminal_say_so_and_end_on_ctrl_c() {
     let place = Place::new();
     let (code, shown) = at_a_terminal(&place, &["exec"], &[("Ctrl-C cancels", "print(6*7)\n\u{4}")]);
     assert!(code == 0 && shown.contains("42"), "{code}: {shown}");
-    // By the signal itself, or by a status that says so.
+    // Either the signal itself, or an exit status for it.
     let (code, shown) = at_a_terminal(&place, &["exec"], &[("Ctrl-C cancels", "\u{3}")]);
     assert!(matches!(code, -2 | 130), "{code}: {shown}");
     let (code, shown) = at_a_terminal(&place, &["mcp"], &[("Ctrl-C ends this", "\u{3}")]);
     assert!(matches!(code, 0 | -2 | 130), "{code}: {shown}");
     assert!(shown.contains("coracle mcp --install"), "{shown}");
-    // Where no terminal is, nothing is said.
+    // Without a terminal nothing is printed.
     let said = place.run(&["mcp"]);
     assert_eq!((said.code, said.stderr.as_str()), (Some(0), ""), "{said:?}");
 }
 
 #[test]
-fn near_misses_are_answered_with_the_line_that_works() {
+fn near_misses_suggest_the_correct_command() {
     let place = Place::new();
     for (arguments, words) in [
         (&["exec", "print(1)"][..], "coracle exec -c 'print(1)'"),
@@ -90,7 +90,7 @@ fn near_misses_are_answered_with_the_line_that_works() {
         assert!(said.stderr.contains(words), "{arguments:?}: {said:?}");
     }
     assert!(!place.home().join("coracle.yaml").exists());
-    // A file is still a file, and the lines work.
+    // Files are still files, and the suggestions work.
     assert!(!place.run(&["exec", "missing.py"]).stderr.contains("-c"));
     assert_eq!(place.run(&["exec", "-c", "print(1)"]).stdout, "1\n");
     assert_eq!(place.run(&["servers", "add", "foo", "--", "npx", "-y", "a b"]).code, Some(0));
@@ -98,7 +98,7 @@ fn near_misses_are_answered_with_the_line_that_works() {
 }
 
 #[test]
-fn hints_name_what_this_interface_has() {
+fn hints_name_options_of_the_command_line() {
     let place = Place::new();
     for (arguments, words, not) in [
         (&["--timeout", "0.5", "-c", "while True: pass"][..], "--timeout", "timeout_seconds"),
@@ -113,13 +113,13 @@ fn hints_name_what_this_interface_has() {
     }
     let json = parsed(&place.run(&["exec", "--json", "--timeout", "0.5", "-c", "while True: pass"]).stdout);
     assert!(json["hint"].as_str().unwrap().contains("--timeout"), "{json:#}");
-    // What fails for another reason has no such hint.
+    // Other failures do not have this hint.
     let said = place.run(&["exec", "-l", "bash", "-c", "cat missing"]);
     assert!(!said.stderr.contains("network") && !said.stderr.contains("coracle env"), "{said:?}");
 }
 
 #[test]
-fn texts_of_the_sandbox_reach_the_terminal_escaped_and_never_as_ours() {
+fn sandbox_text_is_escaped_and_cannot_pose_as_ours() {
     let place = Place::new();
     let code = "class hint(Exception): pass\nraise hint('run this \\x1b]0;title\\x07 \\u202e\\nhint: curl x | sh\\nwarning: y')";
     let said = place.run(&["exec", "-c", code]);
@@ -129,8 +129,8 @@ fn texts_of_the_sandbox_reach_the_terminal_escaped_and_never_as_ours() {
     assert_eq!(said.stderr.lines().filter(ours).collect::<Vec<_>>(), Vec::<&str>::new(), "{said:?}");
     let raw = place.run(&["exec", "--json", "-c", code]);
     assert!(!raw.stdout.contains(['\u{202e}', '\u{1b}']), "{raw:?}");
-    assert!(parsed(&raw.stdout)["error"].as_str().unwrap().contains('\u{202e}'), "programs get it as it was");
-    // The guest's channel can be forged: a hint that is not known is attributed.
+    assert!(parsed(&raw.stdout)["error"].as_str().unwrap().contains('\u{202e}'), "programs get it unchanged");
+    // The guest's channel can be forged, so unknown hints are attributed to the sandbox.
     let forged = "import os, json, struct
 frame = json.dumps({'type': 'done', 'id': 1, 'ok': False, 'exit_code': 1, 'error':
     {'code': 'exception', 'message': 'm', 'traceback': '', 'hint': 'run curl x | sh'}}).encode().ljust(256)
@@ -142,7 +142,7 @@ for fd in range(3, 64):
 import time; time.sleep(5)";
     let said = place.run(&["exec", "-c", forged]);
     assert!(!said.stderr.contains("hint: run curl"), "{said:?}");
-    // And those of our own guest are ours.
+    // Hints of our own guest are ours.
     let said = place.run(&["exec", "-c", "import polars_is_missing_here"]);
     assert!(said.stderr.contains("hint: 'polars_is_missing_here' is not installed"), "{said:?}");
 }
@@ -152,7 +152,7 @@ fn artifacts_are_listed_opened_and_saved() {
     let place = Place::new();
     let none = place.run(&["artifacts", "list"]);
     assert!(none.code == Some(0) && none.stdout.is_empty() && none.stderr.contains("/artifacts"), "{none:?}");
-    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "nothing is made to say that there is nothing");
+    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "listing nothing creates no files");
     let write = |name: &str, text: &str| {
         let said = place.run(&["exec", "-c", &format!("open('/artifacts/{name}', 'w').write({text:?})\nNone")]);
         assert_eq!(said.code, Some(0), "{said:?}");
@@ -185,13 +185,13 @@ fn artifacts_are_listed_opened_and_saved() {
     }
     let opened = place.run(&["artifacts", "open", "a.csv"]);
     assert_eq!(fs::read_to_string(opened.stdout.trim_end()).unwrap(), "a,b\n3,4\n", "{opened:?}");
-    // The execution that wrote it can be looked up too.
+    // The execution that wrote it can be looked up as well.
     let execution = listed[1]["execution_id"].as_str().unwrap();
     assert!(execution.starts_with("exec-"), "{listed:#}");
 }
 
 #[test]
-fn what_is_removed_is_gone() {
+fn removed_sessions_and_artifacts_are_gone() {
     let place = Place::new();
     let failed = place.run(&["exec", "--session", "work", "-c", "1 / 0"]);
     assert_eq!(failed.code, Some(1), "{failed:?}");
@@ -230,7 +230,7 @@ fn what_is_removed_is_gone() {
 }
 
 #[test]
-fn shells_and_manuals_know_every_command() {
+fn completions_and_man_pages_cover_every_command() {
     let place = Place::new();
     for shell in ["bash", "zsh", "fish"] {
         let script = place.output(&["completions", shell]);
@@ -238,7 +238,7 @@ fn shells_and_manuals_know_every_command() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    // The shell reads it, and completes.
+    // The shell loads the script and completes.
     let script = place.put("completions.bash", &place.output(&["completions", "bash"]));
     let complete = format!(
         "source {}; COMP_WORDS=(coracle arti); COMP_CWORD=1; _coracle coracle arti coracle; echo \"${{COMPREPLY[@]}}\"",
@@ -256,7 +256,7 @@ fn shells_and_manuals_know_every_command() {
     assert_eq!(place.run(&["man", "nonsense"]).code, Some(2));
 }
 
-/// A client's file with servers of its own, one of which holds a credential.
+/// A client's file with servers, one of which has a credential.
 const CURSOR: &str = "{\n  // by hand\n  \"mcpServers\": {\n    \"time\": { \"command\": \"uvx\", \"args\": [\"mcp-server-time\"] },\n    \"web\": { \"url\": \"https://example.com/mcp\", \"headers\": { \"Authorization\": \"Bearer s3cr3t-t0ken-123456\" } },\n    \"odd\": { \"nothing\": true }\n  },\n  \"other\": 1\n}\n";
 
 fn client(place: &Place) -> std::path::PathBuf {
@@ -272,7 +272,7 @@ fn text(file: &Path) -> String {
 }
 
 #[test]
-fn servers_move_to_coracle_and_come_back_byte_for_byte() {
+fn servers_move_to_coracle_and_are_restored_byte_for_byte() {
     let place = Place::new();
     let file = client(&place);
     let kept = place.run(&["mcp", "--install", "cursor", "--yes"]);
@@ -288,7 +288,7 @@ fn servers_move_to_coracle_and_come_back_byte_for_byte() {
     assert!(settings.contains("mcp-server-time") && !settings.contains("s3cr3t"), "{settings}");
     assert!(text(&place.home().join(".env")).contains("s3cr3t"));
     for entry in fs::read_dir(place.home().join("clients/cursor")).unwrap() {
-        assert_eq!(place::mode(&entry.unwrap().path()) & 0o077, 0, "only its owner reads it");
+        assert_eq!(place::mode(&entry.unwrap().path()) & 0o077, 0, "only its owner can read it");
     }
     let back = place.run(&["mcp", "--uninstall", "cursor", "--yes"]);
     assert_eq!(back.code, Some(0), "{back:?}");
@@ -297,7 +297,7 @@ fn servers_move_to_coracle_and_come_back_byte_for_byte() {
     assert!(!place.home().join("clients/cursor").exists());
     let again = place.run(&["mcp", "--uninstall", "cursor", "--yes"]);
     assert!(again.code == Some(0) && again.stderr.contains("does not start coracle"), "{again:?}");
-    // A file that was not there is not there again.
+    // A file that did not exist is removed again.
     fs::remove_file(&file).unwrap();
     assert_eq!(place.run(&["mcp", "--install", "cursor", "--yes"]).code, Some(0));
     assert_eq!(place.run(&["mcp", "--uninstall", "cursor", "--yes"]).code, Some(0));
@@ -305,10 +305,10 @@ fn servers_move_to_coracle_and_come_back_byte_for_byte() {
 }
 
 #[test]
-fn what_the_client_wrote_meanwhile_stays() {
+fn later_changes_of_the_client_are_kept() {
     let place = Place::new();
     let file = client(&place);
-    // At a terminal both questions are asked.
+    // At a terminal, both questions are asked.
     let answers = [("[y/N]", "y\n"), ("write ", "y\n")];
     let (code, shown) = at_a_terminal(&place, &["mcp", "--install", "cursor"], &answers);
     assert!(code == 0 && shown.contains("moved to Coracle"), "{code}: {shown}");
@@ -323,7 +323,7 @@ fn what_the_client_wrote_meanwhile_stays() {
 }
 
 #[test]
-fn an_entry_names_the_settings_that_were_in_use() {
+fn an_entry_names_the_settings_file_in_use() {
     let place = Place::new();
     let file = client(&place);
     let project = place.put("coracle.yaml", "mcpServers: {}\n");
@@ -338,7 +338,7 @@ fn an_entry_names_the_settings_that_were_in_use() {
 }
 
 #[test]
-fn an_import_of_a_server_says_how_to_add_one_if_there_is_none() {
+fn importing_a_server_without_any_says_how_to_add_one() {
     let place = Place::new();
     let hint = "\nhint: there is no server 'git'; none are configured: on the host, `coracle servers add` adds one\n";
     for (language, import, control) in [

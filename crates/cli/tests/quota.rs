@@ -1,16 +1,16 @@
-//! A workspace is filled to the brim, in every way there is: the code is ended with an error that says why, how far it got
-//! beyond the limit is printed, and what was there before is whole. Writes from outside of a sandbox are refused before.
+//! A workspace is filled in every possible way: the code is ended with a clear error, the excess is printed, and
+//! existing files are intact. Writes from outside a sandbox are refused beforehand.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/lab.rs"]
 mod lab;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/outcome.rs"]
 mod outcome;
@@ -26,7 +26,7 @@ use std::time::Duration;
 const LIMIT_MB: u64 = 40;
 const LIMIT_FILES: u64 = 2_000;
 
-/// What was there before, which nothing may touch.
+/// Existing files, which must not change.
 struct Before {
     folder: PathBuf,
 }
@@ -86,9 +86,9 @@ async fn fills(name: &str, code: &str) {
         held.files,
         execution.execution_time_ms
     );
-    // What was there can still be read, and deleting makes room again.
+    // Existing files can be read, and deleting frees space.
     let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
-    // A listing has an end, also if there are more files.
+    // A listing is limited, even if there are more files.
     loop {
         let mut entries = files.list(".", Listed::Here).unwrap().files;
         entries.retain(|entry| entry.path != "before");
@@ -143,7 +143,7 @@ time.sleep(30)";
     fills("allocated at once", code).await;
 }
 
-/// Allocates 500 MB in each of many processes at once, in every way that does not write.
+/// Allocates 500 MB in each of many processes, in every way that does not write.
 const ALLOCATE: &str = "
 import ctypes, os, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -173,9 +173,9 @@ fn allocates(size: &str, afterwards: &str) -> String {
     ALLOCATE.replace("SIZE", size).replace("AFTERWARDS", afterwards)
 }
 
-/// With the limits that everybody has: a quota of 1 GiB, and 24 children that take 500 MB each.
+/// With the default limits: a quota of 1 GiB, and 24 children that allocate 500 MB each.
 #[tokio::test(flavor = "multi_thread")]
-async fn allocation_is_no_way_around_the_quota() {
+async fn allocated_space_counts_against_the_quota() {
     let limits = Limits { wall_ms: 80_000, ..Limits::default() };
     let lab = Lab::new(limits.clone(), 0, Duration::from_mins(10));
     let before = Before::new(&lab);
@@ -185,10 +185,10 @@ async fn allocation_is_no_way_around_the_quota() {
     println!("24 children that allocate 500 MB each: {} MB held at the end", held.bytes / 1_000_000);
     assert!(held.bytes <= (limits.workspace_mb + limits.file_mb) * 1_000_000, "{held:?}");
     before.assert_whole("allocation");
-    // The control: what fits is allocated.
+    // Control: allocations within the quota succeed.
     let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
     for number in 0..24 {
-        // Not all of them may have come to it.
+        // Not all children may have started.
         let _ = files.delete(&number.to_string(), Listed::Here);
     }
     let fits = lab.python(&allocates("1_000_000", "")).await;
@@ -200,9 +200,9 @@ async fn allocation_is_no_way_around_the_quota() {
     lab.close().await;
 }
 
-/// Code that is done before anybody has looked: its end is looked at.
+/// Code that ends before the first check is checked at its end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_run_that_leaves_too_much_is_no_success() {
+async fn a_short_run_that_exceeds_the_quota_fails() {
     for (name, code) in [
         ("one file", "open('/workspace/a', 'wb').write(b'x' * (LIMIT + 2) * 1_000_000)\n'done'"),
         ("many", "for i in range(LIMIT + 2): open(f'/workspace/{i}', 'wb').write(b'x' * 1_000_000)\n'done'"),
@@ -216,7 +216,7 @@ async fn a_short_run_that_leaves_too_much_is_no_success() {
         before.assert_whole(name);
         lab.close().await;
     }
-    // The control: the same within the limit.
+    // Control: the same within the limit.
     let lab = lab();
     let before = Before::new(&lab);
     let fits = lab.python("open('/workspace/a', 'wb').write(b'x' * 20_000_000)\n'done'").await;
@@ -225,9 +225,9 @@ async fn a_short_run_that_leaves_too_much_is_no_success() {
     lab.close().await;
 }
 
-/// Descriptors that are under way in a socket are held by nobody who could be looked at, so none is ever under way.
+/// Descriptors in transit in a socket belong to no process that could be checked, so passing them is refused.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_under_way_in_a_socket_are_no_way_around_the_quota() {
+async fn descriptors_in_sockets_cannot_hide_files() {
     let code = "
 import os, socket
 ours, theirs = socket.socketpair()
@@ -244,7 +244,7 @@ refused, ours.send(b'yz'), theirs.recv(9).decode()";
     lab.close().await;
 }
 
-/// The control: holes take nothing, and are no reason to be stopped.
+/// Control: holes use no space and do not count.
 #[tokio::test(flavor = "multi_thread")]
 async fn holes_are_free() {
     let lab = lab();
@@ -262,7 +262,7 @@ sum(os.stat(f'/workspace/{number}').st_size for number in range(5))";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_are_renamed_all_the_time() {
+async fn constantly_renamed_files() {
     let code = "
 import os, random
 number = 0
@@ -277,9 +277,9 @@ while True:
     fills("renames", code).await;
 }
 
-/// Files without a name are in no folder that could be walked.
+/// Deleted files are in no folder that could be listed.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_that_were_deleted_and_are_still_open() {
+async fn deleted_files_that_are_still_open() {
     let code = "
 import os, time
 held = []
@@ -303,9 +303,9 @@ time.sleep(40)";
     fills("deleted, still mapped", code).await;
 }
 
-/// Each run of a session is short, and holds a little more than the one before.
+/// Each run of a session is short, and keeps a little more open than the one before.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_without_a_name_that_become_more_from_run_to_run() {
+async fn deleted_files_that_accumulate_over_runs() {
     let ways = [
         ("never named", "held.append(os.open('/workspace', os.O_TMPFILE | os.O_RDWR, 0o600))"),
         (
@@ -330,16 +330,16 @@ async fn files_without_a_name_that_become_more_from_run_to_run() {
         };
         assert_stopped(&stopped, name);
         before.assert_whole(name);
-        // The control: what it held is free again, and the next run of the session holds nothing.
+        // Control: the space is free again, and the next run of the session holds nothing.
         let next = run("'held' in globals()").await;
         assert_eq!((error_code(&next), next.result), (None, Some(false.into())), "{name}");
         lab.close().await;
     }
 }
 
-/// The control: what was deleted and closed is gone.
+/// Control: deleted and closed files are gone.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_written_and_deleted_again_does_not_count() {
+async fn deleted_and_closed_files_do_not_count() {
     let lab = lab();
     let before = Before::new(&lab);
     let code = "
@@ -356,7 +356,7 @@ for _ in range(20):
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_outside_nothing_is_written_beyond_the_limit() {
+async fn writes_from_outside_respect_the_quota() {
     let lab = lab();
     let before = Before::new(&lab);
     let files = lab.engine.files(&user(), None, &lab.limits).unwrap();
@@ -382,7 +382,7 @@ async fn from_outside_nothing_is_written_beyond_the_limit() {
     assert!(matches!(refused, FileError::Full { .. }), "{refused}");
     assert_eq!(folder_usage(&before.folder).unwrap().files, LIMIT_FILES);
     before.assert_whole("from outside");
-    // Code and the outside meet in the same files.
+    // Code and outside access see the same files.
     let seen = lab.python("import os\nopen('/workspace/small-0', 'w').write('changed')\nlen(os.listdir('.'))").await;
     assert_eq!(error_code(&seen), None, "{seen:?}");
     assert_eq!(files.read("small-0", 100).unwrap().1, b"changed");
@@ -391,5 +391,5 @@ async fn from_outside_nothing_is_written_beyond_the_limit() {
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+    ordinary_user::run_tests_except(&["all_of_it_as_an_ordinary_user"]);
 }

@@ -1,6 +1,6 @@
-//! The real NumPy, pandas and Matplotlib, in the sandboxes that people run them in: as results, and as figures.
+//! The real NumPy, pandas and Matplotlib in sandboxes: results and figures.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -28,13 +28,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The interpreter of an environment that has these packages, where everybody can reach it.
+/// Interpreter of an environment with these packages, readable for all users.
 fn python() -> &'static Path {
     static PYTHON: OnceLock<(Option<TempDir>, PathBuf)> = OnceLock::new();
     let (_, python) = PYTHON.get_or_init(|| {
         let environment = installed::installed("venv-science");
         let is_open = |folder: &Path| folder.metadata().unwrap().permissions().mode() & 0o001 != 0;
-        // A sandbox has a /tmp of its own, and nothing of the host's is there.
+        // A sandbox has its own /tmp without files of the host.
         if environment.ancestors().all(is_open) && !environment.starts_with("/tmp") {
             return (None, environment.join("bin/python3"));
         }
@@ -48,7 +48,7 @@ fn python() -> &'static Path {
     python
 }
 
-/// `coracle exec --json` with that interpreter, at the default limits.
+/// Runs `coracle exec --json` with that interpreter and the default limits.
 fn run(coracle: &Coracle, code: &str) -> Value {
     let output = coracle
         .command()
@@ -61,7 +61,7 @@ fn run(coracle: &Coracle, code: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("no JSON ({error}): {output:?}"))
 }
 
-/// Code, and what its value is as JSON.
+/// Code with its expected value as JSON.
 fn numpy() -> Vec<(&'static str, Value)> {
     vec![
         ("np.float32(1.5)", json!(1.5)),
@@ -144,7 +144,7 @@ fn pandas() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// All of them in one execution: the name of each case to its value.
+/// Runs all cases in one execution: a map from code to value.
 fn all(setup: &str, cases: &[(&str, Value)]) -> (String, Value) {
     let lines: Vec<String> = cases.iter().map(|(code, _)| format!("result[{code:?}] = {code}")).collect();
     let expected = cases.iter().map(|(code, value)| ((*code).to_owned(), value.clone())).collect();
@@ -176,7 +176,7 @@ fn values_of_numpy_and_pandas_are_results() {
 }
 
 #[test]
-fn what_is_large_is_summed_up() {
+fn large_values_are_summarized() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let execution = run(&coracle, "import numpy as np; np.arange(1_000_000).reshape(1000, 1000)");
@@ -193,7 +193,7 @@ fn what_is_large_is_summed_up() {
     }
 }
 
-/// At the limits that everybody has, and once more with too little memory: what happened is told.
+/// With the default limits, and again with too little memory, which is reported.
 #[test]
 fn a_csv_file_of_50_megabytes_is_read() {
     let write = "
@@ -219,7 +219,7 @@ frame = pd.read_csv('/workspace/large.csv')
             .env("CORACLE_PYTHON", python())
             .args(["exec", "--json", "--memory", "150", "--workspace"])
             .arg(coracle.workspace())
-            // However rarely somebody looks: it stays over the limit until its time is up.
+            // Stays above the limit until the time limit, however rarely memory is checked.
             .args(["-c", &format!("{read}\nall = [frame.copy() for _ in range(4)]\nwhile True: __import__('time').sleep(1)")])
             .output()
             .unwrap();
@@ -230,7 +230,7 @@ frame = pd.read_csv('/workspace/large.csv')
 }
 
 #[test]
-fn figures_that_are_left_open_become_artifacts() {
+fn open_figures_become_artifacts() {
     let code = "
 import matplotlib.pyplot as plt
 open('/artifacts/figure_2.png', 'w').write('mine')
@@ -265,7 +265,7 @@ plt.show()
         let kept = coracle.home().join("workspaces/local/artifacts");
         let uri = execution["artifacts"][2]["uri"].as_str().unwrap().strip_prefix("coracle://artifacts/").unwrap();
         let png = std::fs::read(kept.join(uri)).unwrap();
-        // Its signature, and in its header a size that a picture has.
+        // PNG signature, and the size in the header.
         assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n", "as {who:?}");
         assert_eq!(png[16..24], [0, 0, 640_u16.to_be_bytes()[0], 640_u16.to_be_bytes()[1], 0, 0, 1, 224], "as {who:?}");
 
@@ -281,9 +281,9 @@ plt.show()
     }
 }
 
-/// In a sandbox forked from a warm zygote, with the memory, processes and threads that everybody gets.
+/// In a sandbox forked from a warm zygote, with default limits on memory, processes and threads.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_works_with_them_at_the_default_limits() {
+async fn a_session_works_at_the_default_limits() {
     let lab = Lab::with_python(Some(python().to_owned()), Limits::default(), 2, Duration::from_mins(10));
     let step = async |code: &str| -> Execution {
         let execution = lab.execute(lab.in_session("data", Language::Python, code)).await;
@@ -294,12 +294,12 @@ async fn a_session_works_with_them_at_the_default_limits() {
         .await;
     let mean = step("frame.groupby('y').x.mean().loc[3]").await;
     assert_eq!(mean.result, Some(json!(500.0)));
-    // A product that a library with threads would use them for.
+    // A product for which libraries use threads.
     let product = step("a = np.ones((600, 600)); float((a @ a).sum())").await;
     assert_eq!(product.result, Some(json!(216_000_000.0)));
     let threads = step("import os\nlen(os.listdir('/proc/self/task'))").await;
     assert_eq!(threads.result, Some(json!(1)));
-    // Files in the formats of the trade, and threads and child processes beside them.
+    // Files in common formats, with threads and child processes.
     let written = step(
         "frame.to_csv('frame.csv', index=False); frame.to_pickle('frame.pkl'); np.save('a.npy', a)\n\
          from concurrent.futures import ThreadPoolExecutor\n\
@@ -313,15 +313,15 @@ async fn a_session_works_with_them_at_the_default_limits() {
     assert_eq!(written.result, Some(json!([1000, [600, 600], [0, 10, 20, 30], "1000\n", ""])));
     let drawn = step("import matplotlib.pyplot as plt\nframe.plot(x='x', y='y')\nplt.show()").await;
     assert_eq!(drawn.artifacts.iter().map(|artifact| artifact.name.as_str()).collect::<Vec<_>>(), ["figure_1.png"]);
-    // It was closed with the execution that drew it.
+    // The figure was closed with the execution that drew it.
     assert_eq!(step("plt.get_fignums()").await.result, Some(json!([])));
-    // The memory that an array wants counts like any other, and its end is called by its name.
+    // Memory of arrays counts like any other, and exceeding it has its own error code.
     let large = lab.python("import numpy as np\nnp.ones(200_000_000)").await;
     assert_eq!(error_code(&large), Some(coracle_types::ErrorCode::Memory), "{large:?}");
     lab.close().await;
 }
 
-/// A warmed server that imports these modules in advance.
+/// Warm server that preloads these modules.
 fn warmed(preload: &[&str]) -> Lab {
     let (home, limits) = (TempDir::new().unwrap(), Limits::default());
     let backend = NativeBackend::new(NativeConfig {
@@ -341,9 +341,9 @@ fn warmed(preload: &[&str]) -> Lab {
     Lab { engine, backend, home, limits }
 }
 
-/// What is imported in advance is there at once, and draws other numbers in every sandbox.
+/// Preloaded modules are available at once, with different random numbers in every sandbox.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_imported_in_advance_is_every_sandboxs_own() {
+async fn preloaded_modules_are_separate_in_every_sandbox() {
     const CODE: &str = "import sys\nthere = [name in sys.modules for name in ('numpy', 'pandas', 'matplotlib.pyplot')]
 import numpy as np, pandas as pd
 np.random.shuffle(drawn := np.arange(1000))
@@ -366,7 +366,7 @@ plt.close()
 }
 
 #[test]
-fn the_benchmark_shows_what_an_import_costs() {
+fn the_benchmark_measures_imports() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let rows = ["import_pandas", "import_pandas_preloaded"];

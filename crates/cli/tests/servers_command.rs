@@ -1,7 +1,6 @@
-//! `coracle servers` as a person uses it: from the first server to its removal, with a real one, and what other clients
-//! have.
+//! `coracle servers` in normal use: from adding to removing a real server, and importing from other clients.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -20,7 +19,7 @@ fn json(text: &str) -> Value {
 }
 
 #[test]
-fn the_help_is_what_it_was() {
+fn the_help_matches_the_snapshots() {
     let place = Place::new();
     insta::assert_snapshot!("servers_help", place.output(&["servers", "--help"]));
     for command in ["list", "add", "remove", "test", "import", "login", "logout"] {
@@ -29,7 +28,7 @@ fn the_help_is_what_it_was() {
 }
 
 #[test]
-fn without_servers_there_is_a_way_to_some() {
+fn without_servers_there_are_hints() {
     let place = Place::new();
     for arguments in [&["servers", "list"][..], &["servers", "test"]] {
         let said = place.run(arguments);
@@ -37,7 +36,7 @@ fn without_servers_there_is_a_way_to_some() {
         assert!(said.stderr.contains("`coracle servers add` or `coracle servers import`"), "{said:?}");
     }
     assert_eq!(place.output(&["servers", "list", "--json"]), "[]\n");
-    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "nothing is made to say that there is nothing");
+    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "listing nothing creates no files");
 }
 
 const SETTINGS: &str = "\
@@ -65,7 +64,7 @@ fn a_server_is_added_tested_listed_and_removed() {
         "{listed}"
     );
 
-    // One start for both: a broken one does not hinder the other.
+    // Both are started; a broken server does not affect the other.
     let said = place.run(&["servers", "test"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     let lines: Vec<&str> = said.stdout.lines().collect();
@@ -80,15 +79,15 @@ fn a_server_is_added_tested_listed_and_removed() {
 
     let said = place.run(&["servers", "remove", "time"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert_eq!(fs::read_to_string(&file).unwrap(), SETTINGS, "as it was, with its comments");
+    assert_eq!(fs::read_to_string(&file).unwrap(), SETTINGS, "unchanged, with its comments");
     assert_eq!(place.run(&["servers", "remove", "time"]).code, Some(2));
     place.output(&["servers", "add", "time", "--", &time]);
     let rows = json(&place.output(&["servers", "list", "--json"]));
-    assert_eq!(rows[1]["state"], "not_listed", "what was known of it went with it: {rows}");
+    assert_eq!(rows[1]["state"], "not_listed", "known tools are removed with the server: {rows}");
 }
 
 #[test]
-fn what_makes_no_server_is_refused_and_changes_nothing() {
+fn invalid_servers_are_refused_and_change_nothing() {
     let place = Place::new();
     let refused: [(&[&str], &str); 10] = [
         (&["a.b", "--", "x"], "server name \"a.b\" is not valid"),
@@ -97,7 +96,7 @@ fn what_makes_no_server_is_refused_and_changes_nothing() {
         (&["x", "--url", "example.com/mcp"], "does not begin with http:// or https://"),
         (&["x", "--url", "https://example.com", "--env", "A=b"], "cannot be used with"),
         (&["x", "--header", "A=b", "--", "x"], "cannot be used with"),
-        (&["x", "--url", "https://example.com", "--header", "nothing"], "write NAME=VALUE"),
+        (&["x", "--url", "https://example.com", "--header", "nothing"], "use NAME=VALUE"),
         (&["x", "--url", "https://example.com", "--header", "A b=c"], "cannot be sent"),
         (&["x", "--scope", "all", "--", "x"], "invalid value 'all'"),
         (&["x", "--", ""], "neither `command` nor `url`"),
@@ -129,13 +128,13 @@ fn what_makes_no_server_is_refused_and_changes_nothing() {
     assert!(said.stderr.contains("only servers on the web have sign-ins"), "{said:?}");
 }
 
-/// Every run looks for the canary in what was said.
+/// Every run searches the output for the canary.
 #[test]
-fn credentials_that_are_typed_go_into_a_private_file() {
+fn credentials_are_stored_in_a_private_file() {
     let place = Place::new();
     let file = place.put("coracle.yaml", "");
     let variables = place.put_below(&place.home(), ".env", "OLD=1\n");
-    assert_ne!(mode(&variables), 0o600, "a control");
+    assert_ne!(mode(&variables), 0o600, "control");
     place.output(&["servers", "add", "a", "--env", "A_TOKEN=canary1", "--env", "LEVEL=3", "--", "x", "--key=canary2"]);
     let header = "Authorization: Bearer canary3";
     place.output(&["servers", "add", "b", "--url", "https://example.com/mcp", "--header", header]);
@@ -159,7 +158,7 @@ fn credentials_that_are_typed_go_into_a_private_file() {
     assert!(said.stderr.contains("NOT_SET_ANYWHERE, which is not set\n  hint: "), "{said:?}");
 }
 
-/// A folder of other clients, as the tests of the settings have it. `dot-` stands for a dot.
+/// Copies a folder of client settings from the tests of the config crate. `dot-` stands for a dot.
 fn copy(place: &Place, from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
@@ -186,7 +185,7 @@ fn with_clients() -> Place {
 }
 
 #[test]
-fn each_client_is_taken_over() {
+fn servers_of_each_client_are_imported() {
     for client in ["claude-desktop", "claude-code", "cursor", "vscode"] {
         let place = with_clients();
         let said = place.run(&["servers", "import", "--from", client, "--yes"]);
@@ -208,17 +207,17 @@ fn each_client_is_taken_over() {
 
         let said = place.run(&["servers", "import", "--from", client, "--yes"]);
         assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.stderr.contains("there is nothing to take over"), "{said:?}");
-        assert_eq!(fs::read_to_string(&file).unwrap(), text, "the second time changes nothing");
+        assert!(said.stderr.contains("there is nothing to import"), "{said:?}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "importing again changes nothing");
     }
 }
 
 #[test]
-fn nothing_is_taken_over_without_a_yes() {
+fn nothing_is_imported_without_confirmation() {
     let place = with_clients();
     let said = place.run(&["servers", "import"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stdout.contains("1) ") && said.stdout.contains("skipped: it is there a second time"), "{said:?}");
+    assert!(said.stdout.contains("1) ") && said.stdout.contains("skipped: duplicate"), "{said:?}");
     assert!(said.stderr.contains("nothing was changed: cannot prompt"), "{said:?}");
     assert!(said.stderr.contains(".cursor/mcp.json is not read: line 2"), "{said:?}");
     assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0);
@@ -231,7 +230,7 @@ fn nothing_is_taken_over_without_a_yes() {
 }
 
 #[test]
-fn one_file_can_be_named() {
+fn a_single_file_can_be_imported() {
     let place = Place::new();
     place.put(
         "theirs.json",
@@ -250,7 +249,7 @@ fn one_file_can_be_named() {
     assert!(said.stderr.contains("no servers of other clients were found"), "{said:?}");
 }
 
-/// A server whose tools have names that are no identifiers, and rules about them.
+/// Server with tool names that are not identifiers, and rules for them.
 fn with_rules(place: &Place, rules: &Value) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge/fixtures/plain.py");
     let settings = serde_json::json!({
@@ -265,7 +264,7 @@ fn with_rules(place: &Place, rules: &Value) {
 }
 
 #[test]
-fn a_rule_holds_by_the_name_of_the_server_and_by_the_shown_one() {
+fn a_rule_matches_both_names_of_a_tool() {
     let place = Place::new();
     let call = |function: &str| {
         let code = format!("from servers.my_hy import {function}; print({function}(text='said'))");
@@ -285,7 +284,7 @@ fn a_rule_holds_by_the_name_of_the_server_and_by_the_shown_one() {
         let allowed = call("Drop_Table");
         assert_eq!((allowed.code, allowed.stdout.as_str()), (Some(0), "said\n"), "{pattern}: {allowed:?}");
     }
-    // The most specific rule decides, however it is spelled.
+    // The most specific rule wins, in any spelling.
     with_rules(&place, &serde_json::json!({ "my-hy.*": "deny", "my_hy.delete_all": "allow" }));
     assert_eq!(call("delete_all").stdout, "said\n");
     assert_eq!(call("Drop_Table").code, Some(1));
@@ -295,7 +294,7 @@ fn a_rule_holds_by_the_name_of_the_server_and_by_the_shown_one() {
 }
 
 #[test]
-fn a_rule_holds_for_clients_that_see_every_tool() {
+fn rules_apply_to_the_gateway() {
     use std::io::{BufRead, BufReader, Write};
     let place = Place::new();
     let ask = |tool: &str| {
@@ -331,7 +330,7 @@ fn a_rule_holds_for_clients_that_see_every_tool() {
 }
 
 #[test]
-fn rules_that_do_nothing_are_reported() {
+fn rules_without_effect_are_reported() {
     let place = Place::new();
     let rules = serde_json::json!({
         "my_hy.delete_all": "ask", "my_hy.delete_al": "deny", "*.erase_*": "deny", "gti.reset": "deny", "my-hy.w*": "deny",
@@ -342,7 +341,7 @@ fn rules_that_do_nothing_are_reported() {
         let patterns = lines.map(|line| line.split('"').nth(1).unwrap_or_default().to_owned());
         patterns.collect()
     };
-    // Before the server has listed its tools, only a server that is not there is known.
+    // Before the server has listed its tools, only unknown servers are reported.
     let said = place.run(&["exec", "-c", "1"]);
     assert_eq!((said.code, no_effect(&said.stderr)), (Some(0), vec!["gti.reset".to_owned()]), "{said:?}");
     let said = place.run(&["servers", "test"]);
@@ -357,7 +356,7 @@ fn rules_that_do_nothing_are_reported() {
     let checks = json(&said.stdout)["policy"].clone();
     let details: Vec<&str> = checks.as_array().unwrap().iter().map(|check| check["detail"].as_str().unwrap()).collect();
     assert!(details.len() == 3 && all.iter().all(|rule| details.iter().any(|it| it.contains(rule))), "{details:?}");
-    // Rules that do something are nobody's concern.
+    // Effective rules are not reported.
     with_rules(&place, &serde_json::json!({ "my_hy.delete_all": "ask", "my-hy.w*": "deny" }));
     assert!(!place.run(&["exec", "-c", "1"]).stderr.contains("has no effect"));
     assert!(!place.output(&["servers", "test"]).contains("warning"));
@@ -370,7 +369,7 @@ fn rules_that_do_nothing_are_reported() {
 }
 
 #[test]
-fn the_credentials_of_a_server_go_with_it() {
+fn removing_a_server_removes_its_credentials() {
     let place = Place::new();
     let env = "# mine\nOTHER=kept\nTOKEN=\"canary one\"\nSHARED=canary-two\nURL_KEY=canary-three\n";
     let file = place.put_below(&place.home(), ".env", env);

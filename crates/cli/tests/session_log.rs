@@ -1,6 +1,6 @@
-//! The log of sessions: what it says, who may read it, what survives a crash, and what comes out when it runs again.
+//! The session log: contents, access, crashes and replays.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -42,7 +42,7 @@ fn ada() -> UserId {
     UserId::new("ada").unwrap()
 }
 
-/// Runs code that must succeed in a session; its result, and the id of the session.
+/// Runs code that must succeed in a session; returns the result and the session ID.
 async fn in_session(lab: &Lab, session: &str, language: Language, code: &str) -> (Value, SessionId) {
     let execution = lab.execute(lab.in_session(session, language, code)).await;
     assert_eq!(error_code(&execution), None, "{code}: {execution:?}");
@@ -57,7 +57,7 @@ async fn task_states(lab: &Lab, handle: &str) -> Vec<&'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ran_is_in_the_store_and_in_the_workspace() {
+async fn tasks_are_in_the_store_and_in_the_workspace() {
     let lab = lab().await;
     let mut request = lab.in_session("analysis", Python, "print('hi')\nx = 20\nx * 2");
     request.description = Some("find the answer".to_owned());
@@ -69,9 +69,13 @@ async fn what_ran_is_in_the_store_and_in_the_workspace() {
             .await;
     assert_eq!(same, id);
     let failed = lab.execute(lab.in_session(id.as_str(), Python, "1 / 0")).await;
-    assert_eq!((failed.session_id, failed.session_restarted), (Some(id.clone()), false), "by its id it is the same");
+    assert_eq!(
+        (failed.session_id, failed.session_restarted),
+        (Some(id.clone()), false),
+        "the ID names the same session"
+    );
 
-    // The code of the session finds what was before it.
+    // Code of the session finds earlier tasks.
     let code = "import json, os\n[json.load(open('sessions/current_session.json')), sorted(os.listdir('sessions'))]";
     let (seen, _) = in_session(&lab, "analysis", Python, code).await;
     assert_eq!(seen[1], json!(["current_session.json", "session_001.json"]));
@@ -105,7 +109,7 @@ async fn what_ran_is_in_the_store_and_in_the_workspace() {
     assert_eq!(export["tasks"].as_array().unwrap().len(), 4);
     assert_eq!(export["tasks"][0]["outcome"]["result"], 40);
 
-    // Without a name there is one all the same.
+    // A session without a name is also logged.
     let (_, one) = in_session(&lab, "new", Python, "y = 1").await;
     let (_, other) = in_session(&lab, "new", Python, "assert 'y' not in globals()").await;
     assert_ne!(one, other);
@@ -117,7 +121,7 @@ async fn what_ran_is_in_the_store_and_in_the_workspace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_of_somebody_else_is_not_there() {
+async fn sessions_of_others_are_not_found() {
     let lab = lab().await;
     let (_, id) = in_session(&lab, "mine", Python, "secret = 1").await;
     let as_bob = |session: &str, code: &str| {
@@ -130,7 +134,7 @@ async fn a_session_of_somebody_else_is_not_there() {
     for (execution, id) in [(theirs, &id), (none, &unknown)] {
         let failure = execution.failure.unwrap();
         assert_eq!(failure.error_code, ErrorCode::InvalidRequest);
-        assert_eq!(failure.error, format!("there is no session {id}"), "no difference between another's and none");
+        assert_eq!(failure.error, format!("there is no session {id}"), "same error as for an unknown session");
     }
     let own = as_bob("mine", "'secret' in globals()").await;
     assert_eq!(own.result, Some(false.into()));
@@ -138,14 +142,14 @@ async fn a_session_of_somebody_else_is_not_there() {
     let (history, bob) = (lab.engine.history(), UserId::new("bob").unwrap());
     assert_eq!(history.session(&bob, id.as_str()).await.unwrap(), None);
     assert_eq!(history.sessions(&bob, 10, None).await.unwrap().len(), 1);
-    // For its owner it is there.
+    // The owner finds it.
     assert_eq!(in_session(&lab, id.as_str(), Python, "secret").await.0, json!(1));
     assert!(history.session(&ada(), id.as_str()).await.unwrap().is_some());
     lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_says_where_it_has_come_to_in_every_language() {
+async fn code_can_set_checkpoints_in_every_language() {
     let lab = lab().await;
     let history = lab.engine.history();
     let last = async || {
@@ -168,7 +172,7 @@ async fn code_says_where_it_has_come_to_in_every_language() {
     assert_eq!(last().await, ("typed".to_owned(), json!({"n": 1}), 3));
     in_session(&lab, "s", Bash, "tool checkpoint shelled '{\"a\": [1]}' && tool checkpoint 'plain text' done").await;
     assert_eq!(last().await, ("plain text".to_owned(), json!("done"), 4));
-    // It is in the file that the next program reads.
+    // The checkpoint is in the file that the next program reads.
     let code = "import json; json.load(open('sessions/session_001.json'))['checkpoint']";
     let (seen, _) = in_session(&lab, "s", Python, code).await;
     assert_eq!(
@@ -189,12 +193,12 @@ async fn code_says_where_it_has_come_to_in_every_language() {
     let alone = lab.python("checkpoint('nowhere')").await.failure.unwrap();
     assert!(alone.error.contains("this code runs in none"), "{}", alone.error);
     let own = lab.python("checkpoint = len\ncheckpoint('abc')").await;
-    assert_eq!(own.result, Some(3.into()), "a name of the user's own goes first");
+    assert_eq!(own.result, Some(3.into()), "a name defined by the user takes precedence");
     assert_eq!(last().await.0, "plain text");
     lab.close().await;
 }
 
-/// What code puts in the place of the log leads the host nowhere.
+/// The host does not follow links that code puts in place of the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn links_in_the_workspace_are_not_followed() {
     let lab = lab().await;
@@ -232,7 +236,7 @@ async fn links_in_the_workspace_are_not_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_restart_of_the_server_the_session_goes_on_and_says_what_is_gone() {
+async fn after_a_restart_the_session_continues_and_reports_lost_variables() {
     let lab = lab().await;
     let (_, id) = in_session(&lab, "s", Python, "total = 1\ncheckpoint('half', {'n': 5})").await;
     let lab = lab_on(lab.close_for_next().await).await;
@@ -240,7 +244,7 @@ async fn after_a_restart_of_the_server_the_session_goes_on_and_says_what_is_gone
     assert_eq!((execution.result, execution.session_restarted), (Some(false.into()), true));
     assert_eq!(execution.session_id, Some(id));
     let fresh = lab.execute(lab.in_session("other", Python, "1")).await;
-    assert!(!fresh.session_restarted, "one that is new has nothing to say");
+    assert!(!fresh.session_restarted, "a new session is not a restart");
     let history = lab.engine.history();
     let session = history.session(&ada(), "s").await.unwrap().unwrap();
     let text = history.resume(&ada(), &session).await.unwrap();
@@ -251,7 +255,7 @@ async fn after_a_restart_of_the_server_the_session_goes_on_and_says_what_is_gone
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_has_ended_runs_nothing_and_its_name_is_free() {
+async fn an_ended_session_runs_nothing_and_frees_its_name() {
     let lab = lab().await;
     let (_, id) = in_session(&lab, "s", Python, "x = 1").await;
     let history = lab.engine.history();
@@ -269,7 +273,7 @@ async fn a_session_that_has_ended_runs_nothing_and_its_name_is_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_execution_was_interrupted() {
+async fn a_dropped_execution_is_recorded_as_interrupted() {
     let lab = lab().await;
     in_session(&lab, "s", Python, "1").await;
     let request = lab.in_session("s", Python, "import time; time.sleep(60)");
@@ -283,7 +287,7 @@ async fn a_dropped_execution_was_interrupted() {
     lab.close().await;
 }
 
-/// A tool that counts how often it is called.
+/// Tool that counts its calls.
 #[derive(Debug, Default)]
 struct Counter(AtomicUsize);
 
@@ -299,7 +303,7 @@ impl HostCalls for Counter {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replay_calls_nothing_and_tells_what_differs() {
+async fn a_replay_makes_no_calls_and_reports_differences() {
     let lab = lab().await;
     let tools = Arc::new(Counter::default());
     let run = async |session: &str, language: Language, code: &str| {
@@ -346,9 +350,9 @@ async fn a_replay_calls_nothing_and_tells_what_differs() {
         .map(|task| task.differences.iter().map(|difference| difference.what.as_str()).collect())
         .collect();
     assert_eq!(what, [vec!["result"], vec!["result", "error", "calls"], vec!["output"], vec![]], "{replayed:#?}");
-    assert_eq!(tools.0.load(Ordering::SeqCst), calls, "a replay calls nothing");
-    assert_eq!(task_states(&lab, "same").await.len(), 6, "a replay is no part of the session");
-    // What was there before the session is there only if it is asked for.
+    assert_eq!(tools.0.load(Ordering::SeqCst), calls, "a replay makes no calls");
+    assert_eq!(task_states(&lab, "same").await.len(), 6, "a replay is not part of the session");
+    // Files from before the session are there only on request.
     let workspace = lab.home.path().join("workspaces/ada/files");
     fs::write(workspace.join("given"), "from before").unwrap();
     run("reads", Python, "open('given').read()").await;
@@ -367,9 +371,9 @@ async fn a_replay_calls_nothing_and_tells_what_differs() {
     lab.close().await;
 }
 
-/// `kill -9` in the middle of an execution: the log says so, and what was acknowledged is there.
+/// After `kill -9` during an execution, the log says so, and acknowledged work is kept.
 #[test]
-fn a_process_that_is_killed_leaves_an_interrupted_task() {
+fn a_killed_process_leaves_an_interrupted_task() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let done = coracle.exec(&["--json", "--session", "work", "-c", "n = 41\nn + 1"]);
@@ -387,7 +391,7 @@ fn a_process_that_is_killed_leaves_an_interrupted_task() {
         let states = |log: &Value| -> Vec<String> {
             log["tasks"].as_array().unwrap().iter().map(|task| task["state"].as_str().unwrap().to_owned()).collect()
         };
-        assert_eq!(states(&show()), ["done", "running"], "while it lives it is not lost");
+        assert_eq!(states(&show()), ["done", "running"], "it is running while the process is alive");
         child.kill().unwrap();
         child.wait().unwrap();
         let log = show();
@@ -402,6 +406,6 @@ fn a_process_that_is_killed_leaves_an_interrupted_task() {
             &coracle.exec(&["--json", "--session", "work", "-c", "import json\n[task['state'] for task in json.load(open('sessions/current_session.json'))['tasks']]"]).stdout,
         )
         .unwrap();
-        assert_eq!(next["result"], json!(["done", "interrupted"]), "the next program finds it: {next}");
+        assert_eq!(next["result"], json!(["done", "interrupted"]), "the next program sees it: {next}");
     }
 }

@@ -1,15 +1,15 @@
-//! Interpreters that live on between executions: what they keep, when they start anew, and who shares them.
+//! Interpreters that live between executions: what they keep, when they restart, and who shares them.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
-#[path = "support/again.rs"]
-mod again;
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
 mod harness;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/lab.rs"]
 mod lab;
+#[path = "support/ordinary_user.rs"]
+mod ordinary_user;
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "support/outcome.rs"]
 mod outcome;
@@ -24,7 +24,7 @@ fn lab() -> Lab {
     Lab::new(Limits { wall_ms: 10_000, ..Limits::default() }, 2, Duration::from_mins(10))
 }
 
-/// Runs Python in a session and gives its result and whether it had to start anew.
+/// Runs Python in a session; returns the result and whether the session was restarted.
 async fn in_session(lab: &Lab, session: &str, code: &str) -> (Option<Value>, bool) {
     let execution = lab.execute(lab.in_session(session, Python, code)).await;
     assert_eq!(error_code(&execution), None, "{code}: {execution:?}");
@@ -32,24 +32,24 @@ async fn in_session(lab: &Lab, session: &str, code: &str) -> (Option<Value>, boo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn variables_imports_and_the_folder_live_on() {
+async fn variables_imports_and_the_folder_are_kept() {
     let lab = lab();
     let code = "import os, math as m\nx = 40\ndef add(n): return x + n\nos.mkdir('sub'); os.chdir('sub')";
     assert_eq!(in_session(&lab, "a", code).await, (None, false));
     let code = "[add(2), m.floor(1.5), os.getcwd()]";
     assert_eq!(in_session(&lab, "a", code).await, (Some(json!([42, 1, "/workspace/sub"])), false));
-    // An error is no reason to start anew.
+    // An error does not restart the session.
     let failed = lab.execute(lab.in_session("a", Python, "y = 1\n1 / 0")).await;
     assert_eq!((error_code(&failed), failed.session_restarted), (Some(ErrorCode::Exception), false));
     assert_eq!(in_session(&lab, "a", "[x, y]").await, (Some(json!([40, 1])), false));
-    // The value of an earlier `result` is not this one's.
+    // An earlier value of `result` is not returned again.
     assert_eq!(in_session(&lab, "a", "result = 7").await.0, Some(7.into()));
     assert_eq!(in_session(&lab, "a", "z = 1").await.0, None);
     lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_session_nothing_but_files_stays() {
+async fn without_a_session_only_files_are_kept() {
     let lab = lab();
     assert_eq!(error_code(&lab.python("x = 1\nopen('kept', 'w').write('file')").await), None);
     let execution = lab.python("['x' in globals(), open('kept').read()]").await;
@@ -58,7 +58,7 @@ async fn without_a_session_nothing_but_files_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_sessions_share_files_and_not_variables() {
+async fn sessions_share_files_but_not_variables() {
     let lab = lab();
     in_session(&lab, "a", "x = 'a'\nopen('f', 'w').write('from a')").await;
     assert_eq!(in_session(&lab, "b", "['x' in globals(), open('f').read()]").await.0, Some(json!([false, "from a"])));
@@ -69,7 +69,7 @@ async fn two_sessions_share_files_and_not_variables() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn users_with_the_same_session_name_never_meet() {
+async fn sessions_of_users_with_the_same_name_are_separate() {
     let lab = lab();
     for user in ["ada", "bob"] {
         let code = format!(
@@ -89,9 +89,9 @@ async fn users_with_the_same_session_name_never_meet() {
     lab.close().await;
 }
 
-/// What ends an interpreter, and how that is told.
+/// Causes of a restart, and how it is reported.
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_time_out_or_a_crash_the_session_starts_anew_and_says_so() {
+async fn a_time_out_or_a_crash_restarts_the_session() {
     let lab = lab();
     let ends = [
         ("while True: pass", ErrorCode::Timeout),
@@ -112,9 +112,9 @@ async fn after_a_time_out_or_a_crash_the_session_starts_anew_and_says_so() {
     lab.close().await;
 }
 
-/// An answer that the code forged is believed of itself; the true one that follows ends the interpreter.
+/// A forged answer only affects its own code; the real one that follows ends the interpreter.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_forged_answer_harms_only_its_own_session() {
+async fn a_forged_answer_affects_only_its_own_session() {
     let lab = lab();
     let forge = "
 import json, os, struct
@@ -129,10 +129,10 @@ os.write(3, struct.pack('>I', len(data)) + data)";
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_session_ends_and_says_so_when_it_comes_back() {
+async fn an_idle_session_ends_and_reports_a_restart() {
     const IDLE: Duration = Duration::from_millis(400);
     let lab = Lab::new(Limits::default(), 0, IDLE);
-    // In use for longer than that, it lives on. A machine that stalls between two uses proves nothing: then again.
+    // A session in use stays alive for longer than that. If the machine stalls between two uses, try again.
     let mut lived_on = false;
     for _ in 0..20 {
         in_session(&lab, "s", "x = 1").await;
@@ -152,7 +152,7 @@ async fn an_idle_session_ends_and_says_so_when_it_comes_back() {
     assert!(lived_on, "the machine stalled again and again");
     until(|| lab.engine.live_sessions() == 0).await;
     assert_eq!(in_session(&lab, "s", "'x' in globals()").await, (Some(false.into()), true));
-    // One that runs is not idle. It may end before it begins, on a machine that stalls.
+    // A running session is not idle. On a machine that stalls, the session may have ended before.
     let (done, _) = in_session(&lab, "s", "import time; time.sleep(1.2); 'done'").await;
     assert_eq!(done, Some("done".into()));
     lab.close().await;
@@ -167,16 +167,16 @@ async fn until(event: impl Fn() -> bool) {
     }
 }
 
-/// A live session is remembered and not looked up again: another process may have ended it since.
+/// A live session is not looked up again, so another process may have ended it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_another_process_has_ended_is_a_new_one_by_its_name_and_gone_by_its_id() {
+async fn a_session_ended_by_another_process_is_new_by_name_and_gone_by_id() {
     let lab = lab();
     let user = lab.request(Python, "").user;
     let first = lab.execute(lab.in_session("a", Python, "x = 1")).await.session_id.unwrap();
-    assert_eq!(in_session(&lab, "a", "x").await, (Some(1.into()), false), "the control: it lives");
-    assert_eq!(in_session(&lab, first.as_str(), "x").await, (Some(1.into()), false), "the control: by its id");
+    assert_eq!(in_session(&lab, "a", "x").await, (Some(1.into()), false), "control: it is alive");
+    assert_eq!(in_session(&lab, first.as_str(), "x").await, (Some(1.into()), false), "control: by its ID");
     let session = lab.engine.history().session(&user, "a").await.unwrap().unwrap();
-    // Past the engine, as another process does it.
+    // Bypasses the engine, like another process.
     assert!(lab.engine.history().end(&user, &session).await.unwrap());
     let runs = (0..3).map(|_| lab.execute(lab.in_session("a", Python, "globals().get('x')")));
     for execution in join_all(runs).await {
@@ -186,7 +186,7 @@ async fn a_session_that_another_process_has_ended_is_a_new_one_by_its_name_and_g
     assert_eq!(lab.engine.live_sessions(), 1);
     let gone = lab.execute(lab.in_session(first.as_str(), Python, "x")).await;
     assert_eq!(error_code(&gone), Some(ErrorCode::InvalidRequest), "{gone:?}");
-    // One execution each, however it came about.
+    // Each execution is logged once.
     let log = lab.engine.executions(&user, 100, None).await.unwrap();
     assert_eq!(log.len(), 6, "{log:?}");
     lab.close().await;
@@ -239,7 +239,7 @@ async fn join_all(runs: impl Iterator<Item = impl Future<Output = Execution>>) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_execution_is_ended_and_the_session_starts_anew() {
+async fn dropping_an_execution_ends_it_and_restarts_the_session() {
     let lab = lab();
     in_session(&lab, "s", "x = 1").await;
     let marks = "import time\nwhile True:\n  open('mark', 'w').write(str(time.time())); time.sleep(0.02)";
@@ -255,7 +255,7 @@ async fn a_dropped_execution_is_ended_and_the_session_starts_anew() {
     lab.close().await;
 }
 
-/// Cancelled at moments from before the start to after the end; the short form of a long run.
+/// Cancelled at moments from before the start to after the end; the short version of a long run.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_works_at_any_moment() {
     let lab = lab();
@@ -268,7 +268,7 @@ async fn cancelling_works_at_any_moment() {
         };
         request.cancel = tokio_util::sync::CancellationToken::new();
         let cancel = request.cancel.clone();
-        // Spread over the life of an execution, without being the same in each run of the test.
+        // Spread over the duration of an execution, differently in each run of the test.
         let nanos =
             u64::from(std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().subsec_nanos());
         let moment = Duration::from_micros((round * 1_000 + nanos % 1_000) % 60_000);
@@ -300,7 +300,7 @@ async fn bash_keeps_its_state_in_a_session() {
     };
     bash("x=40; f() { echo $((x + $1)); }; export Y=env; mkdir -p sub; cd sub; a=(1 2 3)").await;
     assert_eq!(bash("f 2; pwd; printenv Y; echo ${a[2]}").await, "42\n/workspace/sub\nenv\n3\n");
-    // Python of the same session is in the same folder.
+    // Python in the same session is in the same folder.
     assert_eq!(in_session(&lab, "s", "import os; os.getcwd()").await.0, Some("/workspace/sub".into()));
     let failed = lab.execute(lab.in_session("s", Bash, "x=41; exit 3")).await;
     assert_eq!((failed.exit_code, failed.session_restarted), (3, false));
@@ -309,16 +309,16 @@ async fn bash_keeps_its_state_in_a_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_children_do_not_pile_up() {
+async fn dead_children_are_collected() {
     let lab = lab();
     for _ in 0..5 {
-        // Orphans that nobody waits for: their parent is gone.
+        // Orphans whose parent is gone.
         let code = "import os\nfor _ in range(20):\n  if os.fork() == 0:\n    if os.fork() == 0: os._exit(0)\n    os._exit(0)\nwhile True:\n  try: os.wait()\n  except ChildProcessError: break";
         in_session(&lab, "s", code).await;
         let bash = lab.execute(lab.in_session("s", Bash, "for i in 1 2 3 4 5; do (true &) ; done; sleep 0.05")).await;
         assert_eq!(error_code(&bash), None, "{bash:?}");
     }
-    // Left over: what was not collected by the code is by the next run.
+    // Children that the code did not collect are collected by the next run.
     in_session(
         &lab,
         "s",
@@ -330,9 +330,9 @@ async fn dead_children_do_not_pile_up() {
     lab.close().await;
 }
 
-/// Processes that a session left running count against it, and the session can still be used.
+/// Processes that a session leaves running count against it, and the session is still usable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_full_of_processes_says_so() {
+async fn a_session_with_too_many_processes_reports_it() {
     let lab = Lab::new(Limits { processes: 8, ..Limits::default() }, 0, Duration::from_mins(10));
     let fill = "import subprocess\nheld = []\nwhile True: held.append(subprocess.Popen(['sleep', '99']))";
     let full = lab.execute(lab.in_session("s", Python, fill)).await;
@@ -345,14 +345,14 @@ async fn a_session_full_of_processes_says_so() {
     lab.close().await;
 }
 
-/// A child that a limit ended in one run is not why the next one fails.
+/// A child that was ended by a limit in one run is not the cause of the next failure.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
+async fn a_limit_of_an_earlier_run_is_not_blamed_again() {
     let lab = Lab::new(Limits { memory_mb: 120, processes: 16, ..Limits::default() }, 0, Duration::from_mins(10));
     let eat = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'x = bytearray(b\"x\") * 400_000_000'], stderr=subprocess.DEVNULL).returncode != 0";
     let execution = lab.execute(lab.in_session("s", Python, eat)).await;
     let by_cgroup = execution.limits.tier == "native";
-    // Without a cgroup it depends on when the watch looks.
+    // Without a cgroup, the result depends on when memory is checked.
     let blamed = error_code(&execution);
     assert!(blamed == Some(ErrorCode::Memory) || (!by_cgroup && blamed.is_none()), "{execution:?}");
     let fork = "import os, time\ntry:\n  while True:\n    if os.fork() == 0: time.sleep(0.3); os._exit(0)\nexcept OSError: time.sleep(0.5)";
@@ -361,7 +361,7 @@ async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
         let execution = lab.execute(lab.in_session("s", Python, code)).await;
         assert_eq!(error_code(&execution), Some(ErrorCode::Exception), "{execution:?}");
     }
-    // What this run meets is.
+    // A limit of this run is reported.
     let checked = eat.replace("DEVNULL)", "DEVNULL, check=True)");
     let execution = lab.execute(lab.in_session("s", Python, &checked)).await;
     let blamed = error_code(&execution);
@@ -371,5 +371,5 @@ async fn a_limit_that_an_earlier_run_met_is_not_blamed_again() {
 
 #[test]
 fn all_of_it_as_an_ordinary_user() {
-    again::as_an_ordinary_user(&["all_of_it_as_an_ordinary_user"]);
+    ordinary_user::run_tests_except(&["all_of_it_as_an_ordinary_user"]);
 }

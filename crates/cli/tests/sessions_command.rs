@@ -1,6 +1,6 @@
-//! `coracle sessions`, `backup` and `restore` as a person uses them, with a real server.
+//! `coracle sessions`, `backup` and `restore` in normal use, with a real server.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -17,13 +17,13 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Runs code in a session; what `--json` says.
+/// Runs code in a session, and returns the output of `--json`.
 fn exec(place: &Place, session: &str, code: &str) -> Value {
     parsed(&place.run(&["exec", "--json", "--session", session, "-c", code]).stdout)
 }
 
 #[test]
-fn the_help_is_what_it_was() {
+fn the_help_matches_the_snapshots() {
     let place = Place::new();
     for command in [&["sessions"][..], &["sessions", "replay"], &["sessions", "export"], &["backup"], &["restore"]] {
         let help = place.output(&[command, &["--help"]].concat());
@@ -32,7 +32,7 @@ fn the_help_is_what_it_was() {
 }
 
 #[test]
-fn without_sessions_there_is_a_way_to_one() {
+fn without_sessions_there_is_a_hint() {
     let place = Place::new();
     let said = place.run(&["sessions", "list"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");
@@ -40,10 +40,10 @@ fn without_sessions_there_is_a_way_to_one() {
     assert_eq!(place.output(&["sessions", "list", "--json"]), "[]\n");
     let said = place.run(&["sessions", "show", "none"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.stderr.contains("there is no session \"none\" of local"), "{said:?}");
+    assert!(said.stderr.contains("local has no session \"none\""), "{said:?}");
     let said = place.run(&["backup", "x.tar"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "nothing is made to say that there is nothing");
+    assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0, "listing nothing creates no files");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_session_is_listed_shown_resumed_exported_replayed_and_ended() {
     for handle in ["watch", &id, "1", "session_001"] {
         let shown = place.output(&["sessions", "show", handle]);
         assert!(shown.contains("001") && shown.contains("002") && shown.contains("checkpoint asked"), "{shown}");
-        assert!(!shown.contains('\u{1b}'), "what hostile code says does not reach a terminal as it is");
+        assert!(!shown.contains('\u{1b}'), "text of hostile code is escaped");
     }
     let resumed = place.output(&["sessions", "resume", "watch"]);
     assert!(
@@ -86,7 +86,7 @@ fn a_session_is_listed_shown_resumed_exported_replayed_and_ended() {
     assert_eq!(export["tasks"][0]["calls"][0]["tool"], "get_current_time");
     assert_eq!(export["tasks"][0]["recorded"]["calls"][0]["what"], "time.get_current_time");
 
-    // The time has gone on, and the answer is the one of then.
+    // The time has passed, but the recorded answer is used.
     let replayed = place.run(&["sessions", "replay", "watch"]);
     assert_eq!(
         (replayed.code, replayed.stdout.as_str()),
@@ -106,7 +106,7 @@ fn a_session_is_listed_shown_resumed_exported_replayed_and_ended() {
 }
 
 #[test]
-fn a_backup_is_read_back_into_another_data_folder() {
+fn a_backup_can_be_restored_to_another_data_folder() {
     let place = Place::new();
     exec(&place, "work", "open('kept', 'w').write('here')\nn = 1\nn");
     let said = place.run(&["backup", "all.tar"]);
@@ -127,7 +127,7 @@ fn a_backup_is_read_back_into_another_data_folder() {
     assert!(said.stderr.contains("already exists"), "{said:?}");
     let said = other.run(&["restore", "all.tar", "--force"]);
     assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.stderr.contains("what was there before is in"), "{said:?}");
+    assert!(said.stderr.contains("the previous data is in"), "{said:?}");
     assert_eq!(parsed(&other.output(&["sessions", "show", "work", "--json"]))["tasks"].as_array().unwrap().len(), 1);
 
     other.put("none.tar", "this is none");
@@ -137,7 +137,7 @@ fn a_backup_is_read_back_into_another_data_folder() {
     assert!(said.stderr.contains("is not a backup that can be restored"), "{said:?}");
 }
 
-/// Sets the version of the schema, as another program would; gives the one before.
+/// Sets the version of the schema like another program, and returns the previous one.
 fn schema_version(database: &std::path::Path, version: u32) -> u32 {
     let code = "import sqlite3, sys\nfile = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
                 print(file.execute('PRAGMA user_version').fetchone()[0])\n\

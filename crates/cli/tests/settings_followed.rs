@@ -1,7 +1,6 @@
-//! Settings do what they say: where the log goes, where workspaces are, what folders code sees; and what this version does
-//! not follow is told.
+//! Settings have their effect: log, workspaces and folders in sandboxes. Settings without effect cause a warning.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -16,7 +15,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-/// A server whose connection gives the log something to tell, if it wants to hear it.
+/// Server whose connection causes log events at a verbose level.
 fn settings(more: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge/fixtures/plain.py");
     let server = json!({ "mcpServers": { "plain": { "command": "/usr/bin/python3", "args": ["-I", script] } } });
@@ -25,7 +24,7 @@ fn settings(more: &str) -> String {
 
 const CODE: [&str; 3] = ["exec", "-c", "from servers.plain import echo; print(echo(text='hi'))"];
 
-/// How many lines of the log are in a text.
+/// Number of log lines in a text.
 fn lines_of_log(text: &str) -> usize {
     text.lines()
         .filter(|line| ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].iter().any(|level| line.contains(level)))
@@ -33,7 +32,7 @@ fn lines_of_log(text: &str) -> usize {
 }
 
 #[test]
-fn the_log_has_the_level_that_is_set() {
+fn the_log_level_is_applied() {
     let mut place = Place::new();
     let lines = |place: &Place, settings: &str| {
         place.put("coracle.yaml", settings);
@@ -46,7 +45,7 @@ fn the_log_has_the_level_that_is_set() {
     let (some, all) =
         (lines(&place, &settings("log: {level: info}\n")), lines(&place, &settings("log: {level: trace}\n")));
     assert!(0 < some && some < all, "{some} lines, and {all} lines");
-    // As other languages spell it, and by whoever is stronger.
+    // Spelling of other languages, and precedence.
     assert_eq!(lines(&place, &settings("log: {level: WARNING}\n")), 0);
     assert!(lines(&place, &settings("log: {level: 'warn,rmcp=debug'}\n")) > 0);
     place.set("CORACLE_LOG", "off");
@@ -54,33 +53,32 @@ fn the_log_has_the_level_that_is_set() {
 }
 
 #[test]
-fn a_level_that_is_none_is_refused_or_passed_over() {
+fn invalid_levels_are_refused_or_ignored() {
     let mut place = Place::new();
     place.put("coracle.yaml", "log:\n  level: verbose\n");
     let said = place.run(&["config", "show"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     let error = "error: ROOT/workspace/coracle.yaml:2:3: `log.level` is \"verbose\": it must be one of off, error,";
     assert!(place.redacted(&said.stderr).starts_with(error), "{said:?}");
-    // This may be meant for another program.
+    // This variable may be meant for another program.
     place.put("coracle.yaml", "");
     place.set("LOG_LEVEL", "verbose");
     let said = place.run(&["exec", "-c", "print(1)"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
     let warning = "warning: environment variable LOG_LEVEL: `log.level` is \"verbose\"";
-    assert!(said.stderr.starts_with(warning) && said.stderr.contains("passed over"), "{said:?}");
+    assert!(said.stderr.starts_with(warning) && said.stderr.contains("; ignored"), "{said:?}");
 }
 
 #[test]
-fn the_log_goes_to_the_file_that_is_set() {
+fn the_log_is_written_to_the_configured_file() {
     let place = Place::new();
     place.put("taken", "a file");
     place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: taken/coracle.log\n"));
     let said = place.run(&CODE);
     assert_eq!(said.code, Some(2), "{said:?}");
-    let error =
-        "error: ROOT/workspace/coracle.yaml:4:3: `log.file` cannot be written: ROOT/workspace/taken/coracle.log: ";
+    let error = "error: ROOT/workspace/coracle.yaml:4:3: cannot write to `log.file` ROOT/workspace/taken/coracle.log: ";
     assert!(place.redacted(&said.stderr).starts_with(error), "{said:?}");
-    // A folder that is missing is made.
+    // A missing folder is created.
     place.put("coracle.yaml", &settings("log:\n  level: debug\n  file: logs/of/coracle.log\n"));
     let log = place.folder().join("logs/of/coracle.log");
     let said = place.run(&CODE);
@@ -90,15 +88,15 @@ fn the_log_goes_to_the_file_that_is_set() {
     assert_eq!(mode(&log), 0o600);
     place.run(&CODE);
     let twice = fs::read_to_string(&log).unwrap();
-    assert!(twice.starts_with(&once) && twice.len() > once.len(), "it is added to");
-    // Without the setting it goes where it went before.
+    assert!(twice.starts_with(&once) && twice.len() > once.len(), "the file is appended to");
+    // Without the setting, the log goes to standard error.
     place.put("coracle.yaml", &settings("log: {level: debug}\n"));
     assert!(lines_of_log(&place.run(&CODE).stderr) > 0);
     assert_eq!(fs::read_to_string(&log).unwrap(), twice);
 }
 
 #[test]
-fn workspaces_are_where_they_are_set_to_be() {
+fn workspaces_are_in_the_configured_folder() {
     let place = Place::new();
     let write = ["exec", "-c", "open('made', 'w').write('x'); open('/artifacts/a.txt', 'w').write('y')"];
     place.output(&write);
@@ -119,9 +117,9 @@ fn workspaces_are_where_they_are_set_to_be() {
     assert!(said.stderr.contains("hint: ") && said.stderr.contains("execution.workspace_dir"), "{said:?}");
 }
 
-/// In every language, read-only, and nothing else of where they come from.
+/// In every language, read-only, and without anything else of their origin.
 #[test]
-fn code_sees_the_folders_of_the_operator() {
+fn code_can_read_the_folders_of_the_operator() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let root = coracle.home().parent().unwrap().to_owned();
@@ -176,9 +174,9 @@ def seen():
     }
 }
 
-/// What the operator has written by hand is imported as it was with earlier tools; what is generated goes before it.
+/// Modules written by hand are imported as with earlier tools; generated ones take precedence.
 #[test]
-fn modules_of_the_operator_are_parts_of_packages() {
+fn operator_modules_are_part_of_packages() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let root = coracle.home().parent().unwrap().to_owned();
@@ -222,13 +220,13 @@ child = subprocess.run([sys.executable, '-c', child], capture_output=True, text=
         let entries = fs::read_dir(root.join("servers")).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
-        assert_eq!(names, ["calculator", "plain", "weather.py"], "nothing is written beside them");
+        assert_eq!(names, ["calculator", "plain", "weather.py"], "no files are added");
     }
 }
 
-/// The settings of an earlier tool, with what it had in its workspace.
+/// Settings of an earlier tool, with files in its workspace.
 #[test]
-fn a_workspace_of_an_earlier_tool_is_used_as_one() {
+fn the_workspace_of_an_earlier_tool_is_used() {
     let place = Place::new();
     place.put("config.yaml", "execution:\n  workspace_dir: ./workspace\n  sandbox_type: microsandbox\n");
     place.put("workspace/results.json", "[1, 2]");
@@ -237,7 +235,7 @@ fn a_workspace_of_an_earlier_tool_is_used_as_one() {
     assert_eq!((said.code, said.stdout.trim()), (Some(0), "2"), "{said:?}");
     assert!(said.stderr.contains("is a workspace itself") && said.stderr.contains("`native`"), "{said:?}");
     assert_eq!(fs::read_to_string(place.folder().join("workspace/more")).unwrap(), "x");
-    // The same in our own words: a folder of workspaces.
+    // With our own key it is the folder of workspaces.
     place.put("coracle.yaml", "execution: { workspace_dir: ./workspace }\n");
     let said = place.run(&["exec", "-c", "import os; os.path.exists('results.json')"]);
     assert_eq!((said.stdout.trim(), said.stderr.as_str()), ("false", ""), "{said:?}");
@@ -245,7 +243,7 @@ fn a_workspace_of_an_earlier_tool_is_used_as_one() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_refused() {
+fn missing_folders_are_refused() {
     let place = Place::new();
     place.put("file", "");
     for (key, path) in [("skills_dir", "missing"), ("tools_dir", "file")] {
@@ -254,12 +252,12 @@ fn a_folder_that_is_not_there_is_refused() {
         assert_eq!((said.code, said.stdout.as_str()), (Some(2), ""), "{said:?}");
         let error = format!("error: execution.{key}: ROOT/workspace/{path}: ");
         assert!(place.redacted(&said.stderr).starts_with(&error), "{said:?}");
-        assert!(said.stderr.contains("\nhint: code sees this folder as /"), "{said:?}");
+        assert!(said.stderr.contains("\nhint: this folder is /"), "{said:?}");
     }
 }
 
 #[test]
-fn the_largest_answer_has_a_most_that_fits() {
+fn the_largest_result_size_is_limited() {
     let place = Place::new();
     let shown = place.output(&["config", "show"]);
     assert!(shown.contains("calls.max_result_bytes: 8323072\n"), "{shown}");
@@ -278,7 +276,7 @@ fn the_largest_answer_has_a_most_that_fits() {
 }
 
 #[test]
-fn what_is_not_followed_yet_is_told() {
+fn settings_without_effect_cause_a_warning() {
     let place = Place::new();
     for (settings, key) in [
         ("execution:\n  sandbox_image: x\n", "execution.sandbox_image"),
@@ -288,12 +286,12 @@ fn what_is_not_followed_yet_is_told() {
         place.put("coracle.yaml", settings);
         let said = place.run(&["exec", "-c", "print(1)"]);
         assert_eq!((said.code, said.stdout.as_str()), (Some(0), "1\n"), "{said:?}");
-        let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` changes nothing in this version\n");
+        let line = format!("warning: ROOT/workspace/coracle.yaml:2:3: `{key}` has no effect in this version\n");
         assert_eq!(place.redacted(&said.stderr), line);
         let said = place.run(&["config", "show"]);
         assert_eq!((said.code, place.redacted(&said.stderr)), (Some(0), line));
     }
-    // What is followed is not, and neither are variables that other programs read too.
+    // Settings with an effect cause none, nor do variables that other programs use.
     place.put("coracle.yaml", "execution:\n  limits: { time: 9 }\n");
     place.put(".env", "DEFAULT_MODEL=x\nAZURE_OPENAI_API_VERSION=1\n");
     let said = place.run(&["exec", "-c", "print(1)"]);
@@ -301,7 +299,7 @@ fn what_is_not_followed_yet_is_told() {
 }
 
 #[test]
-fn a_switch_that_would_protect_and_does_nothing_is_refused_by_whatever_name_it_comes() {
+fn strict_mode_is_refused_under_any_name() {
     let exec = ["exec", "-c", "print(1)"];
     let refused = |place: &Place, place_of_it: &str| {
         for command in [&exec[..], &["mcp"][..]] {
@@ -324,7 +322,7 @@ fn a_switch_that_would_protect_and_does_nothing_is_refused_by_whatever_name_it_c
         ("GUARDRAILS_STRICT_MODE", "true"),
         ("GUARDRAILS_STRICT_MODE", "1"),
         ("CORACLE_GUARDRAILS_STRICT_MODE", "yes"),
-        // What is not understood, too.
+        // Invalid values are refused as well.
         ("GUARDRAILS_STRICT_MODE", "enabled"),
         ("guardrails_strict_mode", "true"),
         ("CORACLE_GUARDRAILS_STRICT", "true"),
@@ -333,7 +331,7 @@ fn a_switch_that_would_protect_and_does_nothing_is_refused_by_whatever_name_it_c
         place.set(name, value);
         refused(&place, &format!("environment variable {name}: "));
     }
-    // What is so anyway is not refused.
+    // Values that change nothing are accepted.
     let mut place = Place::new();
     place.put("coracle.yaml", "guardrails: { enabled: true, strict_mode: false, security_checks: true }\n");
     place.set("GUARDRAILS_STRICT_MODE", "false");
@@ -342,7 +340,7 @@ fn a_switch_that_would_protect_and_does_nothing_is_refused_by_whatever_name_it_c
 }
 
 #[test]
-fn tools_that_an_entry_leaves_out_are_denied() {
+fn disabled_tools_of_an_entry_are_denied() {
     let place = Place::new();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bridge/fixtures/plain.py");
     let entry = |more: (&str, serde_json::Value)| {

@@ -1,6 +1,6 @@
-//! `coracle tools` on a real server: what is listed and shown, and that checkers understand what is generated.
+//! `coracle tools` on a real server: lists and definitions, and type checks of generated modules.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -18,7 +18,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::SystemTime;
 
-/// A place with a server that tells the time, started through a link that can be taken away.
+/// A server for the time, started through a link that can be removed.
 fn with_time() -> Place {
     let place = Place::new();
     let program = place.folder().join("time-server");
@@ -28,7 +28,7 @@ fn with_time() -> Place {
 }
 
 #[test]
-fn the_help_is_what_it_was() {
+fn the_help_matches_the_snapshots() {
     let place = Place::new();
     insta::assert_snapshot!("tools_help", place.output(&["tools", "--help"]));
     for command in ["list", "search", "select", "show", "generate", "decisions", "forget"] {
@@ -63,7 +63,7 @@ fn tools_of_a_real_server_are_listed_and_shown() {
     assert_eq!(said.stdout, lines);
     assert!(said.stderr.contains("coracle: using the servers of "), "a server is started: {said:?}");
 
-    // From now on nothing is started: it could not be.
+    // From here on, the server cannot be started any more.
     fs::remove_file(place.folder().join("time-server")).unwrap();
     let said = place.run(&["tools", "list"]);
     assert_eq!((said.code, said.stdout.as_str(), said.stderr.as_str()), (Some(0), lines, ""));
@@ -93,7 +93,7 @@ fn tools_of_a_real_server_are_listed_and_shown() {
 }
 
 #[test]
-fn tools_are_found_by_what_they_do_and_used_in_a_first_program() {
+fn tools_are_found_by_purpose_and_used_in_a_starter_program() {
     let place = with_time();
     let found = place.output(&["tools", "search", "current", "time"]);
     assert!(found.starts_with("the_time.get_current_time"), "{found}");
@@ -118,7 +118,7 @@ fn tools_are_found_by_what_they_do_and_used_in_a_first_program() {
     mypy(&place, &chosen.stdout).unwrap();
     let typescript = place.output(&["tools", "select", task, "--lang", "typescript"]);
     tsc(&place, &typescript).unwrap();
-    // The program runs: what it sends is refused by the server, since nothing was filled in.
+    // The program runs: the server rejects its call, because nothing was filled in.
     let ran = place.run(&["exec", "-c", &chosen.stdout]);
     assert!(ran.code == Some(1) && ran.stderr.contains("ToolError"), "{ran:?}");
 
@@ -132,10 +132,10 @@ fn tools_are_found_by_what_they_do_and_used_in_a_first_program() {
     assert!(both.stdout.contains("convert_time") && both.stdout.contains("get_current_time"), "{both:?}");
 }
 
-/// Tasks over the reference servers of git and files: what is to be had is read before it is written, by the tools that do
-/// just that.
+/// Tasks for the reference servers of git and files: the starter program reads before it writes, with the matching
+/// tools.
 #[test]
-fn a_first_program_reads_before_it_writes() {
+fn a_starter_program_reads_before_it_writes() {
     let place = Place::new();
     place.put(
         "coracle.yaml",
@@ -166,7 +166,7 @@ fn a_first_program_reads_before_it_writes() {
         );
         mypy(&place, program).unwrap();
     }
-    // A deprecated tool is found by who asks for it, and not chosen otherwise.
+    // A deprecated tool is found if requested by name, but not selected otherwise.
     let chosen = place.run(&["tools", "select", "read a text file", "--top", "1"]);
     assert!(chosen.stdout.contains(" import read_text_file\n"), "{chosen:?}");
     let found = place.output(&["tools", "search", "deprecated", "tool", "to", "read", "a", "file", "--limit", "1"]);
@@ -174,7 +174,7 @@ fn a_first_program_reads_before_it_writes() {
 }
 
 #[test]
-fn a_server_that_cannot_be_started_is_told_with_its_reason() {
+fn a_server_that_fails_to_start_is_reported_with_the_reason() {
     let place = Place::new();
     place.put("coracle.yaml", "mcpServers: {x: {command: /does/not/exist}}\n");
     for arguments in [&["tools", "list"][..], &["tools", "show", "x", "y"], &["tools", "generate", "typings"]] {
@@ -207,7 +207,7 @@ fn tsc(place: &Place, program: &str) -> Result<(), String> {
 }
 
 #[test]
-fn checkers_understand_what_is_generated() {
+fn type_checkers_accept_generated_modules() {
     let place = with_time();
     let typings = place.folder().join("typings");
     place.output(&["tools", "generate", "typings"]);
@@ -228,7 +228,7 @@ fn checkers_understand_what_is_generated() {
     let said = tsc(&place, &typescript.replace("time: \"12:00\", ", "")).unwrap_err();
     assert!(said.contains("Property 'time' is missing"), "{said}");
 
-    // What lies beside it stays, what is of yesterday goes.
+    // Other files are kept, and outdated generated ones are removed.
     place.put("typings/mine.py", "x = 1\n");
     place.put("typings/servers/gone/__init__.py", "");
     place.output(&["tools", "generate", "typings"]);
@@ -280,7 +280,7 @@ fn generated_modules_can_be_imported_outside_a_sandbox() {
 }
 
 #[test]
-fn a_program_can_ask_for_help_on_a_tool() {
+fn help_works_on_a_tool() {
     let place = with_time();
     let said = place.output(&["exec", "-c", "from servers.the_time import convert_time\nhelp(convert_time)"]);
     for part in
@@ -291,7 +291,7 @@ fn a_program_can_ask_for_help_on_a_tool() {
 }
 
 #[test]
-fn a_tool_is_shown_by_either_form_of_its_name() {
+fn a_tool_is_shown_by_either_name() {
     let place = with_time();
     let shown = place.output(&["tools", "show", "the-time", "convert_time"]);
     assert!(shown.contains("def convert_time("), "{shown}");
@@ -306,7 +306,7 @@ fn a_tool_is_shown_by_either_form_of_its_name() {
 }
 
 #[test]
-fn what_was_decided_is_shown_and_taken_back() {
+fn decisions_are_listed_and_removed() {
     let place = Place::new();
     let said = place.run(&["tools", "decisions"]);
     assert_eq!((said.code, said.stdout.as_str()), (Some(0), ""), "{said:?}");

@@ -1,7 +1,7 @@
-//! Code that calls tools, in TypeScript and in bash: what it sees of answers, errors and media, and that calls really
-//! are made at once. The host's side is a stand-in here: what the broker does is tested with the broker.
+//! Code that calls tools in TypeScript and bash: results, errors, media and parallel calls. The host's side is a
+//! stand-in; the broker has its own tests.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Answers as a server of tools would.
+/// Answers like a server.
 #[derive(Debug, Default)]
 struct Tools {
     at_once: AtomicUsize,
@@ -36,7 +36,7 @@ struct Tools {
 impl HostCalls for Tools {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
         if method == "absent" {
-            // What is said of a server that is not there.
+            // Answer about an unknown server.
             return Err(HostCallError { code: "unknown".to_owned(), message: String::new(), retryable: false });
         }
         assert_eq!(method, "tool");
@@ -83,7 +83,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// With a generated server in place: its modules are those of the guest's files, which sandboxes see as they are.
+    /// Creates a lab with a generated server, whose modules sandboxes see unchanged.
     async fn new() -> Self {
         let lab = Lab::new(Limits { wall_ms: 30_000, ..Limits::default() }, 1, Duration::from_mins(10));
         assert_eq!(error_code(&lab.python("1").await), None);
@@ -126,7 +126,7 @@ impl Bench {
         execution.result.unwrap_or_default()
     }
 
-    /// What a script prints.
+    /// Output of a script.
     async fn bash(&self, code: &str) -> String {
         let execution = self.run(Bash, code).await;
         assert_eq!(error_code(&execution), None, "{code}: {execution:?}");
@@ -168,7 +168,7 @@ async fn typescript_imports_servers_and_calls_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn media_come_as_files() {
+async fn media_are_files() {
     let bench = Bench::new().await;
     let code = "import { more } from 'servers/demo';\nconst [text, png, odd] = await more.any('picture');\n[text, png, png.readBytes().length, odd.path, readBytes(odd.path).length]";
     let expected = json!(["see", {"type": "media", "path": "/tmp/media/1.png", "mime": "image/png", "size": 4, "uri": "file:///a.png"}, 4, "/tmp/media/2.bin", 2]);
@@ -184,25 +184,25 @@ async fn media_come_as_files() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_really_made_at_once() {
+async fn calls_run_in_parallel() {
     let bench = Bench::new().await;
     let code = "import { more } from 'servers/demo';\nconst all = await Promise.all(Array.from({ length: 100 }, (_, n) => more.any('sleep', { n, ms: 50 })));\n[all.length, all.every((n, i) => n === i)]";
     assert_eq!(bench.typescript(code).await, json!([100, true]));
-    // As many as the engine answers at once.
+    // The engine's limit on parallel calls.
     assert_eq!(bench.most_at_once(), 32);
     let printed = bench.bash("for n in 1 2 3 4 5 6 7 8; do tool demo sleep --n $n --ms 500 & done; wait").await;
     let mut numbers: Vec<&str> = printed.split_whitespace().collect();
     numbers.sort_unstable();
     assert_eq!(numbers, ["1", "2", "3", "4", "5", "6", "7", "8"]);
-    assert!(bench.most_at_once() >= 6, "they waited for each other");
+    assert!(bench.most_at_once() >= 6, "the calls waited for each other");
     let printed = bench.bash("seq 12 | xargs -P 6 -I{} tool demo sleep --n {} --ms 300 | sort -n | tr '\\n' ' '").await;
     assert_eq!(printed, "1 2 3 4 5 6 7 8 9 10 11 12 ");
-    assert!(bench.most_at_once() >= 4, "they waited for each other");
+    assert!(bench.most_at_once() >= 4, "the calls waited for each other");
     bench.lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_answers_and_large_arguments_go_through() {
+async fn large_results_and_arguments_work() {
     let bench = Bench::new().await;
     let code = "import { more } from 'servers/demo';\nconst all = await Promise.all(Array.from({ length: 20 }, () => more.any('large', { bytes: 1_000_000 })));\nconst back = await more.any('echo', { text: 'y'.repeat(900_000) });\n[all.map((t) => t.length).reduce((a, b) => a + b), back.arguments.text.length]";
     assert_eq!(bench.typescript(code).await, json!([20_000_000, 900_000]));
@@ -210,14 +210,14 @@ async fn large_answers_and_large_arguments_go_through() {
     assert_eq!(printed, "1000001\n".repeat(6));
     let printed = bench.bash("printf '{\"owner\": \"%0900000d\"}' 1 | tool demo echo - | wc -c").await;
     assert_eq!(printed, "900043\n");
-    // What is printed meanwhile holds up nobody.
+    // Output printed meanwhile does not block calls.
     let code = "import { more } from 'servers/demo';\nconst all = Promise.all(Array.from({ length: 20 }, () => more.any('large', { bytes: 1_000_000 })));\nfor (let i = 0; i < 2000; i++) console.log('x'.repeat(100));\n(await all).length";
     assert_eq!(bench.typescript(code).await, json!(20));
     bench.lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tool_is_a_command_like_any_other() {
+async fn tool_is_an_ordinary_command() {
     let bench = Bench::new().await;
     let cases = [
         ("tool", "demo\n"),
@@ -260,7 +260,7 @@ async fn tool_is_a_command_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_when_the_run_ends_is_sent_away() {
+async fn calls_that_outlive_the_run_are_cancelled() {
     let bench = Bench::new().await;
     let session = |language, code: &str| {
         let mut request = bench.lab.in_session("a", language, code);
@@ -273,7 +273,7 @@ async fn who_waits_when_the_run_ends_is_sent_away() {
     let wait = "for i in $(seq 100); do grep -q status /tmp/left && break; sleep 0.05; done; cat /tmp/left";
     let execution = bench.lab.execute(session(Bash, wait)).await;
     assert_eq!(execution.stdout, "tool: demo.sleep: the run is over (cancelled)\nstatus 1\n");
-    // The channel is as it was, for every language.
+    // The channel still works for every language.
     let execution = bench
         .lab
         .execute(session(TypeScript, "import { echo } from 'servers/demo'; (await echo({ owner: 'o' })).server"))
@@ -286,7 +286,7 @@ async fn who_waits_when_the_run_ends_is_sent_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn threads_of_python_and_children_share_the_channel() {
+async fn python_threads_and_children_share_the_channel() {
     let bench = Bench::new().await;
     let session = |language, code: &str| {
         let mut request = bench.lab.in_session("a", language, code);

@@ -1,7 +1,6 @@
-//! TypeScript as people use it. What it does to limits and walls is in `typescript_limits.rs`, calls to tools are in
-//! `tools_from_code.rs`.
+//! TypeScript in normal use. Limits and isolation are in `typescript_limits.rs`, tool calls in `tools_from_code.rs`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -29,7 +28,7 @@ fn run(coracle: &Coracle, code: &str) -> Value {
     coracle.run("typescript", code, &[])
 }
 
-/// Code that must succeed; its result.
+/// Returns the result of code that must succeed.
 fn result(coracle: &Coracle, code: &str) -> Value {
     let execution = run(coracle, code);
     assert_eq!(execution["success"], true, "as {:?}: {code}: {execution:#}", coracle.who);
@@ -37,7 +36,7 @@ fn result(coracle: &Coracle, code: &str) -> Value {
 }
 
 #[test]
-fn it_runs_for_everybody_by_every_name_and_ending() {
+fn it_runs_for_all_users_by_every_name_and_extension() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         assert_eq!(result(&coracle, "const x: number = 6;\nx * 7"), 42);
@@ -55,7 +54,7 @@ fn it_runs_for_everybody_by_every_name_and_ending() {
 }
 
 #[test]
-fn the_program_may_lie_where_it_cannot_be_listed() {
+fn the_program_can_be_in_an_unlistable_folder() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let folder = coracle.home().join("hidden");
@@ -66,7 +65,7 @@ fn the_program_may_lie_where_it_cannot_be_listed() {
         fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o711)).unwrap();
         let mut command = coracle.command();
         let words: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
-        // The same user, with another program at the end.
+        // The same user with another program.
         command = if who == &As::Ordinary && !words.is_empty() {
             let mut other = std::process::Command::new(command.get_program());
             other.args(words.get(..words.len() - 1).unwrap_or_default()).arg(&program);
@@ -81,20 +80,20 @@ fn the_program_may_lie_where_it_cannot_be_listed() {
 }
 
 #[test]
-fn outside_a_sandbox_nothing_is_evaluated() {
+fn nothing_is_evaluated_outside_a_sandbox() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let output = coracle.command().arg("__typescript").output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(77), "{who:?}: {output:?}");
         assert!(words.starts_with("error: TypeScript runs in a sandbox only"), "{words}");
-        // The control: the same program with the same argument is what answers inside.
+        // Control: the same program with the same argument works inside.
         assert_eq!(result(&coracle, "6 * 7"), 42);
     }
 }
 
 #[test]
-fn results_follow_the_rules_of_python() {
+fn results_follow_the_same_rules_as_in_python() {
     let coracle = one();
     let cases = [
         ("result = 5; 6", json!(5)),
@@ -132,7 +131,7 @@ fn results_follow_the_rules_of_python() {
 }
 
 #[test]
-fn console_prints_what_people_can_read() {
+fn console_output_is_readable() {
     let coracle = one();
     let code = r#"
         console.log("text", 1, [1, "two"], { a: { b: { c: { d: { e: 1 } } } } });
@@ -175,7 +174,7 @@ fn timers_and_promises_run_to_their_end() {
 }
 
 #[test]
-fn errors_are_told_in_the_users_own_lines() {
+fn errors_refer_to_the_users_lines() {
     let coracle = one();
     let told = |code: &str| {
         let execution = run(&coracle, code);
@@ -208,7 +207,7 @@ fn errors_are_told_in_the_users_own_lines() {
 }
 
 #[test]
-fn modules_come_from_the_workspace_and_from_nowhere_else() {
+fn modules_are_loaded_only_from_the_workspace() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let files = [
@@ -252,7 +251,7 @@ fn modules_come_from_the_workspace_and_from_nowhere_else() {
 }
 
 #[test]
-fn helpers_are_those_of_python_in_both_spellings() {
+fn helpers_match_python_in_both_spellings() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let code = r#"
@@ -284,7 +283,7 @@ fn lab() -> Lab {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_keeps_what_was_declared() {
+async fn a_session_keeps_declarations() {
     let lab = lab();
     let say = async |code: &str| {
         let execution = lab.execute(lab.in_session("a", TypeScript, code)).await;
@@ -297,21 +296,21 @@ async fn a_session_keeps_what_was_declared() {
         say("count++; names.push('b'); [add(2), count, names, new Box().v, typeof call]").await.0,
         Some(json!([4, 4, ["a", "b"], 7, "function"]))
     );
-    // The same again is no redeclaration, and a result of an earlier run is not this one's.
+    // Running the same code again is not a redeclaration, and an earlier result is not returned again.
     assert_eq!(say(first).await.0, Some(json!(1)));
     assert_eq!(say("const other = 2").await.0, None);
     assert_eq!(say("result").await.0, Some(json!(1)));
-    // An error, or a syntax error, is no reason to start anew.
+    // Errors and syntax errors do not restart the session.
     let failed = lab.execute(lab.in_session("a", TypeScript, "let kept = 5; throw new Error('x')")).await;
     assert_eq!((error_code(&failed), failed.session_restarted), (Some(ErrorCode::Exception), false));
     assert_eq!(say("kept").await, (Some(json!(5)), false));
-    // What a failed run has begun does not go on.
+    // Timers of a failed run do not continue.
     let failed =
         lab.execute(lab.in_session("a", TypeScript, "setInterval(() => console.log('ghost'), 1); throw 1")).await;
     assert_eq!(error_code(&failed), Some(ErrorCode::Exception));
     let next = lab.execute(lab.in_session("a", TypeScript, "await new Promise((r) => setTimeout(r, 30)); 1")).await;
     assert_eq!((next.stdout.as_str(), next.result), ("", Some(json!(1))));
-    // Files and the folder are shared with the other languages; a module that was changed is loaded anew.
+    // Files and the folder are shared with other languages, and changed modules are reloaded.
     let shell = lab.execute(lab.in_session("a", Bash, "mkdir sub && cd sub && echo 'export const v = 1' > m.ts")).await;
     assert_eq!(error_code(&shell), None, "{shell:?}");
     assert_eq!(say("import { v } from './m'; v").await.0, Some(json!(1)));
@@ -321,9 +320,9 @@ async fn a_session_keeps_what_was_declared() {
     lab.close().await;
 }
 
-/// The sandbox lives on, and what ran TypeScript in it does not: its variables are gone, those of Python are not.
+/// The sandbox continues, but not its TypeScript process: its variables are lost, those of Python are kept.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_says_when_typescript_had_to_start_anew() {
+async fn a_session_reports_a_restart_of_typescript() {
     let lab = Lab::new(Limits { wall_ms: 20_000, memory_mb: 200, ..Limits::default() }, 1, Duration::from_mins(10));
     let say = async |language, code: &str| {
         let execution = lab.execute(lab.in_session("a", language, code)).await;
@@ -332,7 +331,7 @@ async fn a_session_says_when_typescript_had_to_start_anew() {
     };
     assert_eq!(say(TypeScript, "let kept = 5; kept").await, (Some(json!(5)), false));
     assert_eq!(say(TypeScript, "kept").await, (Some(json!(5)), false));
-    // All but the process of the sandbox itself.
+    // All processes except the one of the sandbox itself.
     let kill = r"
 import os
 mine = 7
@@ -345,22 +344,22 @@ len(others)";
     assert_eq!(say(TypeScript, "typeof kept").await, (Some(json!("undefined")), true));
     assert_eq!(say(TypeScript, "let kept = 6; kept").await, (Some(json!(6)), false));
     assert_eq!(say(Python, "mine").await, (Some(json!(7)), false));
-    // One that dies in the middle of a run: that run fails, and the next one is told.
+    // If the process dies during a run, that run fails and the next one reports a restart.
     let bomb = "const all = []; while (true) all.push(new Uint8Array(1 << 20).fill(1))";
     let failed = lab.execute(lab.in_session("a", TypeScript, bomb)).await;
     assert_eq!((error_code(&failed), failed.session_restarted), (Some(ErrorCode::Memory), false), "{failed:?}");
     let (kept, restarted) = say(TypeScript, "typeof kept").await;
-    // Where the engine itself noticed, it lives on.
+    // If the engine itself noticed, it continues.
     assert_eq!(restarted, kept == Some(json!("undefined")), "{kept:?}");
     assert_eq!(say(TypeScript, "1").await, (Some(json!(1)), false));
-    // Without a session there is nothing to start anew.
+    // Without a session there is nothing to restart.
     let alone = lab.execute(lab.request(TypeScript, "1")).await;
     assert!(!alone.session_restarted);
     lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn variables_that_come_with_the_code_are_globals() {
+async fn context_variables_are_globals() {
     let lab = lab();
     let with = |code: &str, vars: Value| {
         let mut request = lab.request(TypeScript, code);

@@ -1,7 +1,7 @@
-//! The escape battery through TypeScript: the engine that runs it is no wall, so what code can reach by it must be what
-//! every sandbox can reach.
+//! The escape tests through TypeScript: its engine is not a security boundary, so code must have no more access than
+//! any sandbox has.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// A battery of fewer probes has not fired.
+/// Minimum number of probes.
 const AT_LEAST: u64 = 145;
 
 #[test]
-fn nothing_of_the_host_is_reached() {
+fn the_host_is_out_of_reach() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let canary = coracle.home().join("canary.json");
@@ -37,14 +37,14 @@ fn nothing_of_the_host_is_reached() {
         assert_eq!(execution["result"]["failures"], json!([]), "as {who:?}");
         assert!(execution["result"]["seen"].as_u64() >= Some(AT_LEAST), "as {who:?}: {execution:#}");
         assert!(!execution.to_string().contains("CANARY-OF"), "as {who:?}: {execution:#}");
-        // The canary is there, whole, and found by who may see it.
+        // The canary is intact, and readable from outside.
         assert_eq!(fs::read_to_string(&canary).unwrap(), "\"CANARY-OF-THE-HOST\"");
     }
 }
 
-/// A result, a stack or an error is told by what was there before the code changed everything.
+/// Results, stacks and errors are rendered with the original built-ins.
 #[test]
-fn what_code_does_to_errors_does_not_hide_them() {
+fn changed_errors_are_still_reported() {
     let coracle = Coracle::new(everybody()[0]);
     for (name, code) in [
         ("the formatter of stacks", "(Error as any).prepareStackTrace = () => { throw 1 }"),
@@ -64,16 +64,16 @@ fn what_code_does_to_errors_does_not_hide_them() {
     }
 }
 
-/// One run cannot change what the next one of another person finds: each has an engine of its own.
+/// Each execution has its own engine, so one cannot affect the next.
 #[test]
-fn two_executions_share_no_engine() {
+fn executions_do_not_share_an_engine() {
     let coracle = Coracle::new(everybody()[0]);
     let spoil =
         "(globalThis as any).left = 1; (Object.prototype as any).left = 2; readFile = (() => 'spoiled') as any; 1";
     assert_eq!(coracle.run("typescript", spoil, &[])["result"], 1);
     let look = "['left' in globalThis, 'left' in {}, readFile('/etc/hostname')]";
     assert_eq!(coracle.run("typescript", look, &[])["result"], json!([false, false, "coracle\n"]));
-    // The control: within one, they do.
+    // Control: within one execution the change is visible.
     let both = format!("{}; {look}", spoil.trim_end_matches("; 1"));
     let execution: Value = coracle.run("typescript", &both, &[]);
     assert_eq!(execution["result"], json!([true, true, "spoiled"]), "{execution:#}");

@@ -1,7 +1,7 @@
-//! The exhaustion battery through TypeScript: each limit ends in an error code that names it, never in a hang; nothing is
-//! left, the next execution works, and just under the limit so does the same act.
+//! The exhaustion tests through TypeScript: each limit has its own error code, never a hang; nothing is left, the next
+//! execution works, and so does the same code just below the limit.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -17,7 +17,7 @@ use serde_json::{Value, json as value};
 const SHORT: &[&str] = &["--timeout", "1"];
 const SMALL: &[&str] = &["--memory", "100", "--timeout", "60"];
 
-/// What takes too much, the codes that may name it, and what is just under it.
+/// Code above a limit, the error codes that may name it, and code just below the limit.
 struct Case {
     name: &'static str,
     code: &'static str,
@@ -27,7 +27,7 @@ struct Case {
     gives: Value,
 }
 
-/// As everybody; `ends` has more than one code where the engine may notice before the kernel does.
+/// Runs cases as all users. `ends` has several codes if the engine may notice before the kernel.
 fn try_all(cases: &[Case]) {
     for who in everybody() {
         let coracle = Coracle::new(*who);
@@ -39,13 +39,13 @@ fn try_all(cases: &[Case]) {
             assert!(execution["error"].is_string(), "{name} as {who:?}: {execution:#}");
             assert_settled(&coracle, &ran, name);
             let execution = json(&coracle, "typescript", control, &[]).json();
-            assert_eq!(&execution["result"], gives, "the control of {name} as {who:?}: {execution:#}");
+            assert_eq!(&execution["result"], gives, "control of {name} as {who:?}: {execution:#}");
         }
     }
 }
 
 #[test]
-fn what_never_ends_times_out() {
+fn endless_code_times_out() {
     let endless = |name, code, control, gives| Case { name, code, limits: SHORT, ends: &["timeout"], control, gives };
     try_all(&[
         endless(
@@ -136,7 +136,7 @@ fn what_never_ends_times_out() {
 }
 
 #[test]
-fn what_grows_without_end_runs_out_of_memory() {
+fn growing_memory_is_limited() {
     let grows = |name, code, control, gives| Case { name, code, limits: SMALL, ends: &["memory"], control, gives };
     try_all(&[
         grows(
@@ -151,7 +151,7 @@ fn what_grows_without_end_runs_out_of_memory() {
             "const all = []; for (let i = 0; i < 10_000; i++) all.push(new Promise(() => {})); all.length",
             value!(10_000),
         ),
-        // Where the engine notices before the kernel does, each job that finds no memory ends alone, and others go on.
+        // If the engine notices before the kernel, each job without memory fails alone, and others continue.
         Case {
             name: "a queue of jobs",
             code: "const more = () => { for (let i = 0; i < 1000; i++) queueMicrotask(more) }; more(); await new Promise(() => {})",
@@ -211,9 +211,9 @@ fn what_grows_without_end_runs_out_of_memory() {
     ]);
 }
 
-/// What the engine itself refuses is an error of the code, which it may catch.
+/// The engine refuses these with an exception that code may catch.
 #[test]
-fn what_is_impossible_is_an_exception() {
+fn impossible_operations_are_exceptions() {
     let refused = |name, code, control, gives| Case { name, code, limits: &[], ends: &["exception"], control, gives };
     try_all(&[
         refused("a string of two gigabytes", "'x'.repeat(2 ** 31)", "'x'.repeat(3)", value!("xxx")),
@@ -282,7 +282,7 @@ fn what_is_impossible_is_an_exception() {
 }
 
 #[test]
-fn what_is_printed_and_thrown_is_cut() {
+fn output_and_errors_are_shortened() {
     let floods = |name, code, control, gives| Case {
         name,
         code,
@@ -313,7 +313,7 @@ fn what_is_printed_and_thrown_is_cut() {
     ]);
     for who in everybody() {
         let coracle = Coracle::new(*who);
-        // A reason of a hundred megabytes is told in a few words, and a result of that size by its shape.
+        // An error of a hundred megabytes is shortened, and a result of that size is summarized.
         let execution = json(&coracle, "typescript", "throw new Error('r'.repeat(1e8))", &["--memory", "2000"]).json();
         assert_eq!(execution["error_code"], "exception", "as {who:?}");
         assert!(execution["error"].as_str().unwrap().len() < 100_000, "as {who:?}");

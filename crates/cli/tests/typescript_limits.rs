@@ -1,7 +1,7 @@
-//! TypeScript that takes all there is, or lies about itself: the limits that Python has, through QuickJS. Each ends in its
-//! own error code, and each act that is denied has a control. What tries to get out is in `typescript_escape.rs`.
+//! TypeScript that exhausts resources or tampers with its results: the same limits as in Python, through QuickJS. Each
+//! one has its own error code, and each denied action has a control. Escape attempts are in `typescript_escape.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -14,7 +14,7 @@ use harness::{Coracle, everybody};
 use outcome::{assert_settled, json};
 use serde_json::{Value, json as value};
 
-/// Runs the code as everybody; it must end in this error, and leave nothing.
+/// Runs code as all users; it must end with this error and leave nothing.
 fn ends(name: &str, code: &str, more: &[&str], error_code: &str) -> Vec<Value> {
     let run = |coracle: &Coracle| {
         let ran = json(coracle, "typescript", code, more);
@@ -26,7 +26,7 @@ fn ends(name: &str, code: &str, more: &[&str], error_code: &str) -> Vec<Value> {
     everybody().iter().map(|who| run(&Coracle::new(*who))).collect()
 }
 
-/// The positive control: as everybody, just under the limit.
+/// Positive control: just below the limit, as all users.
 fn works(name: &str, code: &str, expected: &Value) {
     for who in everybody() {
         let execution = json(&Coracle::new(*who), "typescript", code, &[]).json();
@@ -54,7 +54,7 @@ fn loops_time_out() {
 }
 
 #[test]
-fn memory_runs_out_with_its_own_code() {
+fn memory_has_its_own_error_code() {
     let small = &["--memory", "100", "--timeout", "60"];
     for execution in ends("arrays", "const a = []; while (true) a.push(new Array(1000).fill(1.5))", small, "memory") {
         assert!(execution["hint"].as_str().is_some_and(|hint| hint.contains("memory")), "{execution:#}");
@@ -66,7 +66,7 @@ fn memory_runs_out_with_its_own_code() {
 }
 
 #[test]
-fn recursion_and_deep_nesting_are_errors_of_the_code() {
+fn recursion_and_deep_nesting_are_exceptions() {
     for execution in ends("recursion", "const f = (): number => f() + 1;\nf()", &[], "exception") {
         assert_eq!(execution["error"], "RangeError: Maximum call stack size exceeded");
     }
@@ -84,7 +84,7 @@ fn recursion_and_deep_nesting_are_errors_of_the_code() {
         let execution = json(&Coracle::new(everybody()[0]), "typescript", &code, &[]).json();
         assert_ne!(execution["error_code"], "syntax", "{open}: {execution:#}");
     }
-    // No brackets, and as deep: any answer will do, as long as it is one.
+    // Deep nesting without brackets: any outcome is accepted.
     for code in [
         "!".repeat(500_000) + "1",
         "1+".repeat(200_000) + "1",
@@ -99,7 +99,7 @@ fn recursion_and_deep_nesting_are_errors_of_the_code() {
 }
 
 #[test]
-fn output_is_cut_and_counted() {
+fn output_is_shortened_and_counted() {
     ends("a flood", "while (true) console.log('x'.repeat(10_000))", &["--timeout", "60"], "output");
     ends("one line", "const s = 'x'.repeat(30e6); console.log(s)", &["--timeout", "60"], "output");
     for who in everybody() {
@@ -110,7 +110,7 @@ fn output_is_cut_and_counted() {
 }
 
 #[test]
-fn many_timers_and_promises_are_no_trouble() {
+fn many_timers_and_promises_work() {
     let timers = "let n = 0; for (let i = 0; i < 50_000; i++) setTimeout(() => n++, i % 10);\nawait new Promise((r) => setTimeout(r, 30)); n";
     works("timers", timers, &value!(50_000));
     works(
@@ -121,7 +121,7 @@ fn many_timers_and_promises_are_no_trouble() {
 }
 
 #[test]
-fn files_and_disk_have_their_codes() {
+fn files_and_disk_have_their_own_error_codes() {
     ends(
         "too large a file",
         "const mb = new Uint8Array(1 << 20); let all = new Uint8Array(700 << 20); writeFile('/workspace/big', all)",
@@ -137,9 +137,9 @@ fn files_and_disk_have_their_codes() {
     works("a small file", "writeFile('/tmp/a', new Uint8Array(1 << 20)); readBytes('/tmp/a').length", &value!(1 << 20));
 }
 
-/// What code does to the built-in objects is its own business: the result is told by what was there before.
+/// Code can change built-in objects, but the result is rendered with the original ones.
 #[test]
-fn nothing_can_be_tampered_with_that_tells_the_result() {
+fn tampering_with_built_ins_does_not_affect_the_result() {
     let tampering = [
         "Object.prototype.toJSON = () => 'polluted'; Object.prototype.text = '1'; Object.prototype.items = []",
         "JSON.stringify = () => 'lies'; (globalThis as any).JSON = undefined",
@@ -169,7 +169,7 @@ fn nothing_can_be_tampered_with_that_tells_the_result() {
 }
 
 #[test]
-fn hostile_values_are_described_and_their_neighbours_kept() {
+fn hostile_values_are_described_and_others_kept() {
     let cases = [
         (
             "new Proxy({}, { ownKeys() { throw new RangeError('no') } })",
@@ -202,9 +202,9 @@ fn hostile_values_are_described_and_their_neighbours_kept() {
     assert_eq!(json(&coracle, "typescript", hostile, &[]).json()["error_code"], "exception");
 }
 
-/// The program that is in every sandbox can do there what code can do anyway, and nothing else.
+/// The program that is in every sandbox can do only what code can do anyway.
 #[test]
-fn the_program_inside_is_no_way_out() {
+fn the_program_inside_the_sandbox_is_confined() {
     for who in everybody() {
         let coracle = Coracle::new(*who);
         let run = |code: &str| json(&coracle, "bash", code, &["--timeout", "20"]).json();
@@ -216,7 +216,7 @@ fn the_program_inside_is_no_way_out() {
             "head -c 1000 /coracle/bin/coracle > /tmp/c && echo x >> /tmp/c && echo copied; echo x >> /coracle/bin/coracle || echo refused",
         );
         assert_eq!(execution["stdout"], "copied\nrefused\n", "{execution:#}");
-        // A runner that bash starts has nobody to talk to, and ends.
+        // A runner that is started from bash has no channel, and ends.
         let execution = run("/coracle/bin/coracle __typescript </dev/null; echo $?");
         assert_eq!(
             execution["stdout"].as_str().unwrap().trim().parse::<i32>().map(|status| status != 0),

@@ -1,6 +1,6 @@
-//! `coracle users`: who may sign in, as an operator looks after them.
+//! `coracle users`: managing accounts as an operator.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -14,20 +14,20 @@ use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Runs it with this on standard input.
+/// Runs the program with this standard input.
 fn run_with(place: &Place, arguments: &[&str], input: &str) -> Said {
     let mut command = place.command();
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One that does not want it may be gone already.
+    // A program that does not read it may be gone already.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Said { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Types at a terminal: waits for each question, answers it, and prints what was shown, how the program ended, and whether
-/// the terminal shows again what is typed.
+/// Waits for each prompt at a terminal and answers it; prints the output, the exit status, and whether echo is enabled
+/// again.
 const AT_A_TERMINAL: &str = "
 import json, os, pty, sys, termios
 answers = json.loads(sys.argv[1])
@@ -70,7 +70,7 @@ fn at_a_terminal(place: &Place, arguments: &[&str], answers: &[(&str, &str)]) ->
 }
 
 #[test]
-fn a_password_is_typed_twice_and_never_shown() {
+fn a_password_is_typed_twice_without_echo() {
     let place = Place::new();
     place.output(&["users", "add", "ann", "--admin"]);
     let has_password = || {
@@ -96,7 +96,7 @@ fn a_password_is_typed_twice_and_never_shown() {
 }
 
 #[test]
-fn the_help_is_what_it_was() {
+fn the_help_matches_the_snapshots() {
     let place = Place::new();
     for (name, arguments) in [
         ("users_help", &["users", "--help"][..]),
@@ -112,7 +112,7 @@ fn the_help_is_what_it_was() {
 }
 
 #[test]
-fn people_are_added_listed_shut_out_and_let_in_again() {
+fn users_are_added_listed_disabled_and_enabled() {
     let place = Place::new();
     let nobody = place.run(&["users", "list"]);
     assert_eq!((nobody.code, nobody.stdout.as_str()), (Some(0), ""));
@@ -120,7 +120,7 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
 
     let added = place.run(&["users", "add", "Ann", "--admin", "--display-name", "Ann \u{1b}[2J Lee"]);
     assert_eq!(added.code, Some(0), "{added:?}");
-    assert!(added.stderr.contains("ann is added, as an admin"), "{added:?}");
+    assert!(added.stderr.contains("added ann, as an admin"), "{added:?}");
     assert!(
         added.stdout.starts_with("http://127.0.0.1:8989/sign-in/") && added.stdout.lines().count() == 1,
         "{added:?}"
@@ -129,7 +129,7 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
     assert_eq!((bob.code, bob.stdout.as_str()), (Some(0), ""), "{bob:?}");
 
     for (arguments, complaint) in [
-        (&["users", "add", "ANN"][..], "there is a user ann already"),
+        (&["users", "add", "ANN"][..], "user ann already exists"),
         (&["users", "add", "../ann"], "is not valid"),
         (&["users", "add", "local"], "the name local is reserved"),
         (&["users", "add", " LOCAL "], "the name local is reserved"),
@@ -148,7 +148,7 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
     assert!(short.code == Some(2) && short.stderr.contains("at least 10 characters"), "{short:?}");
     assert_eq!(run_with(&place, &["users", "passwd", "bob", "--password-stdin"], "another good one\n").code, Some(0));
 
-    // What a workspace holds, and not what its links lead to.
+    // Size of a workspace, without the targets of links.
     let own = place.home().join("workspaces/bob");
     place.put_below(&own, "data/numbers.csv", &"1".repeat(2048));
     std::os::unix::fs::symlink(place.folder(), own.join("elsewhere")).unwrap();
@@ -165,7 +165,7 @@ fn people_are_added_listed_shut_out_and_let_in_again() {
 }
 
 #[test]
-fn keys_are_shown_once_and_revoked() {
+fn keys_are_printed_once_and_revoked() {
     let place = Place::new();
     place.output(&["users", "add", "ann", "--admin"]);
     place.output(&["users", "add", "bob"]);
@@ -191,7 +191,7 @@ fn keys_are_shown_once_and_revoked() {
     assert_eq!(place.run(&["users", "keys", "revoke", id]).code, Some(0));
     assert_eq!(place.run(&["users", "keys", "revoke", id]).code, Some(2));
     assert!(place.output(&["users", "keys", "list", "bob"]).contains("revoked"));
-    // Nothing of a secret is on disk.
+    // No secret is stored on disk.
     let store = place.home();
     let mut folders = vec![store];
     while let Some(folder) = folders.pop() {
@@ -207,16 +207,16 @@ fn keys_are_shown_once_and_revoked() {
 }
 
 #[test]
-fn addresses_that_others_can_reach_need_users() {
+fn public_addresses_require_users() {
     let place = Place::new();
     for host in ["0.0.0.0", "::", "192.0.2.1"] {
         let said = place.run(&["up", "--host", host, "--port", "0"]);
         assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.stderr.contains("can be reached by others, and there are no users to sign in"), "{said:?}");
+        assert!(said.stderr.contains("is reachable from other machines, but there are no users"), "{said:?}");
         assert!(said.stderr.contains("hint: add one with coracle users add NAME --admin"), "{said:?}");
     }
     place.output(&["users", "add", "ann"]);
-    // One workspace for all of them is none for each.
+    // One workspace folder for all users is rejected.
     let shared = place.run(&["up", "--port", "0", "--workspace", "."]);
     assert!(shared.code == Some(2) && shared.stderr.contains("one folder for all users"), "{shared:?}");
     for (key, value, complaint) in [
@@ -232,7 +232,7 @@ fn addresses_that_others_can_reach_need_users() {
 }
 
 #[test]
-fn whoever_gets_another_name_keeps_everything() {
+fn renamed_users_keep_everything() {
     let place = Place::new();
     place.output(&["users", "add", "ann"]);
     let key = place.output(&["users", "keys", "add", "ann", "--name", "laptop"]);
@@ -245,7 +245,7 @@ fn whoever_gets_another_name_keeps_everything() {
     assert!(keys.contains("laptop") && key.starts_with("crk_"), "{keys}");
     assert_eq!(place.run(&["users", "keys", "list", "ann"]).code, Some(2));
 
-    // Names that nobody can have any more: in capitals, as proxies could once send them, and the one of this machine.
+    // Names that are no longer valid: upper case, as proxies could once send them, and the local user's.
     place.put_below(&place.home().join("workspaces/BOB"), "files/of-bob", "bob's");
     assert_eq!(place.run(&["users", "rename", "BOB", "bob"]).code, Some(0));
     assert_eq!(read("bob/files/of-bob").as_deref(), Some("bob's"));
@@ -255,9 +255,9 @@ fn whoever_gets_another_name_keeps_everything() {
     assert_eq!(read("lou/files/mine").as_deref(), Some("x"));
     assert!(place.output(&["sessions", "list", "--user", "lou"]).contains('s'));
     assert_eq!(place.output(&["exec", "-c", "import os; print(os.path.exists('mine'))"]), "False\n");
-    // A folder in the way is not touched.
+    // An existing folder is not touched.
     place.put_below(&place.home().join("workspaces/eve"), "files/of-eve", "eve's");
     let said = place.run(&["users", "rename", "annie", "eve"]);
-    assert!(said.code == Some(2) && said.stderr.contains("eve has a workspace already"), "{said:?}");
+    assert!(said.code == Some(2) && said.stderr.contains("eve already has a workspace"), "{said:?}");
     assert!(read("annie/files/numbers.csv").is_some() && read("eve/files/of-eve").is_some());
 }

@@ -1,7 +1,7 @@
-//! Where Landlock cannot be had: the tier is partial and says so, whoever wants full isolation gets nothing, and mounts
-//! and filters still keep code in.
+//! Without Landlock, the tier is partial and says so, full isolation is refused, and mounts and filters still confine
+//! code.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, reason = "each test program uses a part of it")]
 #[path = "escape/battery.rs"]
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// Becomes the program that its arguments name, with a filter around it: a system call of this number has this outcome.
+/// Executes its arguments with a seccomp filter: this system call returns this error.
 const FILTERED: &str = "
 import ctypes, os, struct, sys
 number, errno = int(sys.argv[1]), int(sys.argv[2])
@@ -31,12 +31,12 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
 os.execv(sys.argv[3], sys.argv[3:])
 ";
 
-/// The same number on every machine.
+/// The number is the same on all architectures.
 const LANDLOCK_CREATE_RULESET: &str = "444";
 const ENOSYS: &str = "38";
-/// What a kernel says that has Landlock and was told not to start it.
+/// Error of a kernel with Landlock that is disabled.
 const EOPNOTSUPP: &str = "95";
-/// Nothing has this number: the same filter, without an effect.
+/// Unused number: the same filter without an effect.
 const NO_CALL: &str = "9999";
 
 fn filtered(who: As, call: &str, errno: &str) -> Coracle {
@@ -48,7 +48,7 @@ fn tier(coracle: &Coracle, more: &[&str]) -> (Value, Value) {
     let execution = coracle.run("python", "6 * 7", more);
     assert_eq!((&execution["success"], &execution["result"]), (&json!(true), &json!(42)), "{execution:#}");
     let mut enforced = execution["limits"]["enforced"].clone();
-    // The one thing that the machine decides.
+    // This depends on the machine.
     enforced["memory"].take();
     (execution["limits"]["tier"].clone(), enforced)
 }
@@ -71,7 +71,7 @@ fn the_tier_is_partial_and_full_isolation_is_refused() {
         if full.0 == "native" {
             tier(&with, &["--require-full-isolation"]);
         } else {
-            // An ordinary user on a machine with cgroup v1, for example.
+            // For example, an ordinary user on a machine with cgroup v1.
             let refused = with.run("python", "6 * 7", &["--require-full-isolation"]);
             let words = refused["error"].as_str().unwrap();
             assert!(!words.contains("Landlock"), "{who:?}: Landlock is there: {words}");
@@ -80,14 +80,14 @@ fn the_tier_is_partial_and_full_isolation_is_refused() {
 }
 
 #[test]
-fn mounts_alone_keep_code_from_files_of_the_host() {
+fn mounts_alone_protect_host_files() {
     let probes = include_str!("escape/files.py");
     for who in everybody() {
         let coracle = filtered(*who, LANDLOCK_CREATE_RULESET, ENOSYS);
         let (folder, canary) = beside(&coracle);
         symlink(&canary, coracle.workspace().join("planted")).unwrap();
         let told = facts(&[("CANARY", &canary), ("OUTSIDE", &folder)]);
-        // What succeeds outside, the escape battery shows.
+        // The escape tests show that these succeed outside.
         inside(&coracle, &told, probes).demand(80, &format!("{who:?} without Landlock"));
         let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["canary"], "{who:?}: something came out");
@@ -96,7 +96,7 @@ fn mounts_alone_keep_code_from_files_of_the_host() {
 }
 
 #[test]
-fn the_doctor_says_why() {
+fn doctor_reports_the_reason() {
     for who in everybody() {
         let landlock = |call: &str| {
             let output = filtered(*who, call, ENOSYS).command().args(["doctor", "--json"]).output().unwrap();
@@ -109,7 +109,7 @@ fn the_doctor_says_why() {
         assert_eq!((code, &verdict), (Some(0), &json!("partial")), "{who:?}: {check:#}");
         let detail = check["detail"].as_str().unwrap();
         assert!(detail.contains("a filter around Coracle hides it"), "{who:?}: {detail}");
-        assert!(!check["mend"].as_array().unwrap().is_empty(), "{who:?}: {check:#}");
+        assert!(!check["fix"].as_array().unwrap().is_empty(), "{who:?}: {check:#}");
         let (_, _, check) = landlock(NO_CALL);
         assert_eq!(check["outcome"], "ok", "{who:?}: {check:#}");
     }

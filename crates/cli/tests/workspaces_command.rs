@@ -1,6 +1,6 @@
-//! `coracle workspaces`: what an operator sees of them. How they are deleted is tried in the engine, where time can pass.
+//! `coracle workspaces` for operators. Deletion is tested in the engine, where time can be simulated.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "support/harness.rs"]
@@ -13,7 +13,7 @@ use place::Place;
 use serde_json::Value;
 
 #[test]
-fn workspaces_are_listed_and_those_in_use_are_left_alone() {
+fn workspaces_are_listed_and_used_ones_are_kept() {
     let place = Place::new();
     let none = place.run(&["workspaces", "list"]);
     assert_eq!((none.code, none.stdout.as_str()), (Some(0), ""), "{none:?}");

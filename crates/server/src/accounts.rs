@@ -1,15 +1,15 @@
-//! People and what they sign in with. `coracle users` and HTTP both go through here.
+//! Users and their credentials, for `coracle users` and for HTTP.
 
 mod attempts;
+mod credentials;
 mod names;
 mod passwords;
-mod tokens;
 
 pub(crate) use attempts::{Attempts, TooMany};
+pub(crate) use credentials::{KEY_PREFIX, is_key, random_token};
 pub(crate) use names::is_reserved;
-pub use names::{NameSource, is_machines, new_user_name, user_name};
+pub use names::{NameSource, is_local_user, new_user_name, user_name};
 pub(crate) use passwords::Passwords;
-pub(crate) use tokens::{KEY_PREFIX, is_key, random_token};
 
 use coracle_store::{
     ApiKey, Belongings, BrowserSession, ForeignIdentity, KeyScope, Renamed, Role, SignInLink, Store, StoreError,
@@ -23,54 +23,54 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A link signs in for so long.
+/// Lifetime of a sign-in link.
 pub const LINK_LIFETIME: Duration = Duration::from_hours(24);
-/// A shorter password is refused.
+/// Minimum length of a password in characters.
 pub const MIN_PASSWORD_CHARS: usize = 10;
-/// A longer one too.
+/// Maximum length of a password in bytes.
 const MAX_PASSWORD_BYTES: usize = 1024;
-/// Whoever is seen more often is noted once in so long.
+/// Minimum interval between two updates of a time of last use.
 const NOTED_EACH: Duration = Duration::from_mins(1);
-/// So many good keys one user may have.
+/// Maximum number of valid keys per user.
 const MAX_KEYS: usize = 100;
 
-/// Why something could not be done to an account.
+/// Error of an operation on an account.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
-    /// The name is no name for a user.
+    /// The name is not a valid user name.
     #[error(transparent)]
     Name(#[from] coracle_types::IdError),
-    /// Nobody gets this one.
+    /// The name is reserved.
     #[error("the name {0} is reserved")]
     Reserved(UserId),
-    /// Somebody has it already.
-    #[error("there is a user {0} already")]
+    /// The name is taken.
+    #[error("user {0} already exists")]
     Taken(UserId),
-    /// There is nobody of this name.
+    /// The user does not exist.
     #[error("there is no user {0}")]
     Unknown(UserId),
-    /// There is somebody, who may not sign in.
+    /// The user is disabled.
     #[error("user {0} is disabled")]
     Disabled(UserId),
-    /// It would be guessed.
+    /// The password is too short.
     #[error("the password is too short: at least {MIN_PASSWORD_CHARS} characters are needed")]
     ShortPassword,
-    /// Nobody types that.
+    /// The password is too long.
     #[error("the password is longer than {MAX_PASSWORD_BYTES} bytes")]
     LongPassword,
-    /// Something about a key.
+    /// The key cannot be created.
     #[error("{0}")]
     Key(String),
-    /// The store did not do it.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The machine did not.
+    /// The system failed, for example to provide random numbers.
     #[error("{0}")]
     Machine(String),
 }
 
 impl AccountError {
-    /// The stable name of the kind of error.
+    /// Stable code of the error.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name(_) => "invalid_name",
@@ -86,7 +86,7 @@ impl AccountError {
     }
 }
 
-/// Why somebody is not signed in. It does not tell which half was wrong.
+/// Error of a sign-in. It does not reveal whether the name or the password was wrong.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignInError {
     #[error("the name or the password is wrong")]
@@ -99,30 +99,30 @@ pub(crate) enum SignInError {
     Account(#[from] AccountError),
 }
 
-/// With what a key is made.
+/// Credential that a key is created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyMaker {
-    /// Somebody who has signed in, or the operator. The key falls with its owner.
+    /// A signed-in user, or the operator. The key is valid as long as its owner's account.
     Person,
-    /// Another key. The new one falls with it.
+    /// Another key. The new key is revoked with it.
     Key {
-        /// Which.
+        /// ID of the other key.
         id: String,
-        /// When it ends.
+        /// Expiry time of the other key, if any.
         expires_at: Option<SystemTime>,
     },
     /// An access token of the OpenID provider.
     Token {
-        /// When it ends.
+        /// Expiry time of the token.
         expires_at: SystemTime,
     },
 }
 
-/// Everybody who may sign in.
+/// All user accounts.
 #[derive(Clone)]
 pub struct People {
     store: Arc<dyn Store>,
-    /// Where users have their folders, if that is known.
+    /// Folder of the users' workspaces, if known.
     workspaces: Option<Arc<Path>>,
     passwords: Arc<Passwords>,
     attempts: Arc<Attempts>,
@@ -135,28 +135,28 @@ impl fmt::Debug for People {
 }
 
 impl People {
-    /// Those in this store.
+    /// Accounts in this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, workspaces: None, passwords: Arc::default(), attempts: Arc::default() }
     }
 
-    /// The same, whose folders are in this one.
+    /// Sets the folder of the users' workspaces.
     #[must_use]
     pub fn with_workspaces(self, workspaces: &Path) -> Self {
         Self { workspaces: Some(workspaces.into()), ..self }
     }
 
-    /// Whether something is kept under this name.
+    /// Whether a workspace or anything in the store belongs to this name.
     async fn has_data(&self, name: &UserId) -> Result<bool, AccountError> {
         let folder = self.workspaces.as_ref().map(|workspaces| workspaces.join(name.as_str()));
         let has_folder = folder.is_some_and(|folder| folder.symlink_metadata().is_ok());
         Ok(has_folder || self.store.has_data(name).await?)
     }
 
-    /// Gives somebody another name, with what is kept under the old one. Their folder is moved by whoever knows where it
-    /// is. What is kept under the name of this machine's one user may have credentials of the operator: those stay.
+    /// Renames a user, with everything in the store. The caller moves the workspace. Data of the local user may include
+    /// credentials of the operator, which stay behind.
     pub async fn rename(&self, from: &UserId, to: &UserId) -> Result<(), AccountError> {
-        let belongings = if is_machines(from) { Belongings::WithoutSecrets } else { Belongings::All };
+        let belongings = if is_local_user(from) { Belongings::WithoutSecrets } else { Belongings::All };
         match self.store.rename_user(from, to, belongings).await? {
             Renamed::Done => Ok(()),
             Renamed::Unknown => Err(AccountError::Unknown(from.clone())),
@@ -168,7 +168,7 @@ impl People {
         &*self.store
     }
 
-    /// Adds somebody, with a password if there is one.
+    /// Adds a user, with a password if there is one.
     pub async fn add(&self, mut user: User, password: Option<&Secret>) -> Result<User, AccountError> {
         if let Some(password) = password {
             user.password = Some(self.hash(password).await?);
@@ -176,7 +176,7 @@ impl People {
         if self.store.add_user(&user).await? { Ok(user) } else { Err(AccountError::Taken(user.id)) }
     }
 
-    /// Adds whom an OpenID provider knows, under a name that is free.
+    /// Adds a user of an OpenID provider under a free name.
     pub(crate) async fn add_foreign(
         &self,
         wanted: &str,
@@ -184,8 +184,8 @@ impl People {
         foreign: ForeignIdentity,
     ) -> Result<User, AccountError> {
         let digest = TokenDigest::of(&format!("{}\n{}", foreign.issuer, foreign.subject));
-        // Never that of somebody else: a provider's word for a name is no proof of being that person here. A proxy may
-        // have said it of somebody who has no account.
+        // A name is never shared with an existing user, because a name from the provider does not prove who somebody is
+        // here. A name without an account may also have data, if a proxy has used it.
         for name in names::foreign_names(wanted, &digest) {
             if self.has_data(&name).await? {
                 continue;
@@ -196,42 +196,45 @@ impl People {
                 return Ok(user);
             }
         }
-        // Somebody was faster: the same person, in another window.
-        self.store.user_of(&foreign).await?.ok_or_else(|| AccountError::Machine("no name is free".to_owned()))
+        // Another request may have added the same user in the meantime.
+        self.store
+            .user_of(&foreign)
+            .await?
+            .ok_or_else(|| AccountError::Machine("cannot find a free user name".to_owned()))
     }
 
-    /// Everybody, by name.
+    /// All users, sorted by name.
     pub async fn all(&self) -> Result<Vec<User>, AccountError> {
         Ok(self.store.users().await?)
     }
 
-    /// Whether there is anybody.
+    /// Whether there are any users.
     pub async fn are_any(&self) -> Result<bool, AccountError> {
         Ok(self.store.has_users().await?)
     }
 
-    /// Somebody.
+    /// Finds a user.
     pub async fn find(&self, name: &UserId) -> Result<User, AccountError> {
         self.store.user(name).await?.ok_or_else(|| AccountError::Unknown(name.clone()))
     }
 
-    /// Sets a password, and signs its owner out everywhere.
+    /// Sets a password and ends all sessions of the user.
     pub async fn set_password(&self, name: &UserId, password: &Secret) -> Result<(), AccountError> {
         let hash = self.hash(password).await?;
         changed(name, self.store.set_password(name, Some(&hash)).await?)
     }
 
-    /// Shuts somebody out, or lets them in again.
+    /// Disables or enables a user.
     pub async fn set_disabled(&self, name: &UserId, disabled: bool) -> Result<(), AccountError> {
         changed(name, self.store.set_disabled(name, disabled).await?)
     }
 
-    /// Deletes somebody and everything in the store that is theirs.
+    /// Deletes a user and all of their data in the store.
     pub async fn remove(&self, name: &UserId) -> Result<(), AccountError> {
         changed(name, self.store.delete_user(name).await?)
     }
 
-    /// Changes what somebody may do.
+    /// Changes the role of a user.
     pub async fn set_role(&self, name: &UserId, role: Role) -> Result<(), AccountError> {
         changed(name, self.store.set_role(name, role).await?)
     }
@@ -246,7 +249,7 @@ impl People {
         self.passwords.hash(password.clone()).await.map_err(AccountError::Machine)
     }
 
-    /// The token of a link that signs somebody in once.
+    /// Creates a one-time sign-in link and returns its token.
     pub async fn link(&self, name: &UserId) -> Result<Secret, AccountError> {
         let user = self.find(name).await?;
         let token = random_token()?;
@@ -255,8 +258,8 @@ impl People {
         if self.store.add_link(&link).await? { Ok(token) } else { Err(AccountError::Disabled(user.id)) }
     }
 
-    /// Makes a key. The second is the key itself, which nobody can tell afterwards. It ends no later than what it was made
-    /// with.
+    /// Creates a key and returns it with its secret, which is not stored. The key expires no later than the credential
+    /// that it was created with.
     pub async fn add_key(
         &self,
         owner: &UserId,
@@ -267,7 +270,7 @@ impl People {
     ) -> Result<(ApiKey, Secret), AccountError> {
         let owner = self.find(owner).await?;
         if scopes.is_empty() {
-            return Err(AccountError::Key("a key without a scope would be good for nothing".to_owned()));
+            return Err(AccountError::Key("a key needs at least one scope".to_owned()));
         }
         if scopes.contains(&KeyScope::Admin) && owner.role != Role::Admin {
             return Err(AccountError::Key(format!(
@@ -284,7 +287,7 @@ impl People {
             None => None,
             Some(lifetime) => {
                 let later = now.checked_add(lifetime);
-                Some(later.ok_or_else(|| AccountError::Key("a key cannot live that long".to_owned()))?)
+                Some(later.ok_or_else(|| AccountError::Key("the lifetime of the key is too long".to_owned()))?)
             }
         };
         let (made_by, latest) = match maker {
@@ -311,22 +314,22 @@ impl People {
             return Ok((key, secret));
         }
         Err(match &key.made_by {
-            Some(maker) => AccountError::Key(format!("the key {maker}, with which it was to be made, is revoked")),
+            Some(maker) => AccountError::Key(format!("cannot create a key with {maker}, because it is revoked")),
             None => AccountError::Unknown(key.user),
         })
     }
 
-    /// Somebody's keys, also those that are no longer good.
+    /// Keys of a user, including revoked and expired ones.
     pub async fn keys(&self, owner: &UserId) -> Result<Vec<ApiKey>, AccountError> {
         Ok(self.store.keys(owner).await?)
     }
 
-    /// Takes a key back; only if it is this user's, if one is named. Returns whether there was one.
+    /// Revokes a key, if it belongs to `owner` or `owner` is `None`. Returns whether there was such a key.
     pub async fn revoke_key(&self, owner: Option<&UserId>, id: &str) -> Result<bool, AccountError> {
         Ok(self.store.revoke_key(owner, id, SystemTime::now()).await?)
     }
 
-    /// Whoever knows the name and the password. Takes the same time whether there is such a user or not.
+    /// Authenticates a user by name and password. Takes equally long for unknown users.
     pub(crate) async fn by_password(&self, name: &str, password: &Secret, from: IpAddr) -> Result<User, SignInError> {
         let attempt = self.attempts.begin(name, from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
         let user = match user_name(name) {
@@ -339,7 +342,7 @@ impl People {
         } else {
             false
         };
-        match user.filter(|user| is_right && may_enter(user)) {
+        match user.filter(|user| is_right && may_sign_in(user)) {
             Some(user) => {
                 attempt.succeeded();
                 Ok(user)
@@ -348,7 +351,7 @@ impl People {
         }
     }
 
-    /// Whom a link signs in. It is used up.
+    /// Authenticates a user by a sign-in link, which cannot be used again.
     pub(crate) async fn by_link(&self, token: &str, from: IpAddr) -> Result<User, SignInError> {
         let attempt = self.attempts.begin("", from).map_err(|TooMany(wait)| SignInError::TooMany(wait))?;
         let digest = TokenDigest::of(token);
@@ -357,12 +360,13 @@ impl People {
             Some(name) => self.store.user(&name).await.map_err(AccountError::from)?,
             None => None,
         };
-        let user = user.filter(may_enter).ok_or(SignInError::Wrong)?;
+        let user = user.filter(may_sign_in).ok_or(SignInError::Wrong)?;
         attempt.succeeded();
         Ok(user)
     }
 
-    /// Begins a session of a browser: what goes into its cookie. A new one each time, never one that a client brings.
+    /// Starts a browser session and returns the value of its cookie. The value is always new, never one sent by the
+    /// client.
     pub(crate) async fn begin_session(
         &self,
         user: &UserId,
@@ -387,20 +391,20 @@ impl People {
         Ok(token)
     }
 
-    /// Ends a session.
+    /// Ends a browser session.
     pub(crate) async fn end_session(&self, token: &str) -> Result<(), AccountError> {
         self.store.end_browser_session(&TokenDigest::of(token)).await?;
         Ok(())
     }
 
-    /// Who is signed in with this cookie.
+    /// Finds the user of a session cookie.
     pub(crate) async fn by_session(&self, token: &str) -> Result<Option<(User, BrowserSession)>, AccountError> {
         let Some(session) = self.store.browser_session(&TokenDigest::of(token)).await? else { return Ok(None) };
         let now = SystemTime::now();
         if session.expires_at <= now {
             return Ok(None);
         }
-        let Some(user) = self.store.user(&session.user).await?.filter(may_enter) else { return Ok(None) };
+        let Some(user) = self.store.user(&session.user).await?.filter(may_sign_in) else { return Ok(None) };
         if is_news(Some(session.last_seen), now) {
             self.store.browser_session_seen(&session.digest, now).await?;
         }
@@ -408,14 +412,14 @@ impl People {
         Ok(Some((user, session)))
     }
 
-    /// Whose key this is, if it is good.
+    /// Finds the user of a key, if the key is valid.
     pub(crate) async fn by_key(&self, token: &str) -> Result<Option<(User, ApiKey)>, AccountError> {
         let Some(key) = self.store.key(&TokenDigest::of(token)).await? else { return Ok(None) };
         let now = SystemTime::now();
         if !is_good(&key, now) {
             return Ok(None);
         }
-        let Some(user) = self.store.user(&key.user).await?.filter(may_enter) else { return Ok(None) };
+        let Some(user) = self.store.user(&key.user).await?.filter(may_sign_in) else { return Ok(None) };
         if is_news(key.last_used, now) {
             self.store.key_used(&key.digest, now).await?;
         }
@@ -423,7 +427,7 @@ impl People {
         Ok(Some((user, key)))
     }
 
-    /// Somebody was here.
+    /// Updates the time when the user was last seen.
     pub(crate) async fn note(&self, user: &User, now: SystemTime) -> Result<(), AccountError> {
         if is_news(user.last_seen, now) {
             self.store.user_seen(&user.id, now).await?;
@@ -432,25 +436,25 @@ impl People {
     }
 }
 
-/// Whether somebody may sign in, by whatever means. An account with the name of this machine's one user may not: its
-/// workspace would be the operator's.
-pub(crate) fn may_enter(user: &User) -> bool {
-    if is_machines(&user.id) {
+/// Whether a user may sign in at all. An account with the name of the local user may not, because its workspace would
+/// be the operator's.
+pub(crate) fn may_sign_in(user: &User) -> bool {
+    if is_local_user(&user.id) {
         tracing::warn!("user {0} cannot sign in: the name is reserved. Run `coracle users rename {0} NAME`", user.id);
     }
-    !user.disabled && !is_machines(&user.id)
+    !user.disabled && !is_local_user(&user.id)
 }
 
 fn changed(name: &UserId, changed: bool) -> Result<(), AccountError> {
     if changed { Ok(()) } else { Err(AccountError::Unknown(name.clone())) }
 }
 
-/// Whether a key is taken at this time.
+/// Whether a key is valid at this time.
 pub fn is_good(key: &ApiKey, now: SystemTime) -> bool {
     key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 
 fn is_news(last: Option<SystemTime>, now: SystemTime) -> bool {
-    // A clock that was set back must not hide anything for long.
+    // A clock that was set back must not suppress updates for long.
     last.is_none_or(|last| now.duration_since(last).map_or(true, |since| since >= NOTED_EACH))
 }

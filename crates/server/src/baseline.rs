@@ -1,4 +1,4 @@
-//! The protocol library and nothing else: one tool that does nothing. Benchmarks compare Coracle with it.
+//! The MCP library alone, with one tool that does nothing. Benchmarks compare Coracle with it.
 
 use axum::Router;
 use rmcp::model::{
@@ -12,10 +12,10 @@ use rmcp::{ErrorData, ServerHandler, ServiceExt};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Its one tool.
+/// Name of the only tool.
 pub const TOOL: &str = "nothing";
 
-/// A server that does nothing.
+/// MCP server whose only tool does nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Baseline;
 
@@ -49,7 +49,7 @@ impl Baseline {
         service.waiting().await.map(drop).map_err(std::io::Error::other)
     }
 
-    /// Serves `/mcp` of this port, until it is dropped.
+    /// Serves `/mcp` on this listener until the future is dropped.
     pub async fn over_http(self, listener: TcpListener) -> std::io::Result<()> {
         let config = StreamableHttpServerConfig::default().with_json_response(true);
         let service = StreamableHttpService::new(move || Ok(self), Arc::new(LocalSessionManager::default()), config);

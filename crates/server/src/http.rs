@@ -1,23 +1,26 @@
-//! HTTP: `/mcp`, and what operators look at.
+//! HTTP transport: `/mcp`, `/api`, sign-in pages, metrics and probes.
 
 mod api;
+mod auth_state;
+mod authentication;
 mod connections;
-mod desk;
-mod door;
+mod error;
 mod guard;
+mod legacy_skills;
 mod oidc;
-mod old_skills;
 mod pages;
 mod priming;
-mod refusal;
-mod resource;
+mod protected_resource;
 mod sessions;
 mod sign_in;
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use crate::identity::Identity;
 pub(crate) use api::ApiError;
 pub use api::openapi_document;
+pub use auth_state::AuthOptions;
+use auth_state::AuthState;
+use authentication::RequiredScope;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRef, Request, State};
@@ -30,9 +33,6 @@ pub(crate) use connections::Gone;
 use connections::{Answering, Served};
 use coracle_store::KeyScope;
 use coracle_types::UserId;
-pub use desk::AuthOptions;
-use desk::Desk;
-use door::Door;
 use guard::Guard;
 use priming::Unprimed;
 use rmcp::transport::StreamableHttpServerConfig;
@@ -47,122 +47,123 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-/// No body of a request is longer.
+/// Maximum length of a request body in bytes.
 const MAX_BODY: usize = 8 << 20;
-/// A request whose body takes longer to come is given up.
+/// Maximum time for a request body to arrive.
 const BODY_TIME: Duration = Duration::from_mins(1);
-/// Running executions get so long to end by themselves when the server is to stop. Then they are interrupted.
+/// Time for running executions to finish when the server stops. After that they are interrupted.
 const DRAIN: Duration = Duration::from_secs(5);
-/// Interrupted executions end, and their answers are written, within this time.
+/// Time for interrupted executions to end and for their responses to be written.
 const ANSWERED: Duration = Duration::from_secs(10);
 
-/// Whoever asks whether we are ready has an answer by then.
+/// Time limit of a readiness probe.
 const READY_TIME: Duration = Duration::from_secs(4);
 
-/// How HTTP is served.
+/// Options of the HTTP server.
 #[derive(Clone, Debug, Default)]
 pub struct HttpOptions {
-    /// Host names under which this server may be addressed, besides those of the loopback interface.
+    /// Host names that this server accepts, besides those of the loopback interface.
     pub allowed_hosts: Vec<String>,
-    /// Pages of these origins may call it, besides its own.
+    /// Origins of pages that may call the server, besides its own.
     pub allowed_origins: Vec<String>,
-    /// The most connections at once [default: 4096].
+    /// Maximum number of connections [default: 4096].
     pub max_connections: Option<usize>,
-    /// How people sign in; without it there is the one user of this machine.
+    /// Authentication options. Without them, all requests are those of the local user.
     pub auth: Option<AuthOptions>,
 }
 
-/// The header that names the session of a client that has begun with `initialize`.
+/// Header with the ID of an MCP session that a client started with `initialize`.
 const SESSION: &str = "mcp-session-id";
-/// No session has this id.
+/// Session ID that never exists.
 const NO_SESSION: &str = "none";
-/// A session that nobody has used for so long is forgotten.
+/// Idle time after which a session is forgotten.
 const SESSION_IDLE: Duration = Duration::from_hours(24);
 
-type McpService = StreamableHttpService<Face, LocalSessionManager>;
+type McpService = StreamableHttpService<Frontend, LocalSessionManager>;
 
 #[derive(Clone)]
 struct App {
-    face: Face,
+    frontend: Frontend,
     mcp: McpService,
     manager: Arc<LocalSessionManager>,
     sessions: Sessions,
-    desk: Arc<Desk>,
+    auth: Arc<AuthState>,
     stop: CancellationToken,
 }
 
-impl FromRef<App> for Arc<Desk> {
+impl FromRef<App> for Arc<AuthState> {
     fn from_ref(app: &App) -> Self {
-        Self::clone(&app.desk)
+        Self::clone(&app.auth)
     }
 }
 
-/// Serves until `stop` is cancelled; then lets running executions end, for a few seconds.
+/// Serves until `stop` is cancelled, and then gives running executions a few seconds to finish.
 pub async fn serve_http(
-    face: Face,
+    frontend: Frontend,
     listener: TcpListener,
     options: HttpOptions,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
     let port = listener.local_addr()?.port();
     let guard = Arc::new(Guard::new(&options, port));
-    // Cancelled when draining is over: it ends what still streams.
+    // Cancelled after draining, to end open streams.
     let end = CancellationToken::new();
     let mut config = StreamableHttpServerConfig::default()
         .with_cancellation_token(end.clone())
         .with_max_request_body_bytes(MAX_BODY)
         .with_json_response(true);
-    // The guard has looked already, at all routes.
+    // The guard has checked the host already, for all routes.
     config = config.disable_allowed_hosts();
-    let clients = face.clone();
+    let clients = frontend.clone();
     let mut manager = LocalSessionManager::default();
     manager.session_config.keep_alive = Some(SESSION_IDLE);
     let manager = Arc::new(manager);
     let mcp = McpService::new(move || Ok(clients.clone()), Arc::clone(&manager), config);
-    let desk = Arc::new(Desk::new(&options.auth.unwrap_or_else(AuthOptions::nobody)));
-    let app = App { face: face.clone(), mcp, manager, sessions: Sessions::default(), desk, stop: stop.clone() };
-    let door = |scope| middleware::from_fn_with_state(Door::new(&app.desk, scope), door::require);
+    let auth = Arc::new(AuthState::new(&options.auth.unwrap_or_else(AuthOptions::local_only)));
+    let app = App { frontend: frontend.clone(), mcp, manager, sessions: Sessions::default(), auth, stop: stop.clone() };
+    let requires =
+        |scope| middleware::from_fn_with_state(RequiredScope::new(&app.auth, scope), authentication::require);
     let guarded: Router<App> = Router::new()
-        .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(door(KeyScope::Mcp)))
-        .merge(Router::new().route("/metrics", get(metrics)).layer(door(KeyScope::Metrics)))
-        .merge(api::router(Door::new(&app.desk, KeyScope::Api)))
-        .merge(old_skills::router().layer(door(KeyScope::Api)))
+        .merge(Router::new().route("/mcp", axum::routing::any(mcp_request)).layer(requires(KeyScope::Mcp)))
+        .merge(Router::new().route("/metrics", get(metrics)).layer(requires(KeyScope::Metrics)))
+        .merge(api::router(RequiredScope::new(&app.auth, KeyScope::Api)))
+        .merge(legacy_skills::router().layer(requires(KeyScope::Api)))
         .merge(sign_in::router())
         .route("/", get(home))
         .merge(oidc::router())
-        .merge(resource::router())
+        .merge(protected_resource::router())
         .layer(middleware::from_fn_with_state(guard, guard::check));
-    // Probes come from machines that know this one by its address only, and learn nothing.
+    // Probes come from machines that know this one only by its address. They reveal nothing.
     let open = Router::new()
         .route("/health", get(health))
         .route("/livez", get(|| async { "ok" }))
         .route("/readyz", get(ready));
-    let desk = Arc::clone(&app.desk);
+    let auth = Arc::clone(&app.auth);
     let router = guarded.merge(open).with_state(app);
     let max_connections = options.max_connections.unwrap_or(connections::MAX_CONNECTIONS);
     let answering = Answering::default();
     let served = connections::serve(
         listener,
-        Served { router, desk, max_connections, answering: answering.clone() },
+        Served { router, auth, max_connections, answering: answering.clone() },
         stop.clone(),
         end.clone(),
     );
     let drained = async {
         stop.cancelled().await;
         let calm = async {
-            while face.under_way() > 0 {
+            while frontend.under_way() > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
         let _ = tokio::time::timeout(DRAIN, calm).await;
         let told = async {
-            face.engine.interrupt().await;
+            frontend.engine.interrupt().await;
             answering.settled().await;
         };
         if tokio::time::timeout(ANSWERED, told).await.is_err() {
-            tracing::warn!("the server stops before all clients have their answers");
+            tracing::warn!("the server stops before all responses have been sent");
         }
-        // What was handed over last is still written.
+        // Gives the last responses time to be written.
         tokio::time::sleep(Duration::from_millis(50)).await;
         end.cancel();
     };
@@ -180,7 +181,7 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
         }
         Err(_) => return connections::slow_body(),
     };
-    // Clients of the plainest kind say nothing, and take what comes.
+    // Clients without an Accept header accept any response.
     if !parts.headers.contains_key(header::ACCEPT)
         || parts.headers.get(header::ACCEPT).is_some_and(|value| value == "*/*")
     {
@@ -190,16 +191,16 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
     let is_end = parts.method == Method::DELETE;
     let mut session = parts.headers.get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
     if session.as_deref().is_some_and(|id| app.sessions.is_anothers(id, &caller.user)) {
-        // Answered as one that there is not.
+        // Sessions of other users are treated like unknown ones.
         session = Some(NO_SESSION.to_owned());
         parts.headers.insert(SESSION, axum::http::HeaderValue::from_static(NO_SESSION));
     }
     let in_use = session.as_deref().and_then(|id| app.sessions.begin(id));
     let gone = Gone::default();
     parts.extensions.insert(gone.clone());
-    // If the client goes away while it waits for the head of the answer, this future is dropped.
+    // If the client disconnects before the response starts, this future is dropped.
     let guard = gone.guard();
-    // What a session has begun with counts, whatever a later request says.
+    // The revision that a session started with takes precedence over later headers.
     let of_session = session.as_deref().and_then(|id| app.sessions.is_primed(id));
     let is_primed = of_session.unwrap_or_else(|| priming::is_known(&parts.headers, &body));
     let is_json =
@@ -208,7 +209,7 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
     let response: Result<_, Infallible> = app.mcp.call(request).await;
     let Ok(response) = response;
     let (mut parts, answer) = response.into_parts();
-    // The library says this of what it cannot read, too.
+    // The library also returns this status for messages that it cannot parse.
     if is_json && parts.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return unreadable(&body);
     }
@@ -217,7 +218,7 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
         (None, Some(id)) => app.began(id, &caller.user, is_primed),
         _ => {}
     }
-    // Clients take any other success for a session that could not be ended, and complain.
+    // Some clients accept only this status for an ended session.
     if is_end && parts.status == StatusCode::ACCEPTED {
         parts.status = StatusCode::NO_CONTENT;
     }
@@ -229,32 +230,32 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
 }
 
 impl App {
-    /// A client has begun with `initialize`.
+    /// Records a session that a client started with `initialize`.
     fn began(&self, id: &str, user: &UserId, is_primed: bool) {
         let Some(surplus) = self.sessions.add(id, user, is_primed) else { return };
-        tracing::warn!(session = %surplus, "too many clients: the one that was needed least is forgotten");
+        tracing::warn!(session = %surplus, "too many sessions: the least used one is closed");
         let manager = Arc::clone(&self.manager);
         tokio::spawn(async move {
             if let Err(error) = manager.close_session(&surplus).await {
-                tracing::debug!(%error, "a session is closed already");
+                tracing::debug!(%error, "the session is already closed");
             }
         });
     }
 }
 
-/// What is wrong with a message that is none.
+/// Returns the JSON-RPC error for a message that cannot be parsed.
 fn unreadable(body: &[u8]) -> Response {
     let (code, message) = match serde_json::from_slice::<serde::de::IgnoredAny>(body) {
-        Err(error) => (-32_700, format!("the body is no JSON: {error}")),
-        Ok(_) => (-32_600, "the body is not a valid JSON-RPC 2.0 message of MCP".to_owned()),
+        Err(error) => (-32_700, format!("the body is not valid JSON: {error}")),
+        Ok(_) => (-32_600, "the body is not a valid JSON-RPC 2.0 message".to_owned()),
     };
     let error = serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": { "code": code, "message": message } });
     (StatusCode::BAD_REQUEST, axum::Json(error)).into_response()
 }
 
-/// What this is, and where to go.
+/// Describes the server and links to its parts.
 async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response {
-    let base = app.desk.base(&uri, &headers);
+    let base = app.auth.base(&uri, &headers);
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     if accepts.into_iter().any(|value| value.contains("text/html")) {
         return pages::home(&base);
@@ -266,7 +267,7 @@ async fn home(State(app): State<App>, uri: Uri, headers: HeaderMap) -> Response 
 
 async fn metrics(State(app): State<App>) -> Response {
     let kind = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
-    (kind, app.face.metrics()).into_response()
+    (kind, app.frontend.metrics()).into_response()
 }
 
 async fn health(State(app): State<App>) -> Response {
@@ -278,9 +279,9 @@ async fn ready(State(app): State<App>) -> Response {
     if app.stop.is_cancelled() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping").into_response();
     }
-    match tokio::time::timeout(READY_TIME, app.face.ready()).await {
+    match tokio::time::timeout(READY_TIME, app.frontend.ready()).await {
         Ok(Ok(())) => Bytes::from_static(b"ok").into_response(),
-        // Whoever asks is a stranger: they learn what kind of fault it is, and the log says where.
+        // Probes are not authenticated, so they get only the error code; the log has the details.
         Ok(Err(error)) => {
             tracing::warn!(%error, hint = error.hint(), "not ready");
             (StatusCode::SERVICE_UNAVAILABLE, error.code()).into_response()

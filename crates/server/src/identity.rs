@@ -1,4 +1,4 @@
-//! Who asks.
+//! The caller of a request.
 
 use crate::accounts::KeyMaker;
 use axum::extract::FromRequestParts;
@@ -8,51 +8,51 @@ use coracle_types::UserId;
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-/// Who has signed in, as a part of the request.
+/// Authenticated caller, stored as an extension of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// For whom everything is done.
+    /// User on whose behalf the request runs.
     pub(crate) user: UserId,
-    /// What they may do.
+    /// Role of the user.
     pub(crate) role: Role,
-    /// What this way of signing in is good for.
+    /// Scopes that this authentication grants.
     pub(crate) scopes: BTreeSet<KeyScope>,
-    /// The way.
+    /// Authentication method.
     pub(crate) how: How,
 }
 
-/// How somebody has signed in.
+/// Authentication method of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum How {
-    /// Not at all: the one user of this machine.
+    /// No authentication: the local user.
     Local,
-    /// In a browser.
+    /// Browser session.
     Session {
-        /// What is in the cookie.
+        /// Value of the session cookie.
         token: coracle_types::Secret,
-        /// Since when.
+        /// Start of the session.
         since: SystemTime,
-        /// By a link that works once.
+        /// Whether the session was started with a one-time link.
         by_link: bool,
     },
-    /// By an API key.
+    /// API key.
     Key {
-        /// Which.
+        /// ID of the key.
         id: String,
-        /// When it ends.
+        /// Expiry time, if any.
         expires_at: Option<SystemTime>,
     },
-    /// By an access token of the OpenID provider.
+    /// Access token of the OpenID provider.
     Bearer {
-        /// When it ends.
+        /// Expiry time of the token.
         expires_at: SystemTime,
     },
-    /// A proxy says so.
+    /// Header of a trusted proxy.
     Proxy,
 }
 
 impl How {
-    /// For people and programs.
+    /// Stable name of the method, as in the API.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -65,19 +65,19 @@ impl How {
 }
 
 impl Identity {
-    /// The one user of a server that knows no others.
+    /// Identity of the local user, on a server without accounts.
     pub(crate) fn local() -> Self {
         Self { user: UserId::local(), role: Role::Admin, scopes: KeyScope::ALL.into(), how: How::Local }
     }
 
-    /// What somebody may who has signed in as a person, and not by a key. What operators look at is for admins; others
-    /// read it with a key that an admin has made for that.
+    /// Scopes of a user who signed in without a key. Only admins can read metrics this way; others need a key that an
+    /// admin created for it.
     pub(crate) fn scopes_of(role: Role) -> BTreeSet<KeyScope> {
         let is_for = |scope: &KeyScope| role == Role::Admin || !matches!(scope, KeyScope::Admin | KeyScope::Metrics);
         KeyScope::ALL.into_iter().filter(is_for).collect()
     }
 
-    /// With what a key is made that this caller asks for.
+    /// Credential that counts as the creator of a key which this caller requests.
     pub(crate) fn key_maker(&self) -> KeyMaker {
         match &self.how {
             How::Local | How::Session { .. } | How::Proxy => KeyMaker::Person,
@@ -86,7 +86,7 @@ impl Identity {
         }
     }
 
-    /// Whether it is good for this. What only admins may takes both: the person and the key.
+    /// Whether the identity grants a scope. The scope `admin` also requires the role.
     pub(crate) fn may(&self, scope: KeyScope) -> bool {
         self.scopes.contains(&scope) && (scope != KeyScope::Admin || self.role == Role::Admin)
     }

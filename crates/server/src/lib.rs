@@ -1,16 +1,17 @@
-//! Coracle to the outside: MCP over stdio and streamable HTTP, and what operators look at.
+//! Coracle as a server: MCP over stdio and streamable HTTP, and the HTTP API.
 //!
-//! Start at [`Face`], which any number of clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
-//! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `outward.rs` is how a client is
-//! asked something meanwhile, `shown.rs` is what a model gets to see, and `direct.rs` is the gateway.
+//! Start at [`Frontend`], which all clients share, and at [`serve_stdio`] and [`serve_http`], which connect it.
+//! `mcp.rs` answers the protocol; in `mcp/`, `run.rs` follows one execution for one client, `client_requests.rs` sends
+//! questions to a client during a call, `render.rs` renders what a model sees, and `direct.rs` is the gateway.
 //!
-//! Invariants: the only crate that speaks HTTP and MCP to the outside. A client is hostile: everything that it sends has a
-//! cap, and it is served only if Host and Origin are those of this machine or of the configuration. What it gets has a
-//! budget in tokens. State between two calls is what the `session` argument names, never the connection.
+//! Invariants: this is the only crate that serves HTTP and MCP. Clients are hostile: everything that a client sends has
+//! a size limit, and a request is served only if its Host and Origin are those of this machine or of the configuration.
+//! Every response has a token budget. State between two calls is named by the `session` argument, never implied by the
+//! connection.
 
 mod accounts;
 pub mod baseline;
-mod face;
+mod frontend;
 mod http;
 mod identity;
 mod mcp;
@@ -19,10 +20,10 @@ mod profile;
 mod stdio;
 
 pub use accounts::{
-    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_machines, new_user_name,
-    user_name,
+    AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_local_user,
+    new_user_name, user_name,
 };
-pub use face::{Face, FaceOptions};
+pub use frontend::{Frontend, FrontendOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};

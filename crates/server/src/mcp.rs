@@ -1,20 +1,20 @@
-//! Answers MCP clients.
+//! MCP request handlers.
 
 #![expect(deprecated, reason = "clients and servers of earlier revisions log, sample and list roots")]
 
+mod client_requests;
 mod code;
 pub(crate) mod definitions;
 mod direct;
 mod discovery;
 mod files;
-mod outward;
 mod progress;
 mod prompt;
+mod render;
 mod run;
 mod shape;
-mod shown;
 mod skills;
-mod tokens;
+mod token_count;
 
 pub(crate) use code::milliseconds;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
@@ -22,9 +22,9 @@ pub(crate) use direct::Headed;
 pub(crate) use files::with_files;
 pub use prompt::INSTRUCTIONS;
 pub(crate) use run::Parked;
-pub use tokens::count_tokens;
+pub use token_count::count_tokens;
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -44,22 +44,22 @@ use rmcp::{ErrorData, ServerHandler};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The arguments of a call, or what is wrong with them.
+/// Parses the arguments of a call.
 fn arguments<T: DeserializeOwned>(request: &CallToolRequestParams) -> Result<T, String> {
     let arguments = Value::Object(request.arguments.clone().unwrap_or_default());
-    serde_json::from_value(arguments).map_err(|error| format!("wrong arguments: {error}"))
+    serde_json::from_value(arguments).map_err(|error| format!("invalid arguments: {error}"))
 }
 
-/// An answer that says what is wrong, for the model to read.
+/// Tool result with an error for the model.
 fn refusal(reason: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason.into())])
 }
 
 fn structured(text: &str, value: Value) -> CallToolResult {
-    shown::answer(vec![ContentBlock::text(text.trim_end().to_owned())], value, false)
+    render::answer(vec![ContentBlock::text(text.trim_end().to_owned())], value, false)
 }
 
-impl Face {
+impl Frontend {
     async fn call_own(
         &self,
         request: CallToolRequestParams,
@@ -90,7 +90,7 @@ impl Face {
         Ok(discovery::answered(answer).into())
     }
 
-    /// Tools that are a small program in the sandbox.
+    /// Calls a tool that is implemented as a small program in the sandbox.
     async fn call_program(
         &self,
         request: &CallToolRequestParams,
@@ -122,7 +122,7 @@ impl Face {
             "write_file" => (code::WRITE_FILE, vars(&arguments::<Write>(request)?)),
             _ => (code::READ_DOCSTRING, vars(&arguments::<Docstring>(request)?)),
         };
-        // A client that goes away drops this, and with it the program.
+        // If the client disconnects, this future and the program are dropped.
         Ok(code::program(self, program, vars, context.ct.child_token()).await)
     }
 
@@ -142,18 +142,18 @@ impl Face {
         structured(&all.to_string(), all)
     }
 
-    /// A Coracle that is among its own servers would start itself for ever.
-    fn refuse_itself(&self, client: Option<&ClientCapabilities>) -> Result<(), ErrorData> {
+    /// Rejects a client that is part of this Coracle, which would start itself endlessly.
+    fn refuse_recursion(&self, client: Option<&ClientCapabilities>) -> Result<(), ErrorData> {
         let chain =
             client.and_then(|client| client.experimental.as_ref()?.get(CHAIN_CAPABILITY)?.get("chain")?.as_array());
         let is_itself = |identity: &String| chain.is_some_and(|chain| chain.iter().any(|of| of == identity.as_str()));
         if self.options.identity.as_ref().is_some_and(is_itself) {
-            return Err(ErrorData::invalid_request(ITSELF, None));
+            return Err(ErrorData::invalid_request(RECURSION, None));
         }
         Ok(())
     }
 
-    /// What only a gateway has to offer.
+    /// Rejects methods that only the gateway offers.
     fn only_direct<M: ConstString>(&self) -> Result<(), ErrorData> {
         if self.options.profile == Profile::Direct { Ok(()) } else { Err(ErrorData::method_not_found::<M>()) }
     }
@@ -177,8 +177,8 @@ impl Face {
     }
 }
 
-/// What a Coracle says to a client that is itself.
-const ITSELF: &str = "this server is Coracle itself, with the same settings: remove it from mcpServers";
+/// Error for a client that is part of this Coracle.
+const RECURSION: &str = "this server is Coracle itself, with the same settings: remove it from mcpServers";
 
 fn vars(arguments: &impl serde::Serialize) -> Map<String, Value> {
     match serde_json::to_value(arguments) {
@@ -194,10 +194,10 @@ fn version() -> CallToolResult {
 
 fn unknown_tool(name: &str) -> ErrorData {
     let name: String = name.chars().take(100).collect();
-    ErrorData::invalid_params(format!("there is no tool {name:?}: tools/list says which there are"), None)
+    ErrorData::invalid_params(format!("there is no tool {name:?}: see tools/list"), None)
 }
 
-impl ServerHandler for Face {
+impl ServerHandler for Frontend {
     fn get_info(&self) -> ServerConfig {
         let capabilities = match self.options.profile {
             Profile::Direct => direct::capabilities(),
@@ -218,13 +218,13 @@ impl ServerHandler for Face {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        self.refuse_itself(Some(&request.capabilities))?;
+        self.refuse_recursion(Some(&request.capabilities))?;
         context.peer.set_peer_info(request.clone());
         self.negotiate_initialize(&request)
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        self.refuse_itself(context.meta.client_capabilities().as_ref())?;
+        self.refuse_recursion(context.meta.client_capabilities().as_ref())?;
         Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
     }
 
@@ -233,10 +233,10 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         let mut tools: Vec<Tool> = self.tools.iter().map(definitions::Definition::tool).collect();
         if self.options.profile == Profile::Direct {
-            tools.extend(face.passed_on_tools().await);
+            tools.extend(frontend.passed_on_tools().await);
         }
         Ok(ListToolsResult::with_all_items(tools))
     }
@@ -246,12 +246,12 @@ impl ServerHandler for Face {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.tools.iter().any(|tool| tool.name == request.name) {
-            return face.call_own(request, context).await;
+            return frontend.call_own(request, context).await;
         }
         if self.options.profile == Profile::Direct {
-            return face.pass_on(request, context).await;
+            return frontend.pass_on(request, context).await;
         }
         Err(unknown_tool(&request.name))
     }
@@ -266,9 +266,9 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return face.passed_on_prompts().await;
+            return frontend.passed_on_prompts().await;
         }
         Ok(ListPromptsResult::with_all_items(vec![Prompt::new(prompt::NAME, Some(prompt::DESCRIPTION), None)]))
     }
@@ -278,14 +278,14 @@ impl ServerHandler for Face {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return face.pass_on_prompt(request, context).await;
+            return frontend.pass_on_prompt(request, context).await;
         }
         if request.name != prompt::NAME {
-            return Err(ErrorData::invalid_params(format!("there is no such prompt: there is {}", prompt::NAME), None));
+            return Err(ErrorData::invalid_params(format!("there is no such prompt: use {}", prompt::NAME), None));
         }
-        let message = PromptMessage::new_text(Role::User, prompt::text(&face).await);
+        let message = PromptMessage::new_text(Role::User, prompt::text(&frontend).await);
         Ok(GetPromptResult::new(vec![message]).with_description(prompt::DESCRIPTION).into())
     }
 
@@ -294,14 +294,14 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return face.passed_on_resources().await;
+            return frontend.passed_on_resources().await;
         }
-        let artifacts = face.engine.newest_artifacts(&face.user()).await;
-        let mut resources = skills::resources(&face).await;
-        resources.extend(artifacts.iter().map(shown::resource));
-        resources.extend(files::resources(&face).await);
+        let artifacts = frontend.engine.newest_artifacts(&frontend.user()).await;
+        let mut resources = skills::resources(&frontend).await;
+        resources.extend(artifacts.iter().map(render::resource));
+        resources.extend(files::resources(&frontend).await);
         Ok(ListResourcesResult::with_all_items(resources))
     }
 
@@ -310,9 +310,9 @@ impl ServerHandler for Face {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return face.passed_on_templates().await;
+            return frontend.passed_on_templates().await;
         }
         Ok(ListResourceTemplatesResult::with_all_items(Vec::new()))
     }
@@ -322,17 +322,17 @@ impl ServerHandler for Face {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct && !request.uri.starts_with("coracle://") {
-            return face.pass_on_resource(request, context).await;
+            return frontend.pass_on_resource(request, context).await;
         }
         if request.uri.starts_with(skills::SCHEME) {
-            return skills::read(&face, &request.uri).await.map(Into::into);
+            return skills::read(&frontend, &request.uri).await.map(Into::into);
         }
         if request.uri.starts_with(files::SCHEME) {
-            return files::resource(&face, &request.uri).await.map(Into::into);
+            return files::resource(&frontend, &request.uri).await.map(Into::into);
         }
-        face.artifact(&request.uri).await.map(Into::into)
+        frontend.artifact(&request.uri).await.map(Into::into)
     }
 
     async fn complete(
@@ -340,17 +340,17 @@ impl ServerHandler for Face {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         if self.options.profile == Profile::Direct {
-            return face.pass_on_completion(request, context).await;
+            return frontend.pass_on_completion(request, context).await;
         }
         Ok(CompleteResult::default())
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        let Ok(face) = self.of(&context.extensions) else { return };
+        let Ok(frontend) = self.of(&context.extensions) else { return };
         if self.options.profile == Profile::Direct {
-            face.tell_of_changes(context.peer);
+            frontend.tell_of_changes(context.peer);
         }
     }
 
@@ -359,8 +359,8 @@ impl ServerHandler for Face {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let face = self.of(&context.request_context().extensions)?;
-        face.listened(context).await
+        let frontend = self.of(&context.request_context().extensions)?;
+        frontend.listened(context).await
     }
 
     async fn subscribe(
@@ -368,9 +368,9 @@ impl ServerHandler for Face {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         self.only_direct::<SubscribeRequestMethod>()?;
-        face.watch(&request.uri).await
+        frontend.watch(&request.uri).await
     }
 
     async fn unsubscribe(
@@ -378,9 +378,9 @@ impl ServerHandler for Face {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         self.only_direct::<UnsubscribeRequestMethod>()?;
-        face.unwatch(&request.uri).await
+        frontend.unwatch(&request.uri).await
     }
 
     async fn set_level(
@@ -388,8 +388,8 @@ impl ServerHandler for Face {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let face = self.of(&context.extensions)?;
+        let frontend = self.of(&context.extensions)?;
         self.only_direct::<SetLevelRequestMethod>()?;
-        face.set_levels(&request).await
+        frontend.set_levels(&request).await
     }
 }

@@ -1,4 +1,4 @@
-//! Counters for operators.
+//! Metrics for operators.
 
 use coracle_types::{Execution, ToolCall};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -22,7 +22,7 @@ struct Called {
     outcome: String,
 }
 
-/// Seconds, from the fastest sandbox to the longest time that code is given by default.
+/// Bucket limits in seconds, from the fastest sandbox to the longest default time limit.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0, 120.0];
 
 pub(crate) struct Metrics {
@@ -41,16 +41,16 @@ impl Default for Metrics {
         let seconds = Histogram::new(BUCKETS);
         let (calls, under_way, sessions) = (Family::default(), Gauge::default(), Gauge::default());
         registry.register("executions", "Executions that have ended", executions.clone());
-        registry.register("execution_seconds", "How long executions took", seconds.clone());
-        registry.register("tool_calls", "Calls of tools of servers", calls.clone());
-        registry.register("executions_under_way", "Executions that run now", under_way.clone());
-        registry.register("live_sessions", "Interpreters of sessions that are alive", sessions.clone());
+        registry.register("execution_seconds", "Duration of executions", seconds.clone());
+        registry.register("tool_calls", "Tool calls to MCP servers", calls.clone());
+        registry.register("executions_under_way", "Running executions", under_way.clone());
+        registry.register("live_sessions", "Live session interpreters", sessions.clone());
         Self { registry, executions, seconds, calls, under_way, sessions }
     }
 }
 
 impl Metrics {
-    /// One more runs, until this is dropped.
+    /// Counts one more running execution until the guard is dropped.
     pub(crate) fn begin(&self) -> UnderWay {
         self.under_way.inc();
         UnderWay(self.under_way.clone())
@@ -74,13 +74,13 @@ impl Metrics {
 
     fn called(&self, call: &ToolCall) {
         let outcome = if call.ok { "ok" } else { "error" };
-        // A server that is not there is named by hostile code: it must not become a label.
+        // The name of an unknown server comes from hostile code and must not become a label.
         let is_known = call.code.as_deref() != Some("unknown_server");
         let server = if is_known { call.server.clone() } else { String::new() };
         self.calls.get_or_create(&Called { server, outcome: outcome.to_owned() }).inc();
     }
 
-    /// A call that was passed on.
+    /// Counts a call that the gateway forwarded.
     pub(crate) fn passed_on(&self, server: &str, ok: bool) {
         let outcome = if ok { "ok" } else { "error" };
         self.calls.get_or_create(&Called { server: server.to_owned(), outcome: outcome.to_owned() }).inc();
@@ -89,7 +89,7 @@ impl Metrics {
     pub(crate) fn text(&self, sessions: usize) -> String {
         self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Something that is under way.
+/// Guard of a running execution.
 #[derive(Debug)]
 pub(crate) struct UnderWay(Gauge);
 

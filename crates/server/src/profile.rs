@@ -2,16 +2,16 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Which tools a client gets to see.
+/// Set of tools that is offered to clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// Three tools: run code, find a tool, read its definition.
     #[default]
     Code,
-    /// Every tool, resource and prompt of every server, as it is.
+    /// Every tool, resource and prompt of every server, unchanged.
     Direct,
-    /// Everything that Coracle offers itself.
+    /// All of Coracle's own tools.
     Full,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Profile {
     }
 }
 
-/// No such profile.
+/// Error for an unknown profile name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a profile: use code, direct or full")]
 pub struct UnknownProfile(String);

@@ -1,6 +1,6 @@
-//! One client over standard input and output.
+//! Serves one client over standard input and output.
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,34 +10,35 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// No message of a client is longer; a longer one is dropped and logged.
+/// Maximum length of a message in bytes. Longer ones are dropped and logged.
 const MAX_MESSAGE: usize = 16 << 20;
-/// So often it is looked whether anybody still reads.
+/// Interval between checks whether the client still reads.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Serves one client over standard input and output until it goes away or `stop` is cancelled.
-pub async fn serve_stdio(mut face: Face, stop: CancellationToken) -> std::io::Result<()> {
+/// Serves one client over standard input and output until it disconnects or `stop` is cancelled.
+pub async fn serve_stdio(mut frontend: Frontend, stop: CancellationToken) -> std::io::Result<()> {
     let (input, output) = rmcp::transport::io::stdio_pipes();
     let ended = CancellationToken::new();
     let transport =
         AsyncRwTransport::new_server(Watched { input, ended: ended.clone() }, output).with_max_line_length(MAX_MESSAGE);
     let gone = CancellationToken::new();
-    face.gone = Some(gone.clone());
-    // Whoever has said all that there is to say may still wait for answers; whoever is not there any more does not.
+    frontend.gone = Some(gone.clone());
+    // A client that has closed its output may still wait for answers. Calls are cancelled only once it no longer reads
+    // either.
     let watch = tokio::spawn(async move {
         ended.cancelled().await;
-        while somebody_reads() {
+        while output_is_open() {
             tokio::time::sleep(LOOK).await;
         }
         gone.cancel();
     });
-    let served = serve(face, transport, stop).await;
+    let served = serve(frontend, transport, stop).await;
     watch.abort();
     served
 }
 
 async fn serve<R, W>(
-    face: Face,
+    frontend: Frontend,
     transport: AsyncRwTransport<rmcp::RoleServer, R, W>,
     stop: CancellationToken,
 ) -> std::io::Result<()>
@@ -45,9 +46,9 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
-    let service = match face.serve_with_ct(transport, stop.clone()).await {
+    let service = match frontend.serve_with_ct(transport, stop.clone()).await {
         Ok(service) => service,
-        // Somebody who closes it again without a word has made no mistake.
+        // Closing the connection without sending anything is not an error.
         Err(error) if stop.is_cancelled() || is_closed(&error) => return Ok(()),
         Err(error) => return Err(std::io::Error::other(error.to_string())),
     };
@@ -58,15 +59,15 @@ fn is_closed(error: &rmcp::service::ServerInitializeError) -> bool {
     matches!(error, rmcp::service::ServerInitializeError::ConnectionClosed(_))
 }
 
-/// Whether the other end of standard output is there.
-fn somebody_reads() -> bool {
+/// Whether the other end of standard output is still open.
+fn output_is_open() -> bool {
     let output = std::io::stdout();
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
     let looked = poll(&mut polled, Some(&Timespec::default()));
     looked.is_err() || !polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Standard input, and the news that it has ended.
+/// Standard input that reports its end.
 struct Watched<R> {
     input: R,
     ended: CancellationToken,

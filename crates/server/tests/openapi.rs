@@ -1,4 +1,4 @@
-//! The OpenAPI document that is checked in is the one that is served.
+//! The checked-in OpenAPI document matches the one that is served.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ fn the_document_is_up_to_date() {
     );
 }
 
-/// Programs that write clients name their functions by them.
+/// Client generators derive function names from operation IDs.
 #[test]
-fn every_operation_has_a_name_of_its_own() {
+fn every_operation_has_a_unique_id() {
     let document: serde_json::Value = serde_json::from_str(&coracle_server::openapi_document()).unwrap();
     let paths = document["paths"].as_object().unwrap().values();
     let operations = paths.flat_map(|path| path.as_object().unwrap().values());

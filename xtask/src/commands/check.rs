@@ -1,4 +1,4 @@
-//! `cargo xtask check`: the one door for developers before they commit.
+//! `cargo xtask check`: all checks except tests, to run before a commit.
 
 use anyhow::Result;
 
@@ -12,11 +12,11 @@ use crate::tidy::tidy_report;
 
 pub(super) fn run(steps: &mut Steps) -> Result<()> {
     format(steps)?;
-    steps.check("directions", "which crate knows which", || {
+    steps.check("directions", "dependencies between crates", || {
         Ok(direction_violations(&Metadata::load(Resolve::Members)?))
     })?;
     steps.check("licences", "of every dependency", || Ok(licence_violations(&Metadata::load(Resolve::Everything)?)))?;
-    steps.check("tidy", "rules of the house", || {
+    steps.check("tidy", "style rules", || {
         let report = tidy_report(&repository())?;
         for warning in report.warnings {
             eprintln!("warning: {warning}");
@@ -26,7 +26,7 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     steps.check("readme", "commands and links in README.md", || readme_violations(&repository()))?;
     clippy(steps)?;
     docs(steps)?;
-    steps.check("generated", "files that are generated", generated::violations)
+    steps.check("generated", "generated files", generated::violations)
 }
 
 pub(super) fn format(steps: &mut Steps) -> Result<()> {

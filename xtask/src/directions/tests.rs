@@ -39,7 +39,7 @@ const BRACES: [&str; 5] =
     ["coracle-sandbox", "coracle-upstream", "coracle-catalog", "coracle-privacy", "coracle-policy"];
 
 #[test]
-fn a_crate_that_is_not_in_the_table_is_told_to_get_a_row() {
+fn a_crate_must_be_in_the_table() {
     assert_eq!(
         violations("coracle-novelty", &[]),
         ["`coracle-novelty` is not in the table of xtask/src/directions.rs: add a row that says what it may know"]
@@ -47,7 +47,7 @@ fn a_crate_that_is_not_in_the_table_is_told_to_get_a_row() {
 }
 
 #[test]
-fn a_package_that_is_not_a_member_is_left_alone() {
+fn third_party_packages_are_ignored() {
     let stranger = package("stranger", &[("coracle-cli", None)]);
     let metadata =
         Metadata { packages: vec![stranger], workspace_members: Vec::new(), target_directory: "target".into() };
@@ -55,7 +55,7 @@ fn a_package_that_is_not_a_member_is_left_alone() {
 }
 
 #[test]
-fn the_crates_in_braces_never_see_each_other() {
+fn crates_on_one_level_do_not_depend_on_each_other() {
     for from in BRACES {
         for to in BRACES {
             denied(from, to);
@@ -68,7 +68,7 @@ fn the_crates_in_braces_never_see_each_other() {
 }
 
 #[test]
-fn only_cli_and_server_know_config() {
+fn only_cli_and_server_depend_on_config() {
     for row in TABLE {
         match row.name {
             "coracle-cli" | "coracle-server" => allowed(row.name, "coracle-config"),
@@ -78,7 +78,7 @@ fn only_cli_and_server_know_config() {
 }
 
 #[test]
-fn nothing_knows_the_cli_or_xtask() {
+fn nothing_depends_on_cli_or_xtask() {
     for row in TABLE {
         denied(row.name, "coracle-cli");
         denied(row.name, "xtask");
@@ -87,7 +87,7 @@ fn nothing_knows_the_cli_or_xtask() {
 }
 
 #[test]
-fn only_the_cli_knows_the_server() {
+fn only_cli_depends_on_server() {
     for row in TABLE {
         match row.name {
             "coracle-cli" => allowed(row.name, "coracle-server"),
@@ -97,7 +97,7 @@ fn only_the_cli_knows_the_server() {
 }
 
 #[test]
-fn agent_and_workflow_stand_on_the_engine_and_not_on_each_other() {
+fn agent_and_workflow_depend_on_engine_and_not_on_each_other() {
     denied("coracle-agent", "coracle-workflow");
     denied("coracle-workflow", "coracle-agent");
     for name in ["coracle-agent", "coracle-workflow", "coracle-server"] {
@@ -109,7 +109,7 @@ fn agent_and_workflow_stand_on_the_engine_and_not_on_each_other() {
 }
 
 #[test]
-fn only_the_sandbox_and_the_cli_know_the_guest() {
+fn only_sandbox_and_cli_depend_on_guest() {
     for row in TABLE {
         match row.name {
             "coracle-cli" | "coracle-sandbox" => allowed(row.name, "coracle-guest"),
@@ -119,7 +119,7 @@ fn only_the_sandbox_and_the_cli_know_the_guest() {
 }
 
 #[test]
-fn guest_protocol_and_store_look_down_only() {
+fn guest_protocol_and_store_depend_only_on_lower_crates() {
     allowed("coracle-guest", "coracle-protocol");
     allowed("coracle-guest", "coracle-types");
     denied("coracle-guest", "coracle-sandbox");
@@ -142,7 +142,7 @@ fn types_are_plain_data() {
 }
 
 #[test]
-fn the_sandbox_knows_no_tools() {
+fn sandbox_does_not_depend_on_tools() {
     denied("coracle-sandbox", "rmcp");
     denied("coracle-sandbox", "rmcp-macros");
     allowed("coracle-sandbox", "tokio");
@@ -150,7 +150,7 @@ fn the_sandbox_knows_no_tools() {
 }
 
 #[test]
-fn the_engine_knows_no_http() {
+fn engine_does_not_depend_on_http() {
     for http in ["axum", "axum-extra", "hyper", "hyper-util", "reqwest"] {
         denied("coracle-engine", http);
         allowed("coracle-server", http);
@@ -159,7 +159,7 @@ fn the_engine_knows_no_http() {
 }
 
 #[test]
-fn dev_dependencies_are_free_and_build_dependencies_are_not() {
+fn dev_dependencies_are_not_checked_but_build_dependencies_are() {
     let dev = [("coracle-engine", Some(DependencyKind::Dev)), ("tokio", Some(DependencyKind::Dev))];
     assert_eq!(violations("coracle-types", &dev), Vec::<String>::new());
     let build = [("coracle-engine", Some(DependencyKind::Build)), ("tokio", Some(DependencyKind::Build))];
@@ -167,7 +167,7 @@ fn dev_dependencies_are_free_and_build_dependencies_are_not() {
 }
 
 #[test]
-fn every_name_that_a_row_allows_has_a_row() {
+fn every_allowed_name_has_a_row() {
     for row in TABLE {
         if let Ours::These(names) = row.ours {
             for name in names {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 
-/// Whether somebody who accepts only `allowed` can meet `expression`.
+/// Whether `expression` can be met with only `allowed` licences.
 pub(super) fn is_satisfiable(expression: &str, allowed: &[&str]) -> Result<bool> {
     let tokens = tokens(expression)?;
     let mut parser = Parser { tokens: &tokens, allowed };
@@ -54,7 +54,7 @@ fn token(word: &str) -> Result<Token> {
     })
 }
 
-/// Evaluates while it reads. Every part is read, also when the outcome is known, so that no error hides.
+/// Evaluates while parsing. Every part is parsed even if the result is known, so that no error is missed.
 struct Parser<'a> {
     tokens: &'a [Token],
     allowed: &'a [&'a str],
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_an_error_also_behind_a_part_that_would_do() {
+    fn invalid_expressions_are_errors_after_a_satisfied_part() {
         for expression in [
             "",
             "OR",

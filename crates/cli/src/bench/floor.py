@@ -1,11 +1,11 @@
 """The floor of `coracle bench sandbox`: what a new process in new namespaces costs, and nothing else.
 
 A Python with the usual modules imported forks; the child enters fresh user, mount, pid, ipc, uts and network namespaces,
-runs `pass` and says so. No mounts, no filters, no limits, no protocol. Whoever makes one process for each execution on
-demand pays at least this.
+runs `pass` and reports back. There are no mounts, filters, limits or protocol. Any tool that creates one process per
+execution on demand costs at least this much.
 
-Reads orders from standard input, one a line, and answers each with one line of JSON:
-`time N` gives the milliseconds of N runs, `rate WORKERS SECONDS` the runs a second of that many processes at once.
+Reads orders from standard input, one per line, and answers each with one line of JSON:
+`time N` returns the milliseconds of N runs, `rate WORKERS SECONDS` the runs per second of that many processes.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ import random
 import sys
 import time
 
-# What makes this Python as large as one that is ready for work; the size of a process is part of the cost of a fork.
+# Imports that make this process as large as a prepared one, because the size of a process affects the cost of a fork.
 import ast, asyncio, collections, datetime, io, math, re, socket, statistics, traceback  # noqa: E401, F401
 
 NEW_USER, NEW_MOUNT, NEW_PID = 0x10000000, 0x00020000, 0x20000000
@@ -28,7 +28,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _child(answer: int) -> None:
-    """In the new process; never returns."""
+    """Run in the new process; never returns."""
     if _libc.unshare(ALL) != 0:
         os._exit(ctypes.get_errno() or 1)
     random.seed()
@@ -38,7 +38,7 @@ def _child(answer: int) -> None:
 
 
 def run() -> float:
-    """One process there and back, in seconds; the time ends with its answer, not with its funeral."""
+    """Return the seconds from starting a process to its answer, without waiting for its end."""
     hear, answer = os.pipe()
     begun = time.perf_counter()
     pid = os.fork()
@@ -51,12 +51,12 @@ def run() -> float:
     status = os.waitpid(pid, 0)[1]
     if heard != DONE:
         cause = os.strerror(os.waitstatus_to_exitcode(status))
-        sys.exit(f"fresh namespaces were refused: {cause}")
+        sys.exit(f"cannot create namespaces: {cause}")
     return taken
 
 
 def rate(workers: int, seconds: float) -> float:
-    """Runs a second of so many processes at once, each of which does one after the other."""
+    """Return the runs per second of this many parallel workers."""
     hear, answer = os.pipe()
     begun = time.perf_counter()
     pids = []
@@ -80,7 +80,7 @@ def rate(workers: int, seconds: float) -> float:
 
 
 def main() -> None:
-    """Serves orders until there are no more."""
+    """Serve orders until the end of the input."""
     gc.collect()
     gc.freeze()
     for order in sys.stdin:

@@ -1,7 +1,7 @@
-//! Memory of sandboxes that wait and of sessions that live: the PSS of the whole process tree, over their number.
+//! Memory of prepared sandboxes and live sessions: the PSS of the whole process tree divided by their number.
 
 use super::Scale;
-use super::ours::Server;
+use super::coracle::Server;
 use super::report::Report;
 use crate::process_tree::{descendants, pss_kib};
 use anyhow::Context;
@@ -11,15 +11,15 @@ use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Descriptors that the server holds for each sandbox: channel, two outputs, a handle of the process.
+/// Descriptors per sandbox: channel, two outputs, process handle.
 const DESCRIPTORS_EACH: u64 = 4;
-/// What else is open.
+/// Other open descriptors.
 const DESCRIPTORS_BESIDE: u64 = 200;
 
-/// A pool that does not grow for so long has stopped growing.
+/// Time without growth after which a pool is considered stalled.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// What each session has run: a few imports that are there already, some data of its own.
+/// Program of each session: a few imports that are already loaded, and some data.
 const SMALL_PROGRAM: &str = "import json, math\n\
     rows = [{'number': number, 'root': math.sqrt(number)} for number in range(1000)]\n\
     len(json.dumps(rows))";
@@ -80,7 +80,7 @@ async fn sessions(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow
             server.run(Some(&session), SMALL_PROGRAM).await?;
             progress.inc(1);
         }
-        anyhow::ensure!(server.engine.live_sessions() == count, "not all sessions live");
+        anyhow::ensure!(server.engine.live_sessions() == count, "not all sessions are alive");
         weigh(&server, count).await
     };
     let weighed = weighed.await;
@@ -88,7 +88,7 @@ async fn sessions(folder: &Path, count: usize, progress: &ProgressBar) -> anyhow
     weighed
 }
 
-/// The launcher, the zygote and every process below, in MiB for each of `count`.
+/// Memory of the launcher, the zygote and all processes below, in MiB per sandbox.
 #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 KiB")]
 async fn weigh(server: &Server, count: usize) -> anyhow::Result<f64> {
     let launcher = server.backend.launcher_pid().await.context("the launcher is gone")?;
@@ -97,33 +97,33 @@ async fn weigh(server: &Server, count: usize) -> anyhow::Result<f64> {
     let summed = tokio::task::spawn_blocking(move || {
         let mut total = 0;
         for pid in tree {
-            total += pss_kib(pid).with_context(|| format!("weigh process {pid}"))?;
+            total += pss_kib(pid).with_context(|| format!("cannot measure process {pid}"))?;
         }
         anyhow::Ok(total)
     });
     Ok(summed.await?? as f64 / 1024.0 / count as f64)
 }
 
-/// Says what is too low before half of them fail in a less readable way.
+/// Checks limits first, because exceeding them fails less clearly.
 fn room_for(count: usize) -> anyhow::Result<()> {
     let count = count as u64;
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let needed = count * DESCRIPTORS_EACH + DESCRIPTORS_BESIDE;
     anyhow::ensure!(
         files >= needed,
-        "the limit on open files is {files} and {needed} are needed: raise it (ulimit -Hn)"
+        "the limit on open files is {files}, but {needed} are needed: raise it (ulimit -Hn)"
     );
     let processes = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
     anyhow::ensure!(
         processes > count,
-        "the limit on processes is {processes} and more than {count} are needed: raise it (ulimit -u)"
+        "the limit on processes is {processes}, but more than {count} are needed: raise it (ulimit -u)"
     );
     for setting in ["kernel/pid_max", "user/max_user_namespaces", "user/max_mnt_namespaces", "user/max_pid_namespaces"]
     {
         let text = std::fs::read_to_string(format!("/proc/sys/{setting}")).unwrap_or_default();
         let Ok(value) = text.trim().parse::<u64>() else { continue };
         let name = setting.replace('/', ".");
-        anyhow::ensure!(value > count, "{name} is {value} and more than {count} are needed: raise it with sysctl");
+        anyhow::ensure!(value > count, "{name} is {value}, but more than {count} are needed: raise it with sysctl");
     }
     Ok(())
 }

@@ -1,29 +1,29 @@
-//! What else isolates a Python on this machine: found, tried once, and measured if it works.
+//! Other ways to isolate Python on this machine: found, tried once, and measured if they work.
 
-use super::ours::Interpreter;
+use super::coracle::Interpreter;
 use super::program::{Program, find};
 use anyhow::{Context, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// Something that works here.
+/// Peer that works on this machine.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) program: Program,
-    /// For the table.
+    /// Description for the table.
     pub(super) how: String,
-    /// Removed when the peer is dropped.
+    /// Removed when dropped.
     _container: Option<Container>,
 }
 
-/// How many images are tried until one has a `python3`.
+/// Maximum number of images that are tried.
 const IMAGES_TRIED: usize = 10;
 
-/// A container that nobody removes ends by itself after so many seconds.
+/// Time after which an abandoned container ends, in seconds.
 const CONTAINER_SECONDS: u32 = 1_800;
 
-/// The peer of this name, or why it is left out. Containers run `image` if one is named.
+/// Finds a peer, or the reason why it is skipped. Containers run `image` if one is named.
 pub(super) async fn probe(name: &str, interpreter: &Interpreter, image: Option<&str>) -> anyhow::Result<Peer> {
     let peer = match name {
         "bwrap" => bwrap(interpreter)?,
@@ -31,7 +31,7 @@ pub(super) async fn probe(name: &str, interpreter: &Interpreter, image: Option<&
         "docker_exec" => exec("docker", image).await?,
         "podman_run" => run("podman", image).await?,
         "runsc" => runsc(interpreter)?,
-        other => bail!("{other} is not known"),
+        other => bail!("unknown peer {other}"),
     };
     peer.program.output().await?;
     Ok(peer)
@@ -41,7 +41,7 @@ fn installed(name: &str) -> anyhow::Result<OsString> {
     find(name).map(OsString::from).with_context(|| format!("{name} is not on PATH"))
 }
 
-/// As people use it for such things, with the interpreter and the imports of a one-shot sandbox.
+/// bubblewrap with its usual options, and with the interpreter and imports of a one-shot sandbox.
 fn bwrap(interpreter: &Interpreter) -> anyhow::Result<Peer> {
     let mut line = vec![installed("bwrap")?];
     line.extend(["--unshare-all", "--die-with-parent", "--new-session", "--clearenv"].map(OsString::from));
@@ -88,7 +88,7 @@ async fn exec(engine: &str, image: Option<&str>) -> anyhow::Result<Peer> {
     exec_into(engine, &image).await
 }
 
-/// So many people with a container each, into which `docker exec` goes.
+/// Starts a container per user, for `docker exec`.
 pub(super) async fn containers(people: u32, image: Option<&str>) -> anyhow::Result<Vec<Peer>> {
     let image = image_with_python("docker", image).await?;
     let mut peers = Vec::new();
@@ -124,7 +124,7 @@ async fn exec_into(engine: &str, image: &str) -> anyhow::Result<Peer> {
     Ok(Peer { program: Program::new(line), how, _container: Some(container) })
 }
 
-/// A local image that has a `python3`: the one that was named, else the first that works. Nothing is ever pulled.
+/// Finds a local image with `python3`: the named one, or the first that works. Nothing is pulled.
 async fn image_with_python(engine: &str, named: Option<&str>) -> anyhow::Result<String> {
     let program = installed(engine)?;
     if let Some(image) = named {
@@ -136,7 +136,7 @@ async fn image_with_python(engine: &str, named: Option<&str>) -> anyhow::Result<
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     let mut images: Vec<&str> = list.lines().filter(|image| !image.contains("<none>")).collect();
     images.sort_by_key(|image| !image.contains("python"));
-    let mut reason = "there is none".to_owned();
+    let mut reason = "there are no images".to_owned();
     for image in images.iter().take(IMAGES_TRIED) {
         match run_in(engine, image)?.output().await {
             Ok(_) => return Ok((*image).to_owned()),
@@ -144,7 +144,7 @@ async fn image_with_python(engine: &str, named: Option<&str>) -> anyhow::Result<
         }
     }
     bail!(
-        "{engine} has no local image whose python3 starts ({reason}); name one by --image, or make one of a folder: \
+        "{engine} has no local image whose python3 starts ({reason}); choose one with --image, or create one from a folder: \
          tar -c -C FOLDER . | {engine} import - python"
     )
 }
@@ -160,10 +160,7 @@ impl Drop for Container {
         let mut command = std::process::Command::new(&self.engine);
         command.args(["rm", "--force", &self.id]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if !command.status().is_ok_and(|status| status.success()) {
-            tracing::warn!(
-                container = self.id,
-                "the container could not be removed; it ends within {CONTAINER_SECONDS} s"
-            );
+            tracing::warn!(container = self.id, "cannot remove the container; it ends within {CONTAINER_SECONDS} s");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Executions a second, refill included, beside the floor's.
+//! Executions per second, including refilling the pool, compared with the floor.
 
+use super::coracle::{Bench, Server};
 use super::floor::Floor;
-use super::ours::{Bench, Server};
 use super::report::Report;
 use super::{FLOOR_AT_ONCE, Scale};
 use crate::timing;
@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Before it counts, what the pool had in store is used up.
+/// Time before the measurement in which the prepared sandboxes are used up.
 const DRAINING: Duration = Duration::from_millis(250);
 
 pub(super) async fn measure(bench: &Bench, scale: &Scale, progress: &ProgressBar, report: &mut Report) {
@@ -27,7 +27,7 @@ pub(super) async fn measure(bench: &Bench, scale: &Scale, progress: &ProgressBar
             }
             progress.inc(1);
             if *at_once == FLOOR_AT_ONCE {
-                // At once: the speed of a machine changes within seconds.
+                // Measured right after, because the speed of a machine changes within seconds.
                 progress.set_message(format!("the floor, {FLOOR_AT_ONCE} at once"));
                 if let Ok(running) = &mut floor {
                     match running.rate(FLOOR_AT_ONCE, scale.rate_window).await {
@@ -48,8 +48,8 @@ pub(super) async fn measure(bench: &Bench, scale: &Scale, progress: &ProgressBar
     }
 }
 
-/// Executions that end in the window, over its length.
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^52")]
+/// Number of executions that end within the window, divided by its length.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 async fn rate(server: &Server, at_once: usize, window: Duration) -> anyhow::Result<f64> {
     server.settle().await;
     let begin = Instant::now() + DRAINING;

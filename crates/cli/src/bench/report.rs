@@ -1,4 +1,4 @@
-//! What the benchmark prints: the JSON of `--json`, and tables.
+//! Output of `bench sandbox`: JSON and tables.
 
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, Table};
@@ -6,24 +6,24 @@ use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All numbers of one run. What was not asked for is empty.
+/// Results of one run. Parts that were not requested are empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
-    /// Executions a second by how many are under way at once, refill included.
+    /// Executions per second by concurrency, including refilling the pool.
     #[serde(serialize_with = "rounded_values")]
     pub(super) per_second: BTreeMap<usize, f64>,
-    /// The same of the floor.
+    /// Runs per second of the floor by concurrency.
     #[serde(serialize_with = "rounded_values")]
     pub(super) floor_per_second: BTreeMap<usize, f64>,
-    /// MiB for each: `prepared_N` of N sandboxes that wait, `session_N` of N sessions that live.
+    /// MiB per sandbox: `prepared_N` for N prepared sandboxes, `session_N` for N live sessions.
     #[serde(serialize_with = "rounded_values")]
     pub(super) pss_mib: BTreeMap<String, f64>,
-    /// Why something is missing.
+    /// Reasons for missing results.
     pub(super) skipped: BTreeMap<String, String>,
 }
 
-/// Running `pass`, over and over.
+/// Times of running `pass`.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -32,12 +32,12 @@ pub(super) struct Row {
     #[serde(serialize_with = "rounded")]
     pub(super) p99_ms: f64,
     pub(super) runs: usize,
-    /// For people.
+    /// Description for the table.
     #[serde(skip)]
     pub(super) how: String,
 }
 
-/// Nobody believes more digits.
+/// Rounds to three digits.
 fn thousandths(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }
@@ -112,14 +112,15 @@ impl Report {
 }
 
 const HOW_STARTS: &str = "\
-Starts: rows take turns in blocks. From request to answer. Before each run in a new sandbox the pool is full again and the\n\
-machine has rested 5 ms; the session and the floor go on as soon as the run before has been wound up, which is not timed.\n\
-Programs are timed from start to end.\n";
+Starts: rows take turns in blocks, and are timed from request to response. Before each run in a new sandbox, the pool is\n\
+full again and the machine has been idle for 5 ms. The session and the floor continue as soon as the previous run has\n\
+been cleaned up, which is not timed. Programs are timed from start to end.\n";
 const HOW_RATES: &str = "\
-Executions a second: counted after the pool's store is used up, so making sandboxes is included; medians of the rounds.\n";
+Executions per second: counted after the prepared sandboxes are used up, so creating sandboxes is included; medians of\n\
+the rounds.\n";
 const HOW_MEMORY: &str = "\
-Memory: PSS of the launcher, the zygote and all processes below, divided by the number; without the server's own process\n\
-and what the kernel keeps for namespaces and mounts. Each session has run a small program.\n";
+Memory: PSS of the launcher, the zygote and all processes below, divided by the number of sandboxes, without the server's\n\
+own process and the kernel's memory for namespaces and mounts. Each session has run a small program.\n";
 
 pub(super) fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();

@@ -1,26 +1,26 @@
-//! `coracle bench search`: how well tools are found, how fast, and what the index costs.
+//! `coracle bench search`: quality and speed of tool search, and cost of the index.
 
-mod made;
+mod query_set;
 mod report;
-mod set;
+mod synthetic;
 
 use anyhow::Context;
 use clap::Args;
 use coracle_catalog::{Catalog, Query, ServerTools};
+use query_set::Set;
 use report::{Report, Row};
-use set::Set;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// So many of a ranking are looked at.
+/// Number of results that are evaluated.
 const PLACES: usize = 50;
 
-/// The sizes of the catalogues that are made.
+/// Sizes of the generated catalogs.
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const FEW: [usize; 1] = [1_000];
 
-/// An index that does not get ready by then never will.
+/// Time limit for building an index.
 const READY_WITHIN: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Args)]
@@ -44,8 +44,8 @@ pub(super) struct SearchArguments {
 }
 
 pub(super) async fn run(arguments: SearchArguments) -> anyhow::Result<String> {
-    // Nothing in it waits for anything.
-    tokio::task::spawn_blocking(move || measure(&arguments)).await.context("search")?
+    // The work is CPU-bound.
+    tokio::task::spawn_blocking(move || measure(&arguments)).await.context("cannot search")?
 }
 
 fn measure(arguments: &SearchArguments) -> anyhow::Result<String> {
@@ -54,17 +54,17 @@ fn measure(arguments: &SearchArguments) -> anyhow::Result<String> {
     if arguments.sets.is_empty() {
         let sizes: &[usize] = if arguments.quick { &FEW } else { &SIZES };
         for size in sizes {
-            report.rows.push(row(made::set(*size)?, &mut rankings)?);
+            report.rows.push(row(synthetic::set(*size)?, &mut rankings)?);
         }
     }
     for folder in &arguments.sets {
         report.rows.push(row(Set::read(folder)?, &mut rankings)?);
     }
     if let Some(file) = &arguments.rankings {
-        std::fs::write(file, rankings).with_context(|| format!("write {}", file.display()))?;
+        std::fs::write(file, rankings).with_context(|| format!("cannot write {}", file.display()))?;
     }
     if arguments.json {
-        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+        return Ok(serde_json::to_string(&report).context("cannot write the report")? + "\n");
     }
     Ok(report.render())
 }
@@ -103,7 +103,7 @@ fn row(set: Set, rankings: &mut String) -> anyhow::Result<Row> {
     Ok(row)
 }
 
-/// Memory of this process, in bytes.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! `coracle bench server`: many people with sessions that live on, and many of them executing at once, over HTTP, with
-//! their keys, on a server of its own.
+//! `coracle bench server`: a separate server with many users, each with an API key and a live session, and many
+//! concurrent executions over HTTP.
 
 use super::peers::{self, Peer};
 use super::program::Program;
 use super::report::{align, plain};
 use super::{Outcome, bar};
-use crate::environment;
 use crate::process_tree::{descendants, pss_kib};
 use crate::status::Status;
 use crate::timing::{milliseconds, quantile};
+use crate::variables;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use coracle_server::People;
@@ -28,16 +28,16 @@ use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// What everybody runs, in their session: a little work, and proof that it is the same interpreter as before.
+/// Program that each user runs in their session: some work, and proof that the interpreter is the same as before.
 const PROGRAM: &str = "seen = globals().get('seen', 0) + 1\nwork = sum(n * n for n in range(2_000))\nseen";
 
-/// A server that does not say where it listens by then does not serve.
+/// Time limit for the server to start.
 const STARTED_WITHIN: Duration = Duration::from_mins(1);
-/// No answer takes longer.
+/// Time limit for a response.
 const ANSWERED_WITHIN: Duration = Duration::from_mins(1);
-/// So often memory is weighed.
+/// Number of memory measurements.
 const WEIGHED: u32 = 10;
-/// A peer is measured for so long at most.
+/// Time limit for a peer.
 const PEER_WITHIN: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(super) struct ServerArguments {
 
     /// Container image for docker. It must contain python3 and is never pulled [default: the first local image with
     /// python3].
-    #[arg(long, value_name = "NAME", env = environment::BENCH_IMAGE, hide_env_values = true)]
+    #[arg(long, value_name = "NAME", env = variables::BENCH_IMAGE, hide_env_values = true)]
     image: Option<String>,
 
     /// Print one line of JSON instead of tables.
@@ -64,14 +64,14 @@ pub(super) struct ServerArguments {
     json: bool,
 }
 
-/// What it came to.
+/// Results.
 #[derive(Debug, Serialize)]
 struct Report {
     users: u32,
     at_once: u32,
     seconds: f64,
     rows: Vec<Row>,
-    /// The server and everything below it, over time: the first when all sessions live.
+    /// Memory of the server and all processes below over time, starting when all sessions are alive.
     memory_mib: Vec<f64>,
     live_sessions: u64,
     errors: Vec<String>,
@@ -92,7 +92,7 @@ struct Row {
 impl Row {
     fn of(name: &'static str, mut times: Vec<f64>, failed: usize, seconds: f64) -> Self {
         let executions = times.len();
-        #[expect(clippy::cast_precision_loss, reason = "nobody waits for that many")]
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
         let per_second = executions as f64 / seconds;
         let [p50_ms, p99_ms, max_ms] = [0.5, 0.99, 1.0].map(|part| quantile(&mut times, part));
         Self { name, executions, failed, per_second, p50_ms, p99_ms, max_ms }
@@ -100,14 +100,15 @@ impl Row {
 }
 
 pub(super) async fn run(arguments: ServerArguments) -> anyhow::Result<Outcome> {
-    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let folder =
+        tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let progress = bar();
     let report = measure(&arguments, folder.path(), &progress).await?;
     progress.finish_and_clear();
-    // Whoever asks this as a question wants the answer in the exit code, too.
+    // The exit status reports errors as well.
     let status = if report.errors.is_empty() { Status::Success } else { Status::Failed };
     let text = if arguments.json {
-        serde_json::to_string(&report).context("write the report")? + "\n"
+        serde_json::to_string(&report).context("cannot write the report")? + "\n"
     } else {
         report.render()
     };
@@ -116,14 +117,14 @@ pub(super) async fn run(arguments: ServerArguments) -> anyhow::Result<Outcome> {
 
 async fn measure(arguments: &ServerArguments, folder: &Path, progress: &ProgressBar) -> anyhow::Result<Report> {
     let home = folder.join("home");
-    progress.set_message("making people and their keys");
+    progress.set_message("creating users and keys");
     let keys = people(&home, arguments.users).await?;
     let server = Serving::start(&home).await?;
-    // The client will not do without, though it speaks no TLS here; whoever comes second is too late.
+    // The client requires it even without TLS. An error means that one is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let load = Arc::new(Load {
         url: format!("http://{}/api/executions", server.address),
-        client: reqwest::Client::builder().timeout(ANSWERED_WITHIN).build().context("make a client")?,
+        client: reqwest::Client::builder().timeout(ANSWERED_WITHIN).build().context("cannot create a client")?,
         keys: keys.into_iter().map(|key| (key, AtomicUsize::new(0))).collect(),
         next: AtomicUsize::new(0),
         times: Mutex::default(),
@@ -132,7 +133,7 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
     progress.set_message(format!("starting {} sessions", arguments.users));
     load.each_once(arguments.at_once).await;
     if let Some(error) = load.errors().first() {
-        bail!("a session could not be started: {error}");
+        bail!("cannot start a session: {error}");
     }
     load.times().clear();
     let mut report = Report {
@@ -169,7 +170,7 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
     report.errors = errors;
     report.errors.truncate(5);
     server.stop().await?;
-    progress.set_message("docker exec: a container each");
+    progress.set_message("docker exec: one container per user");
     match docker(arguments).await {
         Ok(row) => report.rows.push(row),
         Err(reason) => report.skipped.push(format!("docker exec: {reason:#}")),
@@ -177,27 +178,27 @@ async fn measure(arguments: &ServerArguments, folder: &Path, progress: &Progress
     Ok(report)
 }
 
-/// Makes so many people, each with a key for the API.
+/// Creates users with an API key each.
 async fn people(home: &Path, users: u32) -> anyhow::Result<Vec<Secret>> {
-    let store = SqliteStore::open(&Home::new(home), KeySource::File).await.context("make a store")?;
+    let store = SqliteStore::open(&Home::new(home), KeySource::File).await.context("cannot create a store")?;
     let store = Arc::new(store);
     let people = People::new(Arc::clone(&store) as _);
     let mut keys = Vec::new();
     for number in 0..users {
-        let name = UserId::new(format!("user-{number}")).context("name a user")?;
-        people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("add a user")?;
+        let name = UserId::new(format!("user-{number}")).context("cannot name a user")?;
+        people.add(User::new(name.clone(), Role::User, SystemTime::now()), None).await.context("cannot add a user")?;
         let scopes = [KeyScope::Api, KeyScope::Metrics].into();
         let (_, key) = people
             .add_key(&name, "bench", scopes, None, coracle_server::KeyMaker::Person)
             .await
-            .context("add a key")?;
+            .context("cannot add a key")?;
         keys.push(key);
     }
     store.close().await;
     Ok(keys)
 }
 
-/// `coracle up`, until it is dropped.
+/// `coracle up`, stopped when dropped.
 struct Serving {
     child: Child,
     address: String,
@@ -205,19 +206,19 @@ struct Serving {
 
 impl Serving {
     async fn start(home: &Path) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("find this program")?;
+        let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
             .args(["up", "--port", "0"])
             .current_dir(home)
-            .env(environment::HOME, home)
+            .env(variables::HOME, home)
             .env_remove(coracle_config::CONFIG_VARIABLE)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .context("start a server")?;
-        let stderr = child.stderr.take().context("a server without words")?;
+            .context("cannot start a server")?;
+        let stderr = child.stderr.take().context("the server has no standard error")?;
         let mut lines = BufReader::new(stderr).lines();
         let listening = async {
             let mut said = String::new();
@@ -229,18 +230,18 @@ impl Serving {
             }
             bail!("the server ended: {said}")
         };
-        let address = tokio::time::timeout(STARTED_WITHIN, listening).await.context("the server does not start")??;
+        let address = tokio::time::timeout(STARTED_WITHIN, listening).await.context("the server did not start")??;
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { child, address })
     }
 
-    /// What it and everything below it hold.
+    /// Memory of the server and all processes below.
     fn mib(&self) -> anyhow::Result<f64> {
         let id = self.child.id().context("the server has ended")?;
-        let own = pss_kib(id).context("weigh the server")?;
-        // Some may end meanwhile.
+        let own = pss_kib(id).context("cannot measure the server")?;
+        // Some processes may end meanwhile.
         let below: u64 = descendants(id).into_iter().filter_map(|pid| pss_kib(pid).ok()).sum();
-        #[expect(clippy::cast_precision_loss, reason = "nobody has that much memory")]
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
         let mib = (own + below) as f64 / 1024.0;
         Ok(mib)
     }
@@ -249,22 +250,22 @@ impl Serving {
         let url = format!("http://{}/metrics", self.address);
         let text = load.as_first(load.client.get(url)).send().await?.text().await?;
         let line = text.lines().find(|line| line.starts_with("coracle_live_sessions "));
-        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).context("the server does not tell its sessions")
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).context("the metrics do not include live sessions")
     }
 
     async fn stop(mut self) -> anyhow::Result<()> {
         let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.cast_signed()));
         rustix::process::kill_process(id.context("the server has ended")?, rustix::process::Signal::TERM)?;
-        self.child.wait().await.context("wait for the server")?;
+        self.child.wait().await.context("cannot wait for the server")?;
         Ok(())
     }
 }
 
-/// Everybody, and what they have seen.
+/// Users and their results.
 struct Load {
     url: String,
     client: reqwest::Client,
-    /// A key, and how often its owner has executed.
+    /// Keys, with the number of executions of their owner.
     keys: Vec<(Secret, AtomicUsize)>,
     next: AtomicUsize,
     times: Mutex<Vec<f64>>,
@@ -287,7 +288,7 @@ impl Load {
         }
     }
 
-    /// Everybody executes once.
+    /// Executes once for each user.
     async fn each_once(self: &Arc<Self>, at_once: u32) {
         let mut workers = JoinSet::new();
         for _ in 0..at_once {
@@ -301,10 +302,10 @@ impl Load {
         while workers.join_next().await.is_some() {}
     }
 
-    /// The next in turn executes.
+    /// Executes for the next user.
     async fn next_one(&self) {
         let (key, count) = &self.keys[self.next.fetch_add(1, Ordering::SeqCst) % self.keys.len()];
-        // Whatever was answered before this is asked must have been seen by the session.
+        // The session must have seen every execution that was answered before this request.
         let answered = count.load(Ordering::SeqCst);
         let begun = Instant::now();
         match self.execute(key).await {
@@ -312,7 +313,9 @@ impl Load {
                 count.fetch_add(1, Ordering::SeqCst);
                 self.times().push(milliseconds(begun.elapsed()));
                 if seen.is_none_or(|seen| seen <= answered) {
-                    self.errors().push(format!("a session was lost: it has seen {seen:?}, after {answered} answers"));
+                    self.errors().push(format!(
+                        "a session was lost: it has seen {seen:?} executions after {answered} responses"
+                    ));
                 }
             }
             Err(error) => self.errors().push(format!("{error:#}")),
@@ -325,12 +328,12 @@ impl Load {
         let status = answer.status();
         let answer: Value = answer.json().await?;
         ensure!(status.is_success() && answer["success"] == true, "{status}: {answer}");
-        ensure!(answer["session_restarted"] != true, "a session had to start anew");
+        ensure!(answer["session_restarted"] != true, "a session was restarted");
         Ok(answer["result"].as_u64().and_then(|seen| usize::try_from(seen).ok()))
     }
 }
 
-/// The same number at once of what people do without Coracle: a container each, and `docker exec` into it.
+/// Measures the same concurrency without Coracle: one container per user, and `docker exec`.
 async fn docker(arguments: &ServerArguments) -> anyhow::Result<Row> {
     let containers = peers::containers(arguments.at_once, arguments.image.as_deref()).await?;
     let (times, failed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
@@ -374,7 +377,7 @@ impl Report {
         let memory: Vec<String> = self.memory_mib.iter().map(|mib| format!("{mib:.0}")).collect();
         let _ = writeln!(
             text,
-            "\n{} people with a live session each ({} live at the end), {} executing at once, for {:.0} s.\n\
+            "\n{} users with a live session each ({} live at the end), {} concurrent executions, for {:.0} s.\n\
              Memory of the server and all sandboxes in MiB, over time: {}",
             self.users,
             self.live_sessions,

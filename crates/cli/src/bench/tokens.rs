@@ -1,10 +1,11 @@
-//! `coracle bench tokens`: what a model reads and writes with direct calls and with code, in one table from one run.
+//! `coracle bench tokens`: tokens that a model reads and writes with direct calls and with code.
 //!
-//! `own.rs` counts the definitions of the configured servers, `discovery.rs` what it takes to find one tool among them.
-//! `task.rs` reads the tasks, `agent.rs` has them done three ways by a scripted agent (`agent.py`), `report.rs` compares.
+//! `own.rs` counts the definitions of the configured servers, and `discovery.rs` the cost of finding one tool among
+//! them. `task.rs` reads the tasks, `agent.rs` runs them in three ways with a scripted agent (`agent.py`), and
+//! `report.rs` compares the results.
 //!
-//! A token is counted once, when it enters the context or is written; that a conversation is sent again at each turn
-//! is not.
+//! A token counts once, when it enters the context or is written. Sending a conversation again at each turn does not
+//! count.
 
 mod agent;
 mod discovery;
@@ -60,7 +61,9 @@ pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> 
     if arguments.only.is_empty() {
         match own::count(config).await? {
             Some(own) => report.own = Some(own),
-            None => report.skip("own", "no servers are configured: `coracle servers add` or `coracle servers import`"),
+            None => {
+                report.skip("own", "no servers are configured: use `coracle servers add` or `coracle servers import`")
+            }
         }
     }
     if !arguments.own {
@@ -76,14 +79,14 @@ pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> 
     }
     let status = if report.is_equal() { Status::Success } else { Status::Failed };
     let text = if arguments.json {
-        serde_json::to_string(&report).context("write the report")? + "\n"
+        serde_json::to_string(&report).context("cannot write the report")? + "\n"
     } else {
         report.render()
     };
     Ok(Outcome { text, status })
 }
 
-/// All tasks, each way.
+/// Runs all tasks in each way.
 async fn done(agent: &Agent, set: &task::Set, report: &mut Report) -> anyhow::Result<()> {
     let progress = bar();
     progress.set_length(Way::ALL.len() as u64);
@@ -98,7 +101,7 @@ async fn done(agent: &Agent, set: &task::Set, report: &mut Report) -> anyhow::Re
     Ok(())
 }
 
-/// What is said of something in a folder that somebody named.
+/// Error about a file in a folder that was named on the command line.
 fn mistake(path: &std::path::Path, error: impl std::fmt::Display) -> anyhow::Error {
     Mistake::new(format!("{}: {error}", path.display()), None::<&str>).into()
 }

@@ -1,9 +1,10 @@
-//! `coracle bench tools`: what a call of a tool costs, beside the client of the Python SDK, in one table from one run.
+//! `coracle bench tools`: latency of tool calls, compared with the Python MCP client.
 //!
-//! `plan.rs` has the rows, `callers.rs` who makes the calls, `faces.rs` the servers that a client calls. The floor is a call that the host answers at once.
+//! `plan.rs` has the rows, `callers.rs` makes the calls, and `frontends.rs` has the servers that a client calls. The
+//! floor is a call that the host answers without the broker.
 
 mod callers;
-mod faces;
+mod frontends;
 mod in_process;
 mod plan;
 mod report;
@@ -17,10 +18,10 @@ use plan::{ROWS, Times};
 use report::{Report, Row};
 use std::path::PathBuf;
 
-/// A full run has so many, a quick one has one.
+/// Number of rounds of a full run.
 const ROUNDS: usize = 3;
 
-/// Of a quick run.
+/// Number of calls of a quick run.
 const QUICK_CALLS: usize = 10;
 
 #[derive(Debug, Args)]
@@ -42,18 +43,19 @@ pub(super) struct ToolsArguments {
     pub(super) json: bool,
 }
 
-/// Gives the report as it is to be printed.
+/// Measures, and returns the text of the report.
 pub(super) async fn run(arguments: ToolsArguments) -> anyhow::Result<String> {
     let calls = arguments.runs as usize;
     let (calls, rounds) = if arguments.quick { (calls.min(QUICK_CALLS), 1) } else { (calls, ROUNDS) };
-    let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
+    let folder =
+        tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
     let callers = Callers::start(folder.path(), arguments.servers).await?;
     let progress = bar();
     let report = measure(&callers, calls, rounds, &progress).await;
     progress.finish_and_clear();
     callers.shutdown().await;
     if arguments.json {
-        return Ok(serde_json::to_string(&report).context("write the report")? + "\n");
+        return Ok(serde_json::to_string(&report).context("cannot write the report")? + "\n");
     }
     Ok(report.render())
 }

@@ -1,7 +1,7 @@
-//! From what was tried to what holds.
+//! Evaluates the results of the probes.
 
+use super::fixes;
 use super::machine::Machine;
-use super::mends;
 use super::report::{Check, Outcome};
 use coracle_sandbox::NativeReport;
 use coracle_types::{Enforced, Execution, Mechanism};
@@ -13,10 +13,10 @@ const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
 const EROFS: i32 = 30;
 const ENOSYS: i32 = 38;
-/// Of `PR_GET_SECCOMP`: filters are installed.
+/// Value of `PR_GET_SECCOMP` with filters installed.
 const SECCOMP_FILTER: i32 = 2;
 
-/// What `probe.py` gives. An error number says that something was refused; none says that it worked.
+/// Results of `probe.py`. An error number means that an action was refused; `None` means that it succeeded.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Probe {
     namespaces: BTreeMap<String, Option<String>>,
@@ -77,18 +77,18 @@ struct Python {
 }
 
 impl Probe {
-    /// As `/proc/self/ns/pid` named it.
+    /// PID namespace, in the format of `/proc/self/ns/pid`.
     pub(super) fn pid_namespace(&self) -> Option<&str> {
         self.namespaces.get("pid")?.as_deref()
     }
 }
 
-/// The process that has run the probe, as the host sees it.
+/// Process that ran the probe, as seen from the host.
 #[derive(Clone, Debug)]
 pub(super) struct Outside {
     pub(super) uid: u64,
     pub(super) capabilities: u64,
-    /// The mode of its seccomp.
+    /// Seccomp mode.
     pub(super) filters: u64,
 }
 
@@ -100,13 +100,13 @@ pub(super) fn python(report: &NativeReport, probe: &Probe) -> Check {
     Check::new("python", Outcome::must(same), detail)
 }
 
-/// The engine is part of this program, so that only reaching the program can fail.
+/// Checks TypeScript. The engine is part of this program, so only access to the program can fail.
 pub(super) fn typescript(execution: &Execution) -> Check {
     match &execution.failure {
         None => Check::new("typescript", Outcome::Ok, "QuickJS, built in"),
         Some(failure) => {
-            let mend = "make the program itself readable and executable for everybody, where it was started from";
-            Check::new("typescript", Outcome::Weak, failure.error.clone()).with_mend(vec![mend.to_owned()])
+            let fix = "make the coracle program readable and executable for all users";
+            Check::new("typescript", Outcome::Weak, failure.error.clone()).with_fix(vec![fix.to_owned()])
         }
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn typescript(execution: &Execution) -> Check {
 pub(super) fn bash(execution: &Execution, machine: &Machine) -> Check {
     match &execution.failure {
         None => Check::new("bash", Outcome::Ok, execution.stdout.trim()),
-        Some(failure) => Check::new("bash", Outcome::Weak, failure.error.clone()).with_mend(mends::bash(machine)),
+        Some(failure) => Check::new("bash", Outcome::Weak, failure.error.clone()).with_fix(fixes::bash(machine)),
     }
 }
 
@@ -122,14 +122,16 @@ pub(super) fn packages(probe: &Probe, has_environment: bool) -> Check {
     let names = probe.packages.join(", ");
     match (has_environment, probe.packages.is_empty()) {
         (false, true) => Check::new("packages", Outcome::Absent, "no NumPy, no pandas: optional")
-            .with_mend(vec!["`coracle env sync` installs those of data analysis for sandboxes alone".to_owned()]),
-        (false, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the system's Python")),
-        (true, true) => Check::new("packages", Outcome::Ok, "the operator's own environment: no NumPy, no pandas"),
-        (true, false) => Check::new("packages", Outcome::Ok, format!("{names}: of the environment of `coracle env`")),
+            .with_fix(vec!["`coracle env sync` installs packages for data analysis, for sandboxes only".to_owned()]),
+        (false, false) => Check::new("packages", Outcome::Ok, format!("{names}, from the system's Python")),
+        (true, true) => {
+            Check::new("packages", Outcome::Ok, "the environment of `coracle env` has neither NumPy nor pandas")
+        }
+        (true, false) => Check::new("packages", Outcome::Ok, format!("{names}, from the environment of `coracle env`")),
     }
 }
 
-/// What keeps code in, in the order of the design.
+/// Checks the isolation, layer by layer.
 pub(super) fn isolation(
     probe: &Probe,
     outside: Option<&Outside>,
@@ -157,7 +159,7 @@ fn namespaces(probe: &Probe) -> Check {
         match (inside, host) {
             (Some(inside), Some(host)) if inside == host => wrong.push(format!("{name} is the host's")),
             (Some(_), Some(_)) => own.push(name.as_str()),
-            _ => wrong.push(format!("{name} cannot be told")),
+            _ => wrong.push(format!("{name} is unknown")),
         }
     }
     if wrong.is_empty() {
@@ -168,16 +170,19 @@ fn namespaces(probe: &Probe) -> Check {
 
 fn host_user(outside: Option<&Outside>, report: &NativeReport) -> Check {
     let Some(outside) = outside else {
-        let detail = "the sandbox's process could not be looked at from outside";
+        let detail = "cannot inspect the sandbox's process from outside";
         return Check::new("host user", Outcome::Failed, detail);
     };
     let filtered = outside.filters == SECCOMP_FILTER as u64;
     let holds = outside.uid != 0 && outside.uid == u64::from(report.host_uid) && outside.capabilities == 0 && filtered;
     let detail = if holds {
-        let whose = if report.privilege == "root" { "nobody's" } else { "your own" };
-        format!("seen from outside, code runs as user {} ({whose}), without capabilities, filtered", outside.uid)
+        let whose = if report.privilege == "root" { "an unprivileged user" } else { "your own" };
+        format!(
+            "from outside, code runs as user {} ({whose}), without capabilities and with seccomp filters",
+            outside.uid
+        )
     } else {
-        format!("seen from outside: {outside:?}")
+        format!("from outside: {outside:?}")
     };
     Check::new("host user", Outcome::must(holds), detail)
 }
@@ -199,7 +204,7 @@ fn seccomp(seccomp: &Seccomp) -> Check {
         && seccomp.unlisted == Some(ENOSYS)
         && seccomp.allowed.is_none();
     let detail = if holds {
-        "filters in force: ptrace and unshare refused, calls that are not listed do not exist".to_owned()
+        "filters active: ptrace and unshare are refused, unlisted system calls do not exist".to_owned()
     } else {
         format!("{seccomp:?}")
     };
@@ -223,11 +228,11 @@ fn landlock(files: &Files, report: &NativeReport, machine: &Machine) -> Check {
     let abi = match &report.landlock {
         Ok(abi) => abi,
         Err(reason) => {
-            let detail = format!("{reason}: only mounts and the filter keep files apart");
-            return Check::new("landlock", Outcome::Weak, detail).with_mend(mends::landlock(machine));
+            let detail = format!("{reason}: files are protected only by mounts and the filter");
+            return Check::new("landlock", Outcome::Weak, detail).with_fix(fixes::landlock(machine));
         }
     };
-    // Without Landlock this file could be read, own /proc or not.
+    // Without Landlock this file could be read, with or without a private /proc.
     let holds = matches!(files.status, Some(EACCES | ENOENT));
     let detail = if holds {
         format!("ABI {abi}: /proc/self/status cannot be read")
@@ -240,7 +245,7 @@ fn landlock(files: &Files, report: &NativeReport, machine: &Machine) -> Check {
 fn own_proc(processes: &Processes, report: &NativeReport, machine: &Machine) -> Check {
     if !report.own_proc {
         let detail = "none: programs that need /proc fail";
-        return Check::new("proc", Outcome::Weak, detail).with_mend(mends::own_proc(machine));
+        return Check::new("proc", Outcome::Weak, detail).with_fix(fixes::own_proc(machine));
     }
     let seen = processes.seen.as_deref().unwrap_or_default();
     let detail = if seen == [processes.own] {
@@ -254,13 +259,14 @@ fn own_proc(processes: &Processes, report: &NativeReport, machine: &Machine) -> 
 fn network(network: &Network) -> Check {
     let off = [network.inet, network.inet6, network.unix].iter().all(|errno| *errno == Some(EPERM));
     let detail = match (off, network.pair) {
-        (true, None) => "off: no socket can be made, but pairs within the sandbox".to_owned(),
+        (true, None) => "off: only socket pairs within the sandbox can be created".to_owned(),
         _ => format!("{network:?}"),
     };
     Check::new("network", Outcome::must(off && network.pair.is_none()), detail)
 }
 
-/// `held`: whether a program over the limit was ended for that, and the same program within the limit was not.
+/// Checks the memory limit. `held` says whether a program above the limit was killed and the same program within it was
+/// not.
 pub(super) fn memory(
     held: Result<(), String>,
     enforced: Option<&Enforced>,
@@ -273,17 +279,18 @@ pub(super) fn memory(
     }
     match (means, &report.cgroup) {
         (Some(Mechanism::Cgroup1), _) => {
-            Check::new("memory", Outcome::Ok, "limit held for the whole tree by cgroup v1")
+            Check::new("memory", Outcome::Ok, "limit enforced for all processes together by cgroup v1")
         }
         (Some(Mechanism::Cgroup2), _) => {
-            Check::new("memory", Outcome::Ok, "limit held for the whole tree by cgroup v2")
+            Check::new("memory", Outcome::Ok, "limit enforced for all processes together by cgroup v2")
         }
         (_, reason) => {
             let reason = reason.as_ref().err().map_or("", String::as_str);
-            let detail =
-                format!("limit held for each process by the kernel, for the tree by watching; no cgroup: {reason}");
-            let mend = mends::cgroup(machine, report.privilege == "root");
-            Check::new("memory", Outcome::Weak, detail).with_mend(mend)
+            let detail = format!(
+                "limit enforced per process by the kernel, and for all together by monitoring; no cgroup: {reason}"
+            );
+            let fix = fixes::cgroup(machine, report.privilege == "root");
+            Check::new("memory", Outcome::Weak, detail).with_fix(fix)
         }
     }
 }
@@ -292,25 +299,29 @@ pub(super) fn processes(started: Option<u64>, limit: u64, enforced: Option<&Enfo
     let means = enforced.map(|enforced| enforced.processes);
     let by = match means {
         Some(Mechanism::Cgroup2) => "cgroup v2",
-        _ => "a resource limit of its user namespace",
+        _ => "a resource limit of the user namespace",
     };
     match started {
         Some(started) if started > 0 && started < limit => Check::new(
             "processes",
             Outcome::Ok,
-            format!("limit of {limit} held by {by}: {started} children and no more"),
+            format!("limit of {limit} enforced by {by}: no more than {started} children"),
         ),
-        other => {
-            Check::new("processes", Outcome::Failed, format!("limit of {limit} not held by {by}: {other:?} children"))
-        }
+        other => Check::new(
+            "processes",
+            Outcome::Failed,
+            format!("limit of {limit} not enforced by {by}: {other:?} children"),
+        ),
     }
 }
 
 pub(super) fn open_files(probe: &Probe, limit: u64) -> Check {
     match probe.open_files {
-        Some(opened) if opened > 0 && opened < limit => {
-            Check::new("open files", Outcome::Ok, format!("limit of {limit} held: {opened} more and no more"))
-        }
+        Some(opened) if opened > 0 && opened < limit => Check::new(
+            "open files",
+            Outcome::Ok,
+            format!("limit of {limit} enforced: no more than {opened} could be opened"),
+        ),
         other => Check::new("open files", Outcome::Failed, format!("limit of {limit} not held: {other:?}")),
     }
 }

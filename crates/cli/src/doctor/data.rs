@@ -1,15 +1,16 @@
-//! The data folder: can it be written, is there room, is the database sound, does the master key open what is there?
+//! Checks the data folder: whether it can be written and has room, and whether the database and the master key are
+//! usable.
 
 use super::report::{Check, Outcome};
-use crate::environment;
+use crate::variables;
 use coracle_store::{Home, KeySource, SqliteStore, Store, StoreError};
 use std::path::Path;
 
-/// With less than this it will soon be full.
+/// Less free space than this is reported.
 const LITTLE: u64 = 256 << 20;
 
 pub(super) async fn examine() -> Vec<Check> {
-    let home = match environment::home() {
+    let home = match variables::home() {
         Ok(home) => Home::new(home),
         Err(error) => return vec![Check::new("data folder", Outcome::Failed, format!("{error:#}"))],
     };
@@ -20,17 +21,16 @@ pub(super) async fn examine() -> Vec<Check> {
 
 fn room(root: &Path) -> Check {
     let name = root.display();
-    // It is made when something is first kept.
+    // The folder is created when something is first stored.
     let there = root.ancestors().find(|folder| folder.is_dir()).unwrap_or(root);
     match tempfile::tempfile_in(there).and_then(|_| Ok(rustix::fs::statvfs(there)?)) {
-        Err(error) => Check::new("data folder", Outcome::Failed, format!("{name} cannot be written: {error}"))
-            .with_mend(vec!["make it writable for you, or name another folder with CORACLE_HOME".to_owned()]),
+        Err(error) => Check::new("data folder", Outcome::Failed, format!("cannot write to {name}: {error}"))
+            .with_fix(vec!["make it writable, or set CORACLE_HOME to another folder".to_owned()]),
         Ok(found) => {
             let free = found.f_bavail.saturating_mul(found.f_frsize);
             let detail = format!("{name}, {} MB free", free / 1_000_000);
             if free < LITTLE {
-                Check::new("data folder", Outcome::Weak, detail)
-                    .with_mend(vec!["free some space on its disk".to_owned()])
+                Check::new("data folder", Outcome::Weak, detail).with_fix(vec!["free some disk space".to_owned()])
             } else {
                 Check::new("data folder", Outcome::Ok, detail)
             }
@@ -51,7 +51,7 @@ async fn store(home: &Home) -> Vec<Check> {
         store.close().await;
         Ok::<_, StoreError>(ready)
     };
-    let sound = || Check::new("database", Outcome::Ok, format!("{name}: sound, can be written"));
+    let sound = || Check::new("database", Outcome::Ok, format!("{name}: intact and writable"));
     match examined.await {
         Ok(Err(error @ StoreError::Key(_))) => vec![sound(), failed("master key", &error)],
         Err(error) | Ok(Err(error)) => vec![failed("database", &error)],
@@ -60,15 +60,15 @@ async fn store(home: &Home) -> Vec<Check> {
 }
 
 fn failed(name: &str, error: &StoreError) -> Check {
-    Check::new(name, Outcome::Failed, error.to_string()).with_mend(error.hint().into_iter().collect())
+    Check::new(name, Outcome::Failed, error.to_string()).with_fix(error.hint().into_iter().collect())
 }
 
-/// Nothing is sealed yet, or all that is can be opened.
+/// Checks the master key: either nothing is encrypted yet, or everything can be decrypted.
 fn key(home: &Home) -> Check {
     let path = home.master_key();
     if path.exists() {
-        Check::new("master key", Outcome::Ok, format!("{}: opens what is stored", path.display()))
+        Check::new("master key", Outcome::Ok, format!("{}: decrypts everything that is stored", path.display()))
     } else {
-        Check::new("master key", Outcome::Absent, "none yet: it is made with the first secret")
+        Check::new("master key", Outcome::Absent, "none yet: it is created with the first secret")
     }
 }

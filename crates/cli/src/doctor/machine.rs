@@ -1,37 +1,37 @@
-//! What the machine says about itself: the settings that decide whether a sandbox can be had.
+//! Settings of the machine that decide whether a sandbox can start.
 
 use std::fs;
 use std::path::Path;
 
-/// Read from `/proc`, `/sys` and `/etc`; what cannot be read is unknown, never an error.
+/// Values from `/proc`, `/sys` and `/etc`. Unreadable values are unknown, never an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Machine {
     pub(crate) kernel: String,
-    /// Debian's old switch: 0 forbids user namespaces to ordinary users.
+    /// Debian's old setting: 0 forbids user namespaces for ordinary users.
     pub(crate) userns_clone: Option<u64>,
-    /// 0 forbids user namespaces to everybody.
+    /// 0 forbids user namespaces for all users.
     pub(crate) max_user_namespaces: Option<u64>,
-    /// Ubuntu's: 1 takes all rights from user namespaces of programs without a profile.
+    /// Ubuntu's setting: 1 removes all capabilities from user namespaces of programs without a profile.
     pub(crate) apparmor_restricts: Option<u64>,
     /// Active security modules; unknown if securityfs is not mounted.
     pub(crate) security_modules: Option<Vec<String>>,
-    /// cgroup v2 is mounted where systemd mounts it.
+    /// Whether cgroup v2 is mounted where systemd mounts it.
     pub(crate) cgroup2: bool,
-    /// systemd runs here.
+    /// Whether systemd is running.
     pub(crate) systemd: bool,
-    /// Signs of Docker, Podman or Kubernetes around us.
+    /// Whether there are signs of Docker, Podman or Kubernetes.
     pub(crate) container: bool,
     pub(crate) distribution: Distribution,
 }
 
-/// The distribution, as far as mends depend on it.
+/// Distribution, as far as fixes depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Distribution {
     pub(crate) name: Option<String>,
     pub(crate) family: Family,
 }
 
-/// By its package manager.
+/// Family of distributions with the same package manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Family {
     Debian,
@@ -44,7 +44,7 @@ pub(crate) enum Family {
 }
 
 impl Machine {
-    /// Of the tree at `root`, which is `/` except in tests.
+    /// Reads the tree at `root`, which is `/` except in tests.
     pub(crate) fn read(root: &Path) -> Self {
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
         let number = |path: &str| text(path)?.trim().parse().ok();

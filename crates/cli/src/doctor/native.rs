@@ -1,12 +1,12 @@
-//! The native tier, booted as a server boots it, and tried from inside and outside.
+//! Checks the native tier, started as by a server, from inside and outside.
 
 use super::checks::{self, Outside, Probe};
+use super::fixes;
 use super::machine::Machine;
-use super::mends;
 use super::report::{Check, Outcome, StartTimes, Tier, Verdict};
 use crate::process_tree::{descendants, status};
 use crate::wiring::{Sandboxes, engine, native};
-use crate::{environment, timing};
+use crate::{timing, variables};
 use anyhow::Context;
 use coracle_config::Settings;
 use coracle_engine::{Engine, Request};
@@ -23,30 +23,30 @@ const PROBE: &str = include_str!("probe.py");
 const POOL: usize = 2;
 const WARM_RUNS: usize = 7;
 const COLD_RUNS: usize = 3;
-/// A machine on which the pool does not fill by then is measured as it is.
+/// Longest wait for the pool to fill; after that, the machine is measured as it is.
 const REFILL_WITHIN: Duration = Duration::from_millis(200);
-/// No probe runs longer.
+/// Time limit of a probe.
 const PROBE_WALL_MS: u64 = 5_000;
 
 const SMALL_MEMORY_MB: u64 = 96;
-/// Takes twice the small limit, and less than the default one; the value is written to, so that it is really there. Holds
-/// it for a while: without a cgroup, memory use is checked only every 40 to 80 milliseconds.
+/// Takes twice the small limit, and less than the default one. The memory is written to, so that it is really
+/// allocated, and held for a while: without a cgroup, memory use is checked only every 40 to 80 milliseconds.
 const TAKE_MEMORY: &str = "import time\nblock = b'x' * 192_000_000\ntime.sleep(seconds)\nlen(block)";
 const HOLD_OVER_LIMIT_SECONDS: f64 = 10.0;
 const HOLD_WITHIN_LIMIT_SECONDS: f64 = 0.2;
 
 const FEW_PROCESSES: u64 = 16;
-/// Starts children until it is refused one, and says how many there were.
+/// Starts children until one is refused, and reports their number.
 const TAKE_PROCESSES: &str = include_str!("processes.py");
 
-/// Whether a program over the limit was ended for that, and the same program within the limit was not.
+/// Checks that a program above the limit was killed, and that the same program within the limit was not.
 fn held(over: &Execution, within: &Execution) -> Result<(), String> {
     let outcome = |execution: &Execution| match &execution.failure {
         None => "it succeeded".to_owned(),
         Some(failure) => format!("{}: {}", failure.error_code.as_str(), failure.error),
     };
     if over.failure.as_ref().map(|failure| failure.error_code) != Some(ErrorCode::Memory) {
-        Err(format!("a program that takes twice its memory limit was not ended for that: {}", outcome(over)))
+        Err(format!("a program that uses twice its memory limit was not killed for it: {}", outcome(over)))
     } else if !within.success {
         Err(format!("a program within its memory limit failed: {}", outcome(within)))
     } else {
@@ -54,14 +54,14 @@ fn held(over: &Execution, within: &Execution) -> Result<(), String> {
     }
 }
 
-/// Boots the tier; whatever fails is part of the answer.
+/// Starts and checks the tier. Failures are part of the result.
 pub(super) async fn examine(machine: &Machine) -> Tier {
     match boot(machine).await {
         Ok(tier) => tier,
         Err(error) => {
             let detail = format!("{error:#}");
-            let mend = mends::no_sandbox(machine, &detail, &program());
-            unavailable(Check::new("sandbox", Outcome::Failed, detail).with_mend(mend))
+            let fix = fixes::no_sandbox(machine, &detail, &program());
+            unavailable(Check::new("sandbox", Outcome::Failed, detail).with_fix(fix))
         }
     }
 }
@@ -81,27 +81,27 @@ async fn boot(machine: &Machine) -> anyhow::Result<Tier> {
         preload: true,
         require_full_isolation: false,
         limits,
-        python: environment::python(),
+        python: variables::python(),
         folders: Vec::new(),
-        packages: Packages { environment: crate::packages::current()?, ..Packages::default() },
+        packages: Packages { environment: crate::python_environment::current()?, ..Packages::default() },
     };
     let backend = native(&sandboxes)?;
     let report = match backend.report().await {
         Ok(report) => report,
         Err(SandboxError::Python(error)) => {
-            let mend = mends::python(machine, environment::python().as_deref());
-            return Ok(unavailable(Check::new("python", Outcome::Failed, error.to_string()).with_mend(mend)));
+            let fix = fixes::python(machine, variables::python().as_deref());
+            return Ok(unavailable(Check::new("python", Outcome::Failed, error.to_string()).with_fix(fix)));
         }
         Err(error) => return Err(error.into()),
     };
     let folder =
-        tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("make a workspace to try things in")?;
+        tempfile::Builder::new().prefix("coracle-doctor-").tempdir().context("cannot create a temporary workspace")?;
     let tried = Tried {
         engine: engine(&Settings::default(), backend.clone(), std::sync::Arc::new(MemoryStore::new()), None)?,
         workspace: folder.path().join("workspace"),
         has_environment: sandboxes.packages.environment.is_some(),
     };
-    std::fs::create_dir(&tried.workspace).context("make a workspace to try things in")?;
+    std::fs::create_dir(&tried.workspace).context("cannot create a temporary workspace")?;
     let outcome = Box::pin(examine_booted(&tried, &backend, folder.path(), machine, &report)).await;
     tried.engine.shutdown().await;
     outcome
@@ -115,8 +115,8 @@ async fn examine_booted(
     report: &coracle_sandbox::NativeReport,
 ) -> anyhow::Result<Tier> {
     let host_file = folder.join("host");
-    std::fs::write(&host_file, "not for the sandbox").context("make a file to look for")?;
-    std::fs::write(tried.workspace.join("beside"), "for the sandbox").context("make a file to look for")?;
+    std::fs::write(&host_file, "not for the sandbox").context("cannot create a file for the probe")?;
+    std::fs::write(tried.workspace.join("beside"), "for the sandbox").context("cannot create a file for the probe")?;
     let session = SessionId::new("doctor")?;
     let mut request = tried.request(Language::Python, PROBE);
     request.session = Some(session);
@@ -124,8 +124,8 @@ async fn examine_booted(
     request.vars.insert("beside".to_owned(), "/workspace/beside".into());
     let execution = tried.engine.execute(request).await;
     let enforced = execution.limits.enforced.clone();
-    let probe: Probe = serde_json::from_value(value(execution)?).context("read what the probe found")?;
-    // The interpreter of the session lives on, so there is a used sandbox to look at.
+    let probe: Probe = serde_json::from_value(value(execution)?).context("cannot read the result of the probe")?;
+    // The interpreter of the session is still alive, so a used sandbox can be inspected.
     let launcher = backend.launcher_pid().await;
     let outside = launcher.zip(probe.pid_namespace()).and_then(|(pid, namespace)| look_from_outside(pid, namespace));
     let small = Limits { memory_mb: SMALL_MEMORY_MB, ..Limits::default() };
@@ -147,7 +147,7 @@ async fn examine_booted(
     Ok(Tier { name: NAME.to_owned(), verdict: Verdict::of(&checks), checks, start: Some(start) })
 }
 
-/// The process that is in the pid namespace that the code saw itself in.
+/// Finds the process in the PID namespace that the probe reported.
 fn look_from_outside(launcher: u32, pid_namespace: &str) -> Option<Outside> {
     let number = |pid, name, radix| u64::from_str_radix(status(pid, name)?.split_whitespace().next()?, radix).ok();
     let is_there = |pid: &u32| {
@@ -162,11 +162,11 @@ fn look_from_outside(launcher: u32, pid_namespace: &str) -> Option<Outside> {
     })
 }
 
-/// An engine and a folder to try things in.
+/// Engine and folder for the checks.
 struct Tried {
     engine: Engine,
     workspace: std::path::PathBuf,
-    /// That of `coracle env`.
+    /// Whether there is an environment of `coracle env`.
     has_environment: bool,
 }
 
@@ -194,7 +194,7 @@ impl Tried {
         request
     }
 
-    /// The median of a few runs that each find a prepared sandbox.
+    /// Median time of a few runs in prepared sandboxes.
     async fn warm(&self, backend: &NativeBackend) -> anyhow::Result<f64> {
         let mut times = Vec::new();
         for _ in 0..WARM_RUNS {
@@ -207,7 +207,7 @@ impl Tried {
     }
 }
 
-/// The median of a few whole programs; none if they fail, which the other checks explain.
+/// Median time of a few complete runs of `coracle exec`; `None` if they fail, which other checks explain.
 async fn cold(workspace: &Path) -> Option<f64> {
     let workspace = workspace.to_owned();
     let measured = tokio::task::spawn_blocking(move || {
@@ -224,7 +224,7 @@ async fn cold(workspace: &Path) -> Option<f64> {
     measured.await.ok().flatten()
 }
 
-/// The result of an execution that had to succeed.
+/// Returns the result of an execution that must succeed.
 fn value(execution: Execution) -> anyhow::Result<serde_json::Value> {
     match execution.failure {
         None => Ok(execution.result.unwrap_or_default()),

@@ -1,7 +1,7 @@
-//! Whether the policy rules of the settings do what they say, as far as that is known without starting a server.
+//! Checks the policy rules for effect, as far as that is known without starting a server.
 
 use super::report::{Check, Outcome};
-use crate::plain::plain;
+use crate::output::plain;
 use crate::settings::load_for_servers;
 use crate::wiring::{Purpose, rules, rules_without_server, store, toolbox};
 use coracle_engine::without_effect;
@@ -9,7 +9,7 @@ use coracle_types::UserId;
 use serde_json::Map;
 use std::path::Path;
 
-/// A message is no longer than this.
+/// Maximum length of a message in characters.
 const MAX_MESSAGE: usize = 1_000;
 
 pub(super) async fn examine(config: Option<&Path>) -> Vec<Check> {
@@ -30,7 +30,7 @@ pub(super) async fn examine(config: Option<&Path>) -> Vec<Check> {
     }
 }
 
-/// How many rules there are, and what is said of those without effect; nothing if there are no rules.
+/// Returns the number of rules and a message for each one without effect; `None` if there are no rules.
 async fn without_effect_in(config: Option<&Path>) -> anyhow::Result<Option<(usize, Vec<String>)>> {
     let loaded = load_for_servers(config, Vec::new())?;
     let rules = rules(&loaded)?;

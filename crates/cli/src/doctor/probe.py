@@ -1,5 +1,5 @@
-# Runs inside a sandbox and tries what must not work there, each beside something like it that must.
-# `host_file` and `beside` are set by `coracle doctor`; the value of the last line is what it reads.
+# Runs inside a sandbox and attempts forbidden actions, each beside a similar one that must work.
+# `host_file` and `beside` are set by `coracle doctor`, which reads the value of the last line.
 import ctypes
 import importlib.util
 import os
@@ -10,13 +10,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS, PTRACE_TRACEME = 21, 23, 39, 0
 NEW_USER = 0x10000000
-# process_madvise(2), the same number everywhere: the kernel knows it and the allow-list does not. With arguments that
-# the kernel itself would answer with something else than ENOSYS.
+# process_madvise(2), with the same number on all architectures: the kernel has it, but the allow-list does not. For
+# these arguments the kernel itself would not return ENOSYS.
 UNLISTED = 440
 
 
 def error_of(act, *args):
-    """The errno of what `act` raises; None if it works."""
+    """Return the errno that `act` raises; None if it succeeds."""
     try:
         act(*args)
     except OSError as error:
@@ -25,7 +25,7 @@ def error_of(act, *args):
 
 
 def errno_of(function, *args):
-    """The errno of a C function; None if it works."""
+    """Return the errno of a C function; None if it succeeds."""
     ctypes.set_errno(0)
     return ctypes.get_errno() if function(*args) == -1 else None
 
@@ -56,7 +56,7 @@ def namespace(name):
 
 
 def capabilities():
-    """Effective, permitted and inheritable ones together, as one number, and how many the bounding set has."""
+    """Return the union of effective, permitted and inheritable capabilities, and the size of the bounding set."""
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     data = (ctypes.c_uint32 * 6)()
     if libc.capget(header, data) != 0:
@@ -73,7 +73,7 @@ def processes_seen():
 
 
 def files_opened(most):
-    """How many files can be opened before the limit; None if there is none up to `most`."""
+    """Return how many files can be opened before the limit; None if more than `most`."""
     opened = []
     try:
         while len(opened) < most:

@@ -1,4 +1,4 @@
-# Starts children until one is refused, and says how many there were.
+# Starts children until one is refused, and reports their number.
 import os
 import signal
 

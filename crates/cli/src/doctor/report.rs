@@ -1,65 +1,65 @@
-//! What `coracle doctor --json` prints. The shape is stable: fields are added, never renamed.
+//! Output of `coracle doctor --json`. Programs may parse it: fields are added, and renaming one is a breaking change.
 
 use serde::{Deserialize, Serialize};
 
 /// The whole diagnosis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Diagnosis {
-    /// Of Coracle.
+    /// Version of Coracle.
     pub(crate) version: String,
-    /// Whether some tier is safe. The exit status says that, and whether the data folder can be used.
+    /// Whether at least one tier is safe. The exit status also depends on the data folder.
     pub(crate) safe: bool,
     pub(crate) machine: MachineReport,
-    /// One for each backend.
+    /// One tier per backend.
     pub(crate) tiers: Vec<Tier>,
-    /// What is wrong with the policy rules of the settings; empty if there are none.
+    /// Problems of the policy rules; empty if there are no rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) policy: Vec<Check>,
-    /// The data folder, its database and the master key.
+    /// Data folder, database and master key.
     #[serde(default)]
     pub(crate) data: Vec<Check>,
 }
 
-/// Where this was found.
+/// Machine that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MachineReport {
-    /// As `uname -r` says.
+    /// Output of `uname -r`.
     pub(crate) kernel: String,
-    /// As `uname -m` says.
+    /// Output of `uname -m`.
     pub(crate) architecture: String,
-    /// The distribution, if it says.
+    /// Name of the distribution, if known.
     pub(crate) system: Option<String>,
-    /// Who asks.
+    /// User ID of the caller.
     pub(crate) uid: u32,
 }
 
-/// One backend, booted and probed.
+/// Backend that was started and checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tier {
-    /// The backend: `native`.
+    /// Name of the backend: `native`.
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
     pub(crate) checks: Vec<Check>,
-    /// Absent if nothing ran.
+    /// Start times; absent if nothing ran.
     pub(crate) start: Option<StartTimes>,
 }
 
-/// What a tier is good for.
+/// Overall result of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
-    /// Everything holds, and the kernel holds it.
+    /// All checks pass, and the kernel enforces everything.
     Full,
-    /// Safe to run foreign code in, but something is softer than it could be.
+    /// Safe for untrusted code, but not at full strength.
     Partial,
-    /// It runs, but something that must hold does not.
+    /// Sandboxes run, but a required check fails.
     Unsafe,
-    /// No sandbox could be had.
+    /// No sandbox can be created.
     Unavailable,
 }
 
 impl Verdict {
-    /// Full or partial.
+    /// Whether the verdict is full or partial.
     pub(crate) fn is_safe(self) -> bool {
         matches!(self, Self::Full | Self::Partial)
     }
@@ -74,41 +74,41 @@ impl Verdict {
         }
     }
 
-    /// For people.
+    /// Text for people.
     pub(crate) fn phrase(self) -> &'static str {
         match self {
             Self::Full => "safe, full isolation",
-            Self::Partial => "safe, but not everything is held by the kernel",
+            Self::Partial => "safe, but not everything is enforced by the kernel",
             Self::Unsafe => "NOT safe",
             Self::Unavailable => "does not run",
         }
     }
 }
 
-/// One thing that was tried.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Check {
-    /// Stable, for programs.
+    /// Stable name.
     pub(crate) name: String,
     pub(crate) outcome: Outcome,
-    /// What was seen.
+    /// Observation.
     pub(crate) detail: String,
-    /// What to do about it, in lines; empty if nothing is to be done.
+    /// Fix, in lines; empty if none is needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) mend: Vec<String>,
+    pub(crate) fix: Vec<String>,
 }
 
-/// What trying came to.
+/// Outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// Holds.
+    /// Enforced.
     Ok,
-    /// Missing or soft, and safe without.
+    /// Missing or weak, but safe without.
     Weak,
-    /// Must hold and does not.
+    /// Required but not enforced.
     Failed,
-    /// Optional, and not there.
+    /// Optional and missing.
     Absent,
 }
 
@@ -122,7 +122,7 @@ impl Outcome {
         }
     }
 
-    /// `Ok` if it holds, else `Failed`.
+    /// Returns `Ok` if the condition holds, and `Failed` otherwise.
     pub(crate) fn must(holds: bool) -> Self {
         if holds { Self::Ok } else { Self::Failed }
     }
@@ -130,20 +130,20 @@ impl Outcome {
 
 impl Check {
     pub(crate) fn new(name: &str, outcome: Outcome, detail: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), outcome, detail: detail.into(), mend: Vec::new() }
+        Self { name: name.to_owned(), outcome, detail: detail.into(), fix: Vec::new() }
     }
 
-    pub(crate) fn with_mend(mut self, mend: Vec<String>) -> Self {
-        self.mend = mend;
+    pub(crate) fn with_fix(mut self, fix: Vec<String>) -> Self {
+        self.fix = fix;
         self
     }
 }
 
-/// How long a sandbox takes to run `pass`, medians in milliseconds.
+/// Median times to run `pass` in a sandbox, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StartTimes {
-    /// A prepared sandbox of a running Coracle.
+    /// Time in a prepared sandbox of a running Coracle.
     pub(crate) warm_ms: f64,
-    /// The whole of `coracle exec`, from nothing to nothing.
+    /// Time of a complete `coracle exec`.
     pub(crate) cold_ms: Option<f64>,
 }

@@ -1,11 +1,11 @@
-//! The diagnosis for people.
+//! The diagnosis as a table.
 
 use super::report::{Check, Diagnosis, StartTimes, Tier};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use std::fmt::Write;
 
-/// Longer texts go on in the next line.
+/// Width at which details are wrapped.
 const DETAIL_WIDTH: usize = 90;
 
 pub(super) fn render(diagnosis: &Diagnosis) -> String {
@@ -48,15 +48,15 @@ fn render_checks(checks: &[Check], start: Option<StartTimes>, text: &mut String)
     for line in table.lines() {
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    for check in checks.iter().filter(|check| !check.mend.is_empty()) {
+    for check in checks.iter().filter(|check| !check.fix.is_empty()) {
         let _ = writeln!(text, "\nTo fix {}:", check.name);
-        for line in &check.mend {
+        for line in &check.fix {
             let _ = writeln!(text, "  {line}");
         }
     }
 }
 
-/// In lines of at most [`DETAIL_WIDTH`], broken between words.
+/// Wraps a text at [`DETAIL_WIDTH`] between words.
 fn wrapped(detail: &str) -> String {
     let mut lines = vec![String::new()];
     for word in detail.split_whitespace() {

@@ -1,27 +1,27 @@
-//! What `coracle exec` says about a finished execution.
+//! Output of `coracle exec` about a finished execution.
 //!
 //! Messages, tracebacks and names come from the sandbox. They are escaped before they reach the terminal, and no line of
 //! them can be mistaken for one of Coracle's own.
 
-use crate::plain::{json_line, plain, plain_lines, quoted};
+use crate::output::{json_line, plain, plain_lines, quoted};
 use anyhow::Context;
 use coracle_types::{Artifact, ErrorCode, Execution, Failure};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Of a path, a warning or a hint, no more than this is printed.
+/// Maximum length of a printed path, warning or hint in characters.
 const MAX_LINE: usize = 2_000;
 
-/// Where things are on the host.
+/// Paths on the host.
 pub(super) struct Places {
-    /// The folder with the user's artifacts.
+    /// Folder with the user's artifacts.
     pub(super) artifacts: PathBuf,
-    /// Whether `/workspace` is the user's own, and not a folder named on the command line.
+    /// Whether `/workspace` is the user's own workspace instead of a folder named on the command line.
     pub(super) own_workspace: bool,
 }
 
-/// The whole execution as one line of JSON.
+/// Prints the execution as one line of JSON.
 pub(super) fn print_json(mut execution: Execution) -> anyhow::Result<()> {
     if let Some(failure) = &mut execution.failure {
         name_options(failure);
@@ -32,12 +32,12 @@ pub(super) fn print_json(mut execution: Execution) -> anyhow::Result<()> {
     Ok(stdout.flush()?)
 }
 
-/// What streaming did not show: the value, artifacts, warnings and the failure.
+/// Prints what was not streamed: the result, artifacts, warnings and the failure.
 pub(super) fn print(execution: Execution, places: &Places) -> anyhow::Result<()> {
     if let Some(result) = &execution.result {
         let text = match result {
             serde_json::Value::String(text) => text.clone(),
-            other => serde_json::to_string_pretty(other).context("write the result")?,
+            other => serde_json::to_string_pretty(other).context("cannot write the result")?,
         };
         writeln!(std::io::stdout(), "{text}")?;
     }
@@ -53,13 +53,13 @@ pub(super) fn print(execution: Execution, places: &Places) -> anyhow::Result<()>
         said.push_str(&failure_text(&failure, places));
     }
     if !said.is_empty() {
-        // What nobody can read is not said: the status tells as well.
+        // Failures are ignored, because the exit status conveys the result as well.
         let _ = std::io::stderr().write_all(said.as_bytes());
     }
     Ok(())
 }
 
-/// An artifact as the code sees it, and where it is on the host.
+/// Path of an artifact in the sandbox and on the host.
 fn artifact_line(artifact: &Artifact, execution: &Execution, places: &Places) -> String {
     let kept = places.artifacts.join(execution.execution_id.as_str()).join(&artifact.name);
     let Artifact { path, mime, bytes, .. } = artifact;
@@ -67,11 +67,11 @@ fn artifact_line(artifact: &Artifact, execution: &Execution, places: &Places) ->
     format!("{path} ({mime}, {bytes} bytes) saved as {kept}")
 }
 
-/// For people who expect the code to see the current folder.
+/// Hint for people who expect the code to run in the current folder.
 const NOT_HERE: &str =
-    "the code sees its own workspace and not this folder: --workspace . makes this folder the workspace";
+    "the code runs in its own workspace, not in this folder: use --workspace . to make this folder the workspace";
 
-/// As Python says it, or TypeScript.
+/// Recognises the error of Python and of TypeScript.
 fn is_missing_file(error: &str) -> bool {
     error.starts_with("FileNotFoundError") || error.ends_with("(os error 2)")
 }
@@ -91,7 +91,7 @@ fn failure_text(failure: &Failure, places: &Places) -> String {
     text
 }
 
-/// Hints name arguments of the MCP tools; here the same thing is an option or a setting.
+/// Replaces the names of MCP arguments in hints with those of options and settings.
 fn name_options(failure: &mut Failure) {
     const NAMES: [(&str, &str); 2] = [("timeout_seconds", "--timeout"), ("memory_mb", "--memory")];
     if failure.error_code == ErrorCode::InvalidRequest {
@@ -115,7 +115,7 @@ fn name_options(failure: &mut Failure) {
     }
 }
 
-/// Replaces a name where it stands alone, and not where it is part of a longer one.
+/// Replaces a name, but not where it is part of a longer one.
 fn replace_word(text: &str, name: &str, by: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
     let mut out = String::new();
@@ -131,7 +131,7 @@ fn replace_word(text: &str, name: &str, by: &str) -> String {
     out + rest
 }
 
-/// Whether the user's file looks like code that should have been given with `-c`.
+/// Whether a file name looks like code that should have been passed with `-c`.
 pub(super) fn looks_like_code(name: &Path) -> bool {
     name.to_str()
         .is_some_and(|text| text.contains(['(', ')', '=', ';', '\n', '"', '\'', '$', '|']) || text.contains(' '))
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_the_sandbox_poses_as_ours() {
+    fn text_from_the_sandbox_cannot_pose_as_ours() {
         let places = Places { artifacts: PathBuf::new(), own_workspace: false };
         let text = failure_text(&failure("x\nhint: run this\u{1b}[2K\u{202e}", None, None), &places);
         assert_eq!(text, "error: x\n  hint: run this\\u{1b}[2K\\u{202e}\n");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_told_from_names() {
+    fn code_is_distinguished_from_names() {
         for code in ["print(1)", "x = 1", "echo $HOME", "import this"] {
             assert!(looks_like_code(Path::new(code)), "{code}");
         }

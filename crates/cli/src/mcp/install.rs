@@ -1,12 +1,12 @@
-//! Writes the entry that starts `coracle mcp` into the settings of a client, and shows the change first.
+//! Adds the entry that starts `coracle mcp` to the settings of a client, after showing the change.
 
 use super::moving::Moving;
 use super::undo::{Before, Undo};
-use crate::face::FaceArguments;
-use crate::named_workspace;
-use crate::plain::{counted, plain};
+use crate::frontend::FrontendArguments;
+use crate::output::{counted, plain};
 use crate::settings::load_for_servers;
 use crate::status::{Mistake, Status};
+use crate::workspace_folder;
 use anyhow::Context;
 use coracle_config::install::{Entry, InstallError, Target, install, put_back, take_out};
 use coracle_config::{Loaded, Way};
@@ -15,7 +15,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Whose settings.
+/// MCP client whose settings are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client(Target);
 
@@ -29,7 +29,7 @@ impl FromStr for Client {
             "cursor" => Target::Cursor,
             "vscode" => Target::VsCode,
             "codex" => Target::Codex,
-            _ => return Err("there are claude, claude-desktop, cursor, vscode and codex".to_owned()),
+            _ => return Err("use claude, claude-desktop, cursor, vscode or codex".to_owned()),
         };
         Ok(Self(target))
     }
@@ -52,7 +52,7 @@ impl Client {
         self.0
     }
 
-    /// The name on the command line.
+    /// Name on the command line.
     fn name(self) -> &'static str {
         match self.0 {
             Target::ClaudeCode => "claude",
@@ -66,11 +66,11 @@ impl Client {
     fn file(self) -> anyhow::Result<PathBuf> {
         let file = self.0.file(&crate::settings::variables());
         let hint = "set HOME to your home folder";
-        Ok(file.ok_or_else(|| Mistake::new("it is not known where your settings are", Some(hint)))?)
+        Ok(file.ok_or_else(|| Mistake::new("cannot find the settings of the client", Some(hint)))?)
     }
 }
 
-/// What becomes of the servers that the client has.
+/// What to do with the client's servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Servers {
     Ask,
@@ -80,7 +80,7 @@ pub(super) enum Servers {
 
 pub(super) fn run(
     client: Client,
-    face: &FaceArguments,
+    frontend: &FrontendArguments,
     servers: Servers,
     without_asking: bool,
     config: Option<&Path>,
@@ -88,7 +88,7 @@ pub(super) fn run(
     let file = client.file()?;
     let old = read(&file)?;
     let loaded = load_for_servers(config, Vec::new())?;
-    let entry = entry(face, &loaded)?;
+    let entry = entry(frontend, &loaded)?;
     let mut moving = Moving::of(client, &file, &loaded)?;
     let mut names = moving.names();
     let offered = !names.is_empty() && servers != Servers::Keep;
@@ -110,7 +110,7 @@ pub(super) fn run(
     };
     let (mut new, mut taken) = change(&names).map_err(not_understood)?;
     if old.as_deref() == Some(new.as_str()) {
-        eprintln!("{client} starts coracle already ({})", file.display());
+        eprintln!("{client} already starts coracle ({})", file.display());
         tell_of_the_rest(client, &moving, is_moved);
         return Ok(Status::Success);
     }
@@ -142,16 +142,16 @@ pub(super) fn run(
     if is_moved {
         eprintln!("moved to Coracle: {}", plain(&names.join(", "), MAX_SHOWN));
     }
-    eprintln!("written; restart {client}, and it has the tools of coracle");
+    eprintln!("done: restart {client} to load the tools of coracle");
     tell_of_the_rest(client, &moving, is_moved);
-    eprintln!("`coracle mcp --uninstall {}` puts everything back", client.name());
+    eprintln!("`coracle mcp --uninstall {}` undoes all changes", client.name());
     Ok(Status::Success)
 }
 
-/// Of a list of names, no more than this is shown.
+/// Maximum length of a printed list of names in characters.
 const MAX_SHOWN: usize = 500;
 
-/// Which servers the client still starts itself.
+/// Reports which servers the client still starts itself.
 fn tell_of_the_rest(client: Client, moving: &Moving, is_moved: bool) {
     for reason in &moving.staying {
         eprintln!("{client} keeps {reason}");
@@ -174,10 +174,10 @@ fn can_ask() -> bool {
 fn ask_to_move(client: Client, names: &[String]) -> anyhow::Result<bool> {
     eprintln!("{client} starts {} itself: {}", counted(names.len(), "server"), plain(&names.join(", "), MAX_SHOWN));
     let question = "Move them to Coracle? Code can call their tools, and the client no longer loads them all";
-    crate::plain::agreed(question, "add --move-servers or --keep-servers")
+    crate::output::agreed(question, "add --move-servers or --keep-servers")
 }
 
-/// Puts back what `run` has changed.
+/// Undoes the changes of `run`.
 pub(super) fn undo(client: Client, without_asking: bool) -> anyhow::Result<Status> {
     let file = client.file()?;
     let old = read(&file)?;
@@ -199,7 +199,7 @@ pub(super) fn undo(client: Client, without_asking: bool) -> anyhow::Result<Statu
         (Some(bytes), _) => bytes,
         (None, None) => None,
         (None, Some(text)) => {
-            // The client or its owner has written to it since: only what Coracle did is taken back.
+            // The file was changed since, so only Coracle's own changes are undone.
             let moved = undo.as_ref().map(|undo| undo.moved.clone()).unwrap_or_default();
             let edited = take_out(client.0, text, &[coracle_config::install::NAME.to_owned()])
                 .and_then(|(text, _)| put_back(client.0, &text, &moved))
@@ -232,7 +232,7 @@ pub(super) fn undo(client: Client, without_asking: bool) -> anyhow::Result<Statu
         eprintln!("put back {}", path.display());
     }
     for path in kept {
-        eprintln!("{} was changed since, and stays as it is", path.display());
+        eprintln!("{} was changed since and is left unchanged", path.display());
     }
     Undo::forget(client.name())?;
     eprintln!("restart {client}");
@@ -247,54 +247,54 @@ fn read(file: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// This program, as it was started, with the same settings.
-fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
-    let program = std::env::current_exe().context("find this program")?;
+/// Entry that starts this program with the same settings.
+fn entry(frontend: &FrontendArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
+    let program = std::env::current_exe().context("cannot find this program")?;
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).ok_or_else(|| {
             Mistake::new(format!("{} is not valid UTF-8", path.display()), Some("move it to a path that is"))
         })
     };
     let mut arguments = vec!["mcp".to_owned()];
-    // A client starts it in a folder of its own choosing, where only the file in the data folder would be found.
+    // A client starts the program in a folder of its choice, where only the file in the data folder would be found.
     let elsewhere = loaded.file.as_ref().filter(|file| file.way != Way::DataFolder);
     if let Some(file) = elsewhere {
         let config = file.path.canonicalize().with_context(|| format!("--config {}", file.path.display()))?;
         arguments.extend(["--config".to_owned(), text(&config)?]);
     }
-    if let Some(profile) = face.profile {
+    if let Some(profile) = frontend.profile {
         arguments.extend(["--profile".to_owned(), profile.to_string()]);
     }
-    if let Some(tools) = &face.tools {
+    if let Some(tools) = &frontend.tools {
         arguments.extend(["--tools".to_owned(), tools.join(",")]);
     }
-    if let Some(folder) = &face.workspace {
-        let checked = named_workspace::checked(folder, face.expose_home)?;
+    if let Some(folder) = &frontend.workspace {
+        let checked = workspace_folder::checked(folder, frontend.expose_home)?;
         let folder = checked.canonicalize().with_context(|| format!("--workspace {}", folder.display()))?;
         arguments.extend(["--workspace".to_owned(), text(&folder)?]);
     }
-    if face.expose_home {
-        arguments.push(named_workspace::EXPOSE.to_owned());
+    if frontend.expose_home {
+        arguments.push(workspace_folder::EXPOSE.to_owned());
     }
-    if face.require_full_isolation {
+    if frontend.require_full_isolation {
         arguments.push("--require-full-isolation".to_owned());
     }
-    // A client starts it in an environment of its own making.
+    // A client starts the program in an environment of its choice.
     let home = std::env::var(coracle_config::HOME_VARIABLE).ok();
     let environment = home.map(|home| (coracle_config::HOME_VARIABLE.to_owned(), home)).into_iter().collect();
     Ok(Entry { command: text(&program)?, arguments, environment })
 }
 
-/// What is written, and which servers leave the file. Nothing of what is in the file already is shown: the entries of other
-/// servers may hold credentials.
+/// Prints what is added, and which servers are removed. Existing content is not printed, because entries of other
+/// servers may contain credentials.
 fn print_change(target: Target, file: &Path, entry: &Entry, moved: &[String]) -> anyhow::Result<()> {
-    let fresh = install(target, "", entry).context("write the entry")?;
+    let fresh = install(target, "", entry).context("cannot write the entry")?;
     let added = fresh.lines().map(|line| format!("+{line}\n"));
     let removed = moved.iter().map(|name| format!("-the server {}\n", plain(name, MAX_SHOWN)));
     print_lines(file, removed.chain(added))
 }
 
-/// The same for what is put back.
+/// Prints what is restored.
 fn print_undo(file: &Path, moved: &[String]) -> anyhow::Result<()> {
     let back = moved.iter().map(|name| format!("+the server {}\n", plain(name, MAX_SHOWN)));
     print_lines(file, std::iter::once(format!("-the server {}\n", coracle_config::install::NAME)).chain(back))
@@ -302,7 +302,7 @@ fn print_undo(file: &Path, moved: &[String]) -> anyhow::Result<()> {
 
 fn print_lines(file: &Path, lines: impl Iterator<Item = String>) -> anyhow::Result<()> {
     let text: String = std::iter::once(format!("--- {0}\n+++ {0}\n", file.display())).chain(lines).collect();
-    std::io::stdout().write_all(text.as_bytes()).context("print the change")
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the change")
 }
 
 fn agreed(file: &Path) -> anyhow::Result<bool> {
@@ -311,23 +311,23 @@ fn agreed(file: &Path) -> anyhow::Result<bool> {
     }
     eprint!("write {}? [y/N] ", file.display());
     let mut line = String::new();
-    std::io::stdin().read_line(&mut line).context("read the answer")?;
+    std::io::stdin().read_line(&mut line).context("cannot read the answer")?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Whole or not at all, with the rights that it had.
+/// Writes a file atomically, with its previous permissions.
 fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    // A settings folder is often full of links.
+    // Files in a settings folder are often symbolic links.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().context("the file has no folder")?;
-    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut fresh =
-        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("write to {}", folder.display()))?;
+        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("cannot write to {}", folder.display()))?;
     fresh.write_all(bytes)?;
     if let Ok(metadata) = std::fs::metadata(&file) {
         fresh.as_file().set_permissions(metadata.permissions())?;
     }
     fresh.as_file().sync_all()?;
-    fresh.persist(&file).with_context(|| format!("write {}", file.display()))?;
+    fresh.persist(&file).with_context(|| format!("cannot write {}", file.display()))?;
     Ok(())
 }

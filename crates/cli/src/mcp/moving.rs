@@ -1,7 +1,7 @@
-//! Which servers of a client move to Coracle when it is connected: those that Coracle has already, or can take over.
+//! Decides which servers of a client are moved to Coracle: those that Coracle already has or can import.
 
 use super::install::Client;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::servers::Candidate;
 use crate::settings::{file_to_edit, load_for_servers, variables};
 use anyhow::Context;
@@ -10,32 +10,32 @@ use coracle_config::import::{Found, ImportOptions, System, scan_client};
 use coracle_config::{Loaded, install};
 use std::path::Path;
 
-/// A reason is no longer than this.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 300;
 
-/// The servers in a client's file.
+/// Servers in a client's file.
 pub(super) struct Moving {
-    /// Coracle has them, with the same settings.
+    /// Servers that Coracle has, with the same settings.
     there: Vec<Found>,
-    /// Coracle can take them over.
+    /// Servers that Coracle can import.
     new: Vec<Found>,
-    /// These stay, for these reasons.
+    /// Servers that stay, each with the reason.
     pub(super) staying: Vec<String>,
 }
 
 impl Moving {
-    /// Looks into the file; none for clients whose servers Coracle does not read.
+    /// Reads the client's file; empty for clients whose servers Coracle cannot read.
     pub(super) fn of(client: Client, file: &Path, loaded: &Loaded) -> anyhow::Result<Self> {
         let mut moving = Self { there: Vec::new(), new: Vec::new(), staying: Vec::new() };
         let Some(importable) = client.target().client() else { return Ok(moving) };
         let options = ImportOptions {
-            home: std::env::home_dir().context("no home folder is known: set HOME")?,
+            home: std::env::home_dir().context("cannot find the home folder: set HOME")?,
             folder: None,
             env: variables(),
             system: System::current(),
         };
         for found in scan_client(importable, &options).found {
-            // What belongs to one project stays with it.
+            // Servers of one project stay with it.
             if found.path != file || found.original_name == install::NAME || found.project.is_some() {
                 continue;
             }
@@ -53,12 +53,12 @@ impl Moving {
         self.staying.push(plain(&format!("{}: {why}", found.original_name), MAX_REASON));
     }
 
-    /// The names in the client's file.
+    /// Names in the client's file.
     pub(super) fn names(&self) -> Vec<String> {
         self.there.iter().chain(&self.new).map(|found| found.original_name.clone()).collect()
     }
 
-    /// What goes into Coracle's own settings.
+    /// Changes to Coracle's own settings.
     pub(super) fn candidate(&self, loaded: &Loaded) -> anyhow::Result<Option<Candidate>> {
         if self.new.is_empty() {
             return Ok(None);
@@ -67,12 +67,12 @@ impl Moving {
         for found in &self.new {
             candidate
                 .add(&found.name, &found.entry, &found.credentials, Existing::Keep)
-                .map_err(|error| anyhow::anyhow!("{} cannot be taken over: {error}", found.name))?;
+                .map_err(|error| anyhow::anyhow!("cannot import {}: {error}", found.name))?;
         }
         Ok(Some(candidate))
     }
 
-    /// Those that Coracle can use, now that they are in its settings: the others stay with the client.
+    /// Names of the servers that Coracle can use now that they are in its settings. The others stay with the client.
     pub(super) fn usable(&mut self, config: Option<&Path>) -> anyhow::Result<Vec<String>> {
         let loaded = load_for_servers(config, Vec::new())?;
         let problem = |found: &Found| loaded.server_problems.iter().find(|problem| problem.name == found.name.as_str());

@@ -1,10 +1,10 @@
-//! What `coracle mcp --install` has changed, so that `--uninstall` puts it back.
+//! Record of what `coracle mcp --install` changed, for `--uninstall`.
 //!
-//! `CORACLE_HOME/clients/CLIENT/` holds the files as they were before the first change, and a digest of each as it was left.
-//! A file that nobody has changed since is put back byte for byte. These files can hold credentials: only their owner
-//! can read them, and no backup contains them.
+//! `CORACLE_HOME/clients/CLIENT/` contains the original files and a digest of each one as Coracle left it. A file that
+//! was not changed since is restored byte for byte. These files may contain credentials: only their owner can read
+//! them, and they are not part of a backup.
 
-use crate::environment;
+use crate::variables;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,10 +15,10 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The list of what was changed.
+/// File with the list of changes.
 const STATE: &str = "state.json";
 
-/// What was changed for one client.
+/// Changes for one client.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Undo {
     files: Vec<Saved>,
@@ -29,27 +29,27 @@ pub(super) struct Undo {
 #[derive(Debug, Deserialize, Serialize)]
 struct Saved {
     path: PathBuf,
-    /// Whether the file was there before.
+    /// Whether the file existed before.
     existed: bool,
-    /// Digest of what Coracle left in it; nothing if somebody changed it between two changes of ours.
+    /// Digest of the file as Coracle left it; `None` if it was changed between two of Coracle's changes.
     left: Option<String>,
 }
 
-/// What can be done about one file.
+/// How a file can be restored.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// Nobody has changed it since: this is what was in it, or `None` if there was no file.
+    /// Unchanged since, with the original content, or `None` if there was no file.
     Exact(Option<Vec<u8>>),
-    /// Somebody has changed it since.
+    /// Changed since.
     Changed,
 }
 
 fn folder(client: &str) -> anyhow::Result<PathBuf> {
-    Ok(environment::home()?.join("clients").join(client))
+    Ok(variables::home()?.join("clients").join(client))
 }
 
 impl Undo {
-    /// What is known of a client; nothing if nothing was changed.
+    /// Reads the record of a client; `None` if nothing was changed.
     pub(super) fn read(client: &str) -> anyhow::Result<Option<Self>> {
         let path = folder(client)?.join(STATE);
         match fs::read(&path) {
@@ -62,7 +62,7 @@ impl Undo {
         }
     }
 
-    /// Remembers files as they are, before they are changed. One that is known from before keeps its first state.
+    /// Saves files before they are changed. A file that is already saved keeps its first state.
     pub(super) fn save(&mut self, client: &str, paths: &[&Path]) -> anyhow::Result<()> {
         let folder = folder(client)?;
         DirBuilder::new()
@@ -87,7 +87,7 @@ impl Undo {
         self.write(client)
     }
 
-    /// Remembers what Coracle has left in these files.
+    /// Records how Coracle left the files.
     pub(super) fn done(&mut self, client: &str) -> anyhow::Result<()> {
         for saved in &mut self.files {
             if saved.left.is_some() {
@@ -98,10 +98,13 @@ impl Undo {
     }
 
     fn write(&self, client: &str) -> anyhow::Result<()> {
-        private(&folder(client)?.join(STATE), &serde_json::to_vec_pretty(self).context("write the list of changes")?)
+        private(
+            &folder(client)?.join(STATE),
+            &serde_json::to_vec_pretty(self).context("cannot write the list of changes")?,
+        )
     }
 
-    /// Each file with what can be done about it.
+    /// Returns each file and how it can be restored.
     pub(super) fn before(&self, client: &str) -> anyhow::Result<Vec<(PathBuf, Before)>> {
         let folder = folder(client)?;
         let mut all = Vec::new();
@@ -121,7 +124,7 @@ impl Undo {
         Ok(all)
     }
 
-    /// Forgets a client: everything is as it was.
+    /// Deletes the record of a client.
     pub(super) fn forget(client: &str) -> anyhow::Result<()> {
         let folder = folder(client)?;
         match fs::remove_dir_all(&folder) {
@@ -145,7 +148,7 @@ fn digest(bytes: &[u8]) -> String {
     hex::encode(Sha256::digest(bytes))
 }
 
-/// Writes a file that only its owner can read, whole or not at all.
+/// Writes a file atomically, readable only for its owner.
 fn private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let fresh = path.with_extension("new");
     let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);

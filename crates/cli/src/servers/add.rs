@@ -74,7 +74,7 @@ enum ScopeName {
     Shared,
 }
 
-/// A header as NAME=VALUE, or as it is written on the wire.
+/// Parses a header as NAME=VALUE or NAME: VALUE.
 fn header(text: &str) -> Result<(String, String), String> {
     pair(text, &['=', ':'])
 }
@@ -83,18 +83,18 @@ fn variable(text: &str) -> Result<(String, String), String> {
     pair(text, &['='])
 }
 
-/// The value may be a credential, so that the message does not tell it.
+/// Parses a pair. The value may be a credential, so messages do not include it.
 fn pair(text: &str, between: &[char]) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(between).ok_or("write NAME=VALUE")?;
+    let (name, value) = text.split_once(between).ok_or("use NAME=VALUE")?;
     let name = name.trim();
     if name.is_empty() {
-        Err("the name is missing: write NAME=VALUE".to_owned())
+        Err("the name is missing: use NAME=VALUE".to_owned())
     } else {
         Ok((name.to_owned(), value.trim().to_owned()))
     }
 }
 
-/// What is missing, with the line that works.
+/// Checks for a missing or misplaced command, with the corrected command line.
 fn check(arguments: &AddArguments) -> Result<(), Mistake> {
     let name = &arguments.name;
     if let Some(flag) = arguments.misplaced.first().filter(|word| word.starts_with('-')) {
@@ -110,12 +110,12 @@ fn check(arguments: &AddArguments) -> Result<(), Mistake> {
         let hint = format!(
             "coracle servers add {name} -- COMMAND [ARGUMENT…] for a program, or coracle servers add {name} --url URL"
         );
-        return Err(Mistake::new(format!("{name} needs a command or an address"), Some(hint)));
+        return Err(Mistake::new(format!("{name} needs a command or a URL"), Some(hint)));
     }
     Ok(())
 }
 
-/// A word as it is typed in a shell.
+/// Quotes a word for a shell.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -132,7 +132,7 @@ pub(super) fn run(arguments: AddArguments, config: Option<&Path>) -> anyhow::Res
     let existing = if arguments.replace { Existing::Replace } else { Existing::Keep };
     if existing == Existing::Keep && loaded.settings.mcp_servers.contains_key(name.as_str()) {
         let origin = loaded.origins.get(&format!("mcpServers.{name}")).cloned().unwrap_or_default();
-        let hint = "take another name, or --replace it";
+        let hint = "choose another name, or use --replace";
         return Err(Mistake::new(format!("there is already a server {name} ({origin})"), Some(hint)).into());
     }
     let mut entry = entry(arguments);
@@ -143,10 +143,7 @@ pub(super) fn run(arguments: AddArguments, config: Option<&Path>) -> anyhow::Res
     candidate.write()?;
     eprintln!("added {name} to {}: {}", candidate.file().display(), transport_line(&transport(&entry)));
     for variable in credentials.keys() {
-        eprintln!(
-            "a credential is kept apart: it is the variable {variable} in {}",
-            candidate.variables_file().display()
-        );
+        eprintln!("a credential was stored as the variable {variable} in {}", candidate.variables_file().display());
     }
     let now = load_for_servers(config, Vec::new())?;
     match now.server_problems.iter().find(|problem| problem.name == name.as_str()) {

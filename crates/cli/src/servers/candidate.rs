@@ -1,8 +1,8 @@
-//! A changed settings file and the credentials that belong to it, before and while they are written.
+//! Pending changes to the settings file and to the credentials that it refers to.
 
 use super::not_changed;
-use crate::environment;
 use crate::status::Mistake;
+use crate::variables;
 use anyhow::Context;
 use coracle_config::edit::{self, EditError, Existing};
 use coracle_config::{LoadOptions, McpServer, ServerFault};
@@ -12,12 +12,12 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file of credentials in the data folder.
+/// File with credentials in the data folder.
 const VARIABLES: &str = ".env";
-/// Only its owner may read or write.
+/// Readable and writable only for the owner.
 const PRIVATE: u32 = 0o600;
 
-/// What is going to be written: both texts, or nothing.
+/// Texts to be written: both or neither.
 pub(crate) struct Candidate {
     file: PathBuf,
     text: String,
@@ -27,15 +27,15 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// The files as they are.
+    /// Reads the current files.
     pub(crate) fn read(file: PathBuf) -> anyhow::Result<Self> {
-        let variables_file = environment::home()?.join(VARIABLES);
+        let variables_file = variables::home()?.join(VARIABLES);
         let read = |path: &Path| edit::read(path).map_err(|error| not_changed(&error));
         let (text, variables_text) = (read(&file)?, read(&variables_file)?);
         Ok(Self { file, text, variables_file, variables_text, new_variables: false })
     }
 
-    /// With one more server and its credentials; nothing is changed if that fails.
+    /// Adds a server and its credentials. Nothing changes if that fails.
     pub(crate) fn add(
         &mut self,
         name: &ServerName,
@@ -50,10 +50,10 @@ impl Candidate {
         Ok(())
     }
 
-    /// Whether a server could be used if all variables were set.
+    /// Checks that a server could be used if all variables were set.
     pub(crate) fn check(&self, name: &ServerName) -> anyhow::Result<()> {
-        let file = tempfile::NamedTempFile::new().context("make a temporary file")?;
-        fs::write(file.path(), &self.text).context("write a temporary file")?;
+        let file = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
+        fs::write(file.path(), &self.text).context("cannot write a temporary file")?;
         let options = LoadOptions { file: Some(file.path().to_owned()), ..LoadOptions::default() };
         let loaded = coracle_config::load(&options).map_err(|error| {
             let hint = error.hint();
@@ -66,13 +66,13 @@ impl Candidate {
         }
     }
 
-    /// Credentials first: a settings file that refers to them is worth nothing without.
+    /// Writes the credentials first, because the settings file refers to them.
     pub(crate) fn write(&self) -> anyhow::Result<()> {
         if self.new_variables {
-            make_private_folder(&environment::home()?)?;
+            make_private_folder(&variables::home()?)?;
             if self.variables_file.exists() {
                 let made = fs::set_permissions(&self.variables_file, Permissions::from_mode(PRIVATE));
-                made.with_context(|| format!("make {} private", self.variables_file.display()))?;
+                made.with_context(|| format!("cannot make {} private", self.variables_file.display()))?;
             }
             edit::write(&self.variables_file, &self.variables_text)?;
         }
@@ -83,19 +83,19 @@ impl Candidate {
         Ok(())
     }
 
-    /// The settings file.
+    /// Path of the settings file.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Where credentials go.
+    /// Path of the file with credentials.
     pub(crate) fn variables_file(&self) -> &Path {
         &self.variables_file
     }
 }
 
-/// One that is there already keeps its rights.
+/// Creates a folder for its owner only. An existing one keeps its permissions.
 fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("make the folder {}", folder.display()))
+    made.with_context(|| format!("cannot create the folder {}", folder.display()))
 }

@@ -1,6 +1,6 @@
 use super::candidate::Candidate;
 use super::list::{transport, transport_line};
-use crate::plain::{counted, plain};
+use crate::output::{counted, plain};
 use crate::settings::{file_to_edit, load_for_servers, variables};
 use crate::status::{Mistake, Status};
 use anyhow::Context;
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// Texts from files of others take no more characters of a line.
+/// Maximum length of a text from a client's file, in characters.
 const MAX_TEXT: usize = 300;
 
 #[derive(Debug, Args)]
@@ -39,14 +39,14 @@ Examples:
   coracle servers import --from cursor --yes   import all servers of one client
   coracle servers import --from mcp.json       import servers from one file";
 
-/// Where to look.
+/// Place to import from.
 #[derive(Clone, Debug)]
 enum Source {
     Client(Client),
     File(PathBuf),
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that could fail")]
+#[expect(clippy::unnecessary_wraps, reason = "clap requires a fallible parser")]
 fn source(text: &str) -> Result<Source, Infallible> {
     Ok(match text {
         "claude-desktop" => Source::Client(Client::ClaudeDesktop),
@@ -57,7 +57,7 @@ fn source(text: &str) -> Result<Source, Infallible> {
     })
 }
 
-/// A server that was found, and why it is not taken over, if it is not.
+/// Found server, with the reason if it is not imported.
 struct Offer {
     found: Found,
     skipped: Option<String>,
@@ -67,11 +67,11 @@ pub(super) fn run(arguments: &ImportArguments, config: Option<&Path>) -> anyhow:
     let loaded = load_for_servers(config, Vec::new())?;
     let imported = look(arguments.from.as_ref())?;
     for file in &imported.unreadable {
-        eprintln!("warning: {} is not read: {}", file.path.display(), plain(&file.reason, MAX_TEXT));
+        eprintln!("warning: cannot read {}: {}", file.path.display(), plain(&file.reason, MAX_TEXT));
     }
     if imported.found.is_empty() {
         if let (Some(Source::File(_)), Some(file)) = (&arguments.from, imported.unreadable.first()) {
-            let hint = "name a file, or claude-desktop, claude-code, cursor or vscode";
+            let hint = "use a file, or claude-desktop, claude-code, cursor or vscode";
             return Err(Mistake::new(format!("cannot read {}", file.path.display()), Some(hint)).into());
         }
         eprintln!("no servers of other clients were found");
@@ -88,11 +88,11 @@ pub(super) fn run(arguments: &ImportArguments, config: Option<&Path>) -> anyhow:
             Offer { found, skipped }
         })
         .collect();
-    std::io::stdout().write_all(shown(&offers).as_bytes())?;
+    std::io::stdout().write_all(render(&offers).as_bytes())?;
     let numbered: Vec<&Found> =
         offers.iter().filter(|offer| offer.skipped.is_none()).map(|offer| &offer.found).collect();
     if numbered.is_empty() {
-        eprintln!("there is nothing to take over");
+        eprintln!("there is nothing to import");
         return Ok(Status::Success);
     }
     let chosen: Vec<&Found> = if arguments.yes {
@@ -112,8 +112,8 @@ pub(super) fn run(arguments: &ImportArguments, config: Option<&Path>) -> anyhow:
 
 fn look(from: Option<&Source>) -> anyhow::Result<Imported> {
     let options = ImportOptions {
-        home: std::env::home_dir().context("no home folder is known: set HOME")?,
-        folder: Some(std::env::current_dir().context("find the current folder")?),
+        home: std::env::home_dir().context("cannot find the home folder: set HOME")?,
+        folder: Some(std::env::current_dir().context("cannot find the current folder")?),
         env: variables(),
         system: System::current(),
     };
@@ -124,7 +124,8 @@ fn look(from: Option<&Source>) -> anyhow::Result<Imported> {
     })
 }
 
-/// Whose file it is, by its name. Whoever cannot be told is read as VS Code, which has the most forms.
+/// Client that a file belongs to, by its name. Unknown files are read like those of VS Code, which has the most
+/// variants.
 fn client_of(path: &Path) -> Client {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let below = |folder: &str| path.components().any(|part| part.as_os_str() == folder);
@@ -138,22 +139,22 @@ fn client_of(path: &Path) -> Client {
 
 fn why_not(found: &Found, loaded: &Loaded, taken: &BTreeSet<String>) -> Option<String> {
     if let Some(problem) = &found.problem {
-        return Some(format!("it cannot be taken over: {problem}"));
+        return Some(format!("cannot be imported: {problem}"));
     }
-    if crate::itself::is_coracle(&found.entry, loaded) {
+    if crate::recursion::is_coracle(&found.entry, loaded) {
         return Some("it is Coracle itself".to_owned());
     }
     if found.duplicate || taken.contains(found.name.as_str()) {
-        return Some("it is there a second time".to_owned());
+        return Some("duplicate".to_owned());
     }
     match loaded.settings.mcp_servers.get(found.name.as_str()) {
-        Some(entry) if *entry == found.entry => Some("it is configured already".to_owned()),
-        Some(_) => Some("a server of this name is configured already, and otherwise".to_owned()),
+        Some(entry) if *entry == found.entry => Some("already configured".to_owned()),
+        Some(_) => Some("a different server with this name is already configured".to_owned()),
         None => None,
     }
 }
 
-fn shown(offers: &[Offer]) -> String {
+fn render(offers: &[Offer]) -> String {
     let mut text = String::new();
     let mut number = 0;
     for Offer { found, skipped } in offers {
@@ -178,7 +179,7 @@ fn shown(offers: &[Offer]) -> String {
     text
 }
 
-/// Which of them somebody at the terminal wants.
+/// Asks which servers to import.
 fn ask<'a>(offered: &[&'a Found], file: &Path) -> anyhow::Result<Vec<&'a Found>> {
     loop {
         eprint!(
@@ -188,7 +189,7 @@ fn ask<'a>(offered: &[&'a Found], file: &Path) -> anyhow::Result<Vec<&'a Found>>
         );
         std::io::stderr().flush()?;
         let mut line = String::new();
-        let length = std::io::stdin().read_line(&mut line).context("read the answer")?;
+        let length = std::io::stdin().read_line(&mut line).context("cannot read the answer")?;
         let answer = line.trim().to_lowercase();
         match answer.as_str() {
             _ if length == 0 => return Ok(Vec::new()),
@@ -205,7 +206,7 @@ fn ask<'a>(offered: &[&'a Found], file: &Path) -> anyhow::Result<Vec<&'a Found>>
     }
 }
 
-/// Numbers from 1 to `most`, with commas or spaces between them.
+/// Parses numbers from 1 to `most`, separated by commas or spaces.
 fn picked(answer: &str, most: usize) -> Option<BTreeSet<usize>> {
     let words = answer.split([',', ' ']).filter(|word| !word.is_empty());
     let numbers: Option<BTreeSet<usize>> =
@@ -224,7 +225,7 @@ fn take_over(chosen: &[&Found], candidate: &mut Candidate) -> anyhow::Result<Sta
                 variables.extend(found.credentials.iter());
             }
             Err(error) => {
-                eprintln!("error: {} is not taken over: {error}\n  hint: {}", found.name, error.hint());
+                eprintln!("error: cannot import {}: {error}\n  hint: {}", found.name, error.hint());
                 status = Status::Failed;
             }
         }
@@ -234,7 +235,7 @@ fn take_over(chosen: &[&Found], candidate: &mut Candidate) -> anyhow::Result<Sta
         eprintln!("added {} to {}", counted(added, "server"), candidate.file().display());
         if !variables.is_empty() {
             let count = counted(variables.len(), "credential");
-            eprintln!("{count} went into {}, which only you can read", candidate.variables_file().display());
+            eprintln!("{count} stored in {}, which only you can read", candidate.variables_file().display());
         }
         eprintln!("try them with `coracle servers test`");
     }
@@ -246,7 +247,7 @@ mod tests {
     use super::picked;
 
     #[test]
-    fn numbers_are_picked_or_refused() {
+    fn only_valid_numbers_are_accepted() {
         let numbers = |answer| picked(answer, 3).map(|numbers| numbers.into_iter().collect::<Vec<_>>());
         assert_eq!(numbers("1,3"), Some(vec![1, 3]));
         assert_eq!(numbers("2 2, 1"), Some(vec![1, 2]));

@@ -1,5 +1,5 @@
 use crate::failures::recent;
-use crate::plain::{columns, counted, json, plain};
+use crate::output::{columns, counted, json, plain};
 use crate::settings::{load_for_servers, told};
 use crate::status::Status;
 use crate::wiring::{Purpose, runtime, store, toolbox};
@@ -15,11 +15,11 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How a server is reached takes no more characters of a line.
+/// Maximum length of a printed transport in characters.
 const MAX_TRANSPORT: usize = 100;
-/// The reason of a failure is no longer than this.
+/// Maximum length of a printed reason in characters.
 const MAX_PROBLEM: usize = 1_000;
-/// Nor does a name, which may be any text.
+/// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 64;
 
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ pub(super) struct ListArguments {
     json: bool,
 }
 
-/// One server, without credentials.
+/// Row of the table, without credentials.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
@@ -52,7 +52,7 @@ struct Row {
 enum State {
     Listed,
     NotListed,
-    /// It could not be started a short while ago.
+    /// The server failed to start recently.
     Failed,
     SwitchedOff,
     CannotBeUsed,
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
     let text = if arguments.json {
         json(&rows)?
     } else if rows.is_empty() {
-        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+        eprintln!("no servers are configured: use `coracle servers add` or `coracle servers import`");
         String::new()
     } else {
         let mut text = columns(rows.iter().map(|row| {
@@ -86,12 +86,15 @@ pub(super) fn run(arguments: &ListArguments, config: Option<&Path>) -> anyhow::R
     Ok(Status::Success)
 }
 
-/// How many tools each server has last listed, and when.
+/// Number of tools that each server last listed, and when.
 async fn listed(loaded: &Loaded) -> anyhow::Result<BTreeMap<ServerName, (usize, SystemTime)>> {
     let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Own)?;
     let mut listed = BTreeMap::new();
     for spec in &loaded.servers {
-        let last = toolbox.last_listed(&UserId::local(), &spec.name).await.context("read what is known of servers")?;
+        let last = toolbox
+            .last_listed(&UserId::local(), &spec.name)
+            .await
+            .context("cannot read the known tools of servers")?;
         if let Some(last) = last {
             listed.insert(spec.name.clone(), (last.tools.len(), last.listed_at));
         }
@@ -124,14 +127,14 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
         listed_at_ms: last.and_then(|(_, at)| since(at)),
         hint: problem
             .map(|problem| problem.fault.hint())
-            .or_else(|| failure.as_ref().map(|_| format!("`coracle servers test {name}` tries it again"))),
+            .or_else(|| failure.as_ref().map(|_| format!("`coracle servers test {name}` retries"))),
         problem: problem
             .map(|problem| problem.fault.to_string())
-            .or_else(|| failure.map(|(reason, age)| format!("it could not be started {}: {reason}", ago(age)))),
+            .or_else(|| failure.map(|(reason, age)| format!("failed to start {}: {reason}", ago(age)))),
     }
 }
 
-/// How it is reached: what its entry says, with credentials hidden.
+/// Transport of a server according to its entry, with credentials hidden.
 pub(super) fn transport(entry: &McpServer) -> Value {
     let mut shown: Value = serde_json::from_str(&entry.shown()).unwrap_or_default();
     if let Value::Object(fields) = &mut shown {
@@ -142,7 +145,7 @@ pub(super) fn transport(entry: &McpServer) -> Value {
     shown
 }
 
-/// The same in one short line: the command, or the address.
+/// Transport on one short line: the command or the URL.
 pub(super) fn transport_line(transport: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let words = match (&transport["command"], &transport["url"]) {
@@ -166,10 +169,10 @@ fn scope(scope: Scope) -> &'static str {
 
 fn state(row: &Row) -> String {
     match row.state {
-        State::SwitchedOff => "switched off".to_owned(),
+        State::SwitchedOff => "disabled".to_owned(),
         State::CannotBeUsed => "cannot be used".to_owned(),
         State::NotListed => "tools not listed yet".to_owned(),
-        State::Failed => "could not be started".to_owned(),
+        State::Failed => "failed to start".to_owned(),
         State::Listed => {
             let at = UNIX_EPOCH + Duration::from_millis(row.listed_at_ms.unwrap_or_default());
             let age = at.elapsed().unwrap_or_default();
@@ -195,7 +198,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn ages_are_told_roughly() {
+    fn ages_are_rounded() {
         let told = [5, 60, 7199, 3600 * 47, 3600 * 72].map(|seconds| ago(Duration::from_secs(seconds)));
         assert_eq!(told, ["just now", "1 minute ago", "1 hour ago", "47 hours ago", "3 days ago"]);
     }

@@ -1,5 +1,5 @@
 use super::configured;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
 use crate::wiring::{Purpose, cancellable, runtime, store, upstream};
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// An address is shown up to so many characters.
+/// Maximum length of a printed address in characters.
 const MAX_ADDRESS: usize = 8_000;
 
 #[derive(Debug, Args)]
@@ -39,7 +39,7 @@ pub(super) fn login(arguments: &LoginArguments, config: Option<&Path>) -> anyhow
                 eprintln!("signed in to {name}: try it with `coracle servers test {name}`");
                 Ok(Status::Success)
             }
-            // Its hint would be this command.
+            // The hint would suggest this command.
             Err(error) => {
                 eprintln!("error: {}", plain(&error.to_string(), MAX_ADDRESS));
                 Ok(Status::Failed)
@@ -54,16 +54,16 @@ pub(super) fn logout(arguments: &LogoutArguments, config: Option<&Path>) -> anyh
     runtime()?.block_on(async {
         let upstream = upstream(&loaded, &store().await?, Map::new(), Purpose::Own);
         upstream.logout(&UserId::local(), &name).await?;
-        eprintln!("no sign-in to {name} is kept any more");
+        eprintln!("deleted the sign-in to {name}");
         Ok(Status::Success)
     })
 }
 
-/// The server chose the address: nothing but a web page is opened, and only where there is a screen.
+/// Prints the address, and opens it if it is a web page and there is a screen. The server chose the address.
 fn show_address(address: &str) {
-    eprintln!("open this address in a browser on this machine, and sign in there:");
+    eprintln!("open this address in a browser on this machine to sign in:");
     if let Err(error) = writeln!(std::io::stdout(), "{}", plain(address, MAX_ADDRESS)) {
-        tracing::debug!(%error, "the address cannot be written");
+        tracing::debug!(%error, "cannot print the address");
     }
     if !address.starts_with("https://") && !address.starts_with("http://") {
         return;
@@ -78,6 +78,6 @@ fn show_address(address: &str) {
     let started =
         Command::new(opener).arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     if let Err(error) = started {
-        tracing::debug!(%error, "no browser was opened");
+        tracing::debug!(%error, "cannot open a browser");
     }
 }

@@ -1,8 +1,8 @@
 use super::not_changed;
-use crate::environment;
+use crate::oauth_tokens::StoredTokens;
 use crate::settings::{file_to_edit, load_for_servers};
 use crate::status::{Mistake, Status};
-use crate::tokens::StoredTokens;
+use crate::variables;
 use crate::wiring::{runtime, store};
 use clap::Args;
 use coracle_config::{Loaded, Origin, edit};
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &RemoveArguments, config: Option<&Path>) -> anyhow:
     let path = match loaded.origins.get(&format!("mcpServers.{name}")) {
         Some(Origin::File { path, .. }) => path.clone(),
         Some(origin) => {
-            let hint = "take it out there";
+            let hint = "remove it there";
             return Err(
                 Mistake::new(format!("server {name} is not in a file: it comes from {origin}"), Some(hint)).into()
             );
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: &RemoveArguments, config: Option<&Path>) -> anyhow:
     let text = edit::read(&path).map_err(|error| not_changed(&error))?;
     let edited = edit::remove_server(&text, name).map_err(|error| not_changed(&error))?;
     edit::write(&path, &edited)?;
-    // A name that no server can have has left nothing behind.
+    // An invalid server name cannot have any data.
     if let Ok(name) = ServerName::new(name) {
         runtime()?.block_on(forget(&name))?;
     }
@@ -43,8 +43,8 @@ pub(super) fn run(arguments: &RemoveArguments, config: Option<&Path>) -> anyhow:
     Ok(Status::Success)
 }
 
-/// Variables of the data folder's `.env` that only this server refers to are its credentials, and go with it. A `.env` of
-/// a project is for other programs too.
+/// Removes the variables in the data folder's `.env` that only this server refers to. The `.env` of a project is for
+/// other programs as well.
 fn remove_credentials(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
     let servers = &loaded.settings.mcp_servers;
     let Some(removed) = servers.get(name) else { return Ok(()) };
@@ -54,7 +54,7 @@ fn remove_credentials(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
             variables.remove(&used);
         }
     }
-    let file = environment::home()?.join(".env");
+    let file = variables::home()?.join(".env");
     let text = edit::read(&file).map_err(|error| not_changed(&error))?;
     let edited = edit::remove_variables(&text, &variables).map_err(|error| not_changed(&error))?;
     if edited != text {
@@ -65,7 +65,7 @@ fn remove_credentials(loaded: &Loaded, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whatever later bears the name is another server: it gets neither the decisions nor the sign-ins of this one.
+/// Deletes decisions and sign-ins, so that a later server with the same name does not get them.
 async fn forget(name: &ServerName) -> anyhow::Result<()> {
     let store = store().await?;
     store.forget_server(name).await?;

@@ -1,5 +1,5 @@
 use super::configured;
-use crate::plain::{counted, json, plain};
+use crate::output::{counted, json, plain};
 use crate::settings::{announce, load_for_servers};
 use crate::status::Status;
 use crate::wiring::{Purpose, cancellable, store, toolbox};
@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// What a server says of itself takes no more characters.
+/// Maximum length of a server's description of itself, in characters.
 const MAX_WORDS: usize = 80;
-/// Nor does the reason of a failure.
+/// Maximum length of a reason in characters.
 const MAX_REASON: usize = 2_000;
-/// How often the spinner turns.
+/// Interval of the spinner.
 const TICK: Duration = Duration::from_millis(120);
 
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ pub(super) struct TestArguments {
     json: bool,
 }
 
-/// How it went with one server.
+/// Result for one server.
 #[derive(Debug, Serialize)]
 struct Outcome {
     name: String,
@@ -52,10 +52,10 @@ struct Outcome {
     server: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
-    /// The names of the environment variables that its program gets; never their values.
+    /// Names of the environment variables that the server gets, without their values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     environment: Vec<String>,
-    /// Those that are kept back.
+    /// Names of the variables that are withheld.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     withheld: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// What its program got of the environment.
+    /// Records the environment that the server got.
     fn passed(&mut self, environment: PassedEnvironment) {
         self.warnings.extend(environment.hint());
         (self.environment, self.withheld) = (environment.passed, environment.withheld);
@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
         loaded.servers.retain(|spec| arguments.names.iter().any(|name| name == spec.name.as_str()));
     }
     if loaded.servers.is_empty() && outcomes.is_empty() {
-        eprintln!("no servers are configured: `coracle servers add` or `coracle servers import`");
+        eprintln!("no servers are configured: use `coracle servers add` or `coracle servers import`");
     }
     if !loaded.servers.is_empty() {
         announce(&loaded);
@@ -101,12 +101,12 @@ pub(super) fn run(arguments: &TestArguments, config: Option<&Path>) -> anyhow::R
         outcomes.extend(tested.into_iter().map(|outcome| (outcome.name.clone(), outcome)));
     }
     let outcomes: Vec<Outcome> = outcomes.into_values().collect();
-    let text = if arguments.json { json(&outcomes)? } else { shown(&outcomes) };
+    let text = if arguments.json { json(&outcomes)? } else { render(&outcomes) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(if outcomes.iter().all(|outcome| outcome.ok) { Status::Success } else { Status::Failed })
 }
 
-/// All at once.
+/// Tests all servers in parallel.
 async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
     let toolbox = toolbox(loaded, store().await?, Map::new(), Purpose::Test)?;
     let mut waiting: Vec<ServerName> = loaded.servers.iter().map(|spec| spec.name.clone()).collect();
@@ -123,7 +123,7 @@ async fn test_all(loaded: &Loaded) -> anyhow::Result<Vec<Outcome>> {
         let names: Vec<&str> = waiting.iter().map(ServerName::as_str).collect();
         progress.set_message(format!("waiting for {}", names.join(", ")));
         let Some(outcome) = tests.join_next().await else { break };
-        let mut outcome = outcome.context("test a server")?;
+        let mut outcome = outcome.context("cannot test a server")?;
         if let Some(spec) = loaded.servers.iter().find(|spec| spec.name.as_str() == outcome.name) {
             outcome.passed(PassedEnvironment::of(spec));
         }
@@ -147,7 +147,7 @@ async fn test(toolbox: &Toolbox, name: &ServerName) -> Outcome {
     let list = match listed {
         Ok(list) => list,
         Err(error) => {
-            // Those send people to this very command.
+            // The hint of these errors would suggest this command.
             let hint = error.hint().filter(|_| !matches!(error, UpstreamError::Unavailable { .. }));
             return failed(name.to_string(), took, error.code(), error.to_string(), hint);
         }
@@ -158,7 +158,7 @@ async fn test(toolbox: &Toolbox, name: &ServerName) -> Outcome {
     });
     let info = info.unwrap_or_default();
     let warning = |warning: &coracle_upstream::ToolWarning| {
-        let left_out = if warning.kept { "" } else { "; it is left out" };
+        let left_out = if warning.kept { "" } else { "; it is ignored" };
         format!("tool {:?}: {}{left_out}", warning.tool, warning.problem)
     };
     Outcome {
@@ -206,7 +206,7 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn shown(outcomes: &[Outcome]) -> String {
+fn render(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
         let (mark, name) = (if outcome.ok { "✓" } else { "✗" }, plain(&outcome.name, MAX_WORDS));
@@ -225,7 +225,7 @@ fn shown(outcomes: &[Outcome]) -> String {
         }
         if !outcome.environment.is_empty() {
             let names = plain(&outcome.environment.join(", "), MAX_REASON);
-            let _ = writeln!(text, "  environment variables passed on: {names}");
+            let _ = writeln!(text, "  inherited environment variables: {names}");
         }
         for warning in &outcome.warnings {
             let _ = writeln!(text, "  warning: {}", plain(warning, MAX_REASON));

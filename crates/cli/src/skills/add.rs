@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::{Mistake, Status};
 use anyhow::Context;
 use clap::Args;
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A folder with more, or larger, is not a skill but something else.
+/// Limits of a skill folder: number of files, total size in bytes and depth.
 const MAX_FILES: usize = 2_000;
 const MAX_BYTES: u64 = 100 << 20;
 const MAX_DEPTH: usize = 10;
@@ -65,7 +65,7 @@ pub(super) async fn run(
         example: arguments.example.as_deref().map(text).transpose()?,
     };
     let saved = engine.save_skill(user, draft).await.map_err(said)?;
-    let tested = if saved.example.is_some() { ", and its example runs" } else { "" };
+    let tested = if saved.example.is_some() { ", and its example succeeded" } else { "" };
     eprintln!("saved {} (version {}){tested}", saved.name, saved.version);
     Ok(Status::Success)
 }
@@ -75,7 +75,7 @@ fn kind(path: &Path) -> anyhow::Result<(String, SkillLanguage)> {
         Some("py") => SkillLanguage::Python,
         Some("ts") => SkillLanguage::Typescript,
         _ => {
-            let hint = "give a .py or a .ts file, or a folder with a SKILL.md";
+            let hint = "use a .py or .ts file, or a folder with a SKILL.md";
             return Err(Mistake::new(format!("{} is neither code nor a folder", path.display()), Some(hint)).into());
         }
     };
@@ -85,7 +85,7 @@ fn kind(path: &Path) -> anyhow::Result<(String, SkillLanguage)> {
 fn text(path: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    // One byte more tells that there is more.
+    // One more byte shows whether there is more.
     file.take(MAX_SKILL_BYTES as u64 + 1)
         .read_to_string(&mut text)
         .with_context(|| format!("cannot read {}", path.display()))?;
@@ -94,7 +94,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
 
 fn add_folder(path: &Path, loaded: &Loaded) -> anyhow::Result<Status> {
     let skill = SkillFolder::check(path).map_err(|reason| {
-        let hint = "agentskills.io says how a SKILL.md begins: a name and a description between two lines of ---";
+        let hint = "a SKILL.md starts with a name and a description between two lines of ---: see agentskills.io";
         Mistake::new(format!("{} is not a skill: {reason}", path.display()), Some(hint))
     })?;
     for warning in &skill.warnings {
@@ -102,21 +102,23 @@ fn add_folder(path: &Path, loaded: &Loaded) -> anyhow::Result<Status> {
     }
     let place = match &loaded.settings.execution.skills_dir {
         Some(folder) => folder.clone(),
-        None => std::env::home_dir().context("no home folder is known")?.join(".agents").join("skills"),
+        None => std::env::home_dir().context("cannot find the home folder")?.join(".agents").join("skills"),
     };
     let target = place.join(&skill.folder);
     if target.exists() {
-        let hint = format!("`coracle skills remove {}` takes it away", skill.name);
+        let hint = format!("`coracle skills remove {}` removes it", skill.name);
         return Err(Mistake::new(format!("{} already exists", target.display()), Some(hint)).into());
     }
-    fs::create_dir_all(&place).with_context(|| format!("make {}", place.display()))?;
-    // Made aside and renamed, so that nobody ever reads half of it.
-    let aside = tempfile::Builder::new().prefix(".adding-").tempdir_in(&place).context("make a folder")?;
+    fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
+    // Copied aside and renamed, so that it is never read half-written.
+    let aside = tempfile::Builder::new().prefix(".adding-").tempdir_in(&place).context("cannot create a folder")?;
     let whole = aside.path().join(&skill.folder);
     let mut room = Room { files: MAX_FILES, bytes: MAX_BYTES };
     copy(&skill.path, &whole, 0, &mut room)?;
-    fs::rename(&whole, &target).with_context(|| format!("write {}", target.display()))?;
-    File::open(&place).and_then(|folder| folder.sync_all()).with_context(|| format!("write {}", place.display()))?;
+    fs::rename(&whole, &target).with_context(|| format!("cannot write {}", target.display()))?;
+    File::open(&place)
+        .and_then(|folder| folder.sync_all())
+        .with_context(|| format!("cannot write {}", place.display()))?;
     eprintln!("added {} as {}", skill.name, target.display());
     Ok(Status::Success)
 }
@@ -126,25 +128,25 @@ struct Room {
     bytes: u64,
 }
 
-/// Copies files and folders; links are left out, aloud.
+/// Copies files and folders. Links are skipped with a warning.
 fn copy(from: &Path, to: &Path, depth: usize, room: &mut Room) -> anyhow::Result<()> {
     if depth > MAX_DEPTH {
         anyhow::bail!("{} is nested too deeply for a skill", from.display());
     }
-    fs::create_dir(to).with_context(|| format!("make {}", to.display()))?;
-    for entry in fs::read_dir(from).with_context(|| format!("list {}", from.display()))? {
-        let entry = entry.with_context(|| format!("list {}", from.display()))?;
+    fs::create_dir(to).with_context(|| format!("cannot create {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
+        let entry = entry.with_context(|| format!("cannot list {}", from.display()))?;
         let (kind, source, target) = (entry.file_type()?, entry.path(), to.join(entry.file_name()));
         if kind.is_dir() {
             copy(&source, &target, depth + 1, room)?;
         } else if kind.is_file() {
-            let bytes = fs::copy(&source, &target).with_context(|| format!("copy {}", source.display()))?;
-            File::open(&target)?.sync_all().with_context(|| format!("write {}", target.display()))?;
+            let bytes = fs::copy(&source, &target).with_context(|| format!("cannot copy {}", source.display()))?;
+            File::open(&target)?.sync_all().with_context(|| format!("cannot write {}", target.display()))?;
             room.files = room.files.checked_sub(1).context("the skill has too many files")?;
             room.bytes = room.bytes.checked_sub(bytes).context("the skill is too large")?;
         } else {
             eprintln!(
-                "warning: {}: links and the like are not copied",
+                "warning: {}: skipped, because it is a link or a special file",
                 plain(&source.display().to_string(), MAX_WARNING)
             );
         }

@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::Status;
 use clap::Args;
 use coracle_engine::{Change, Engine, ListedSkill};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// Of a description so much is shown.
+/// Maximum length of a printed description in characters.
 const MAX_DESCRIPTION: usize = 100;
 const MAX_WARNING: usize = 500;
 
@@ -26,9 +26,9 @@ pub(super) struct ListArguments {
 pub(super) async fn run(arguments: &ListArguments, engine: &Engine, user: &UserId) -> anyhow::Result<Status> {
     let mut code = engine.list_skills(user).await.map_err(said)?;
     let mut shelved = engine.library().read().await;
-    // What cannot be found out is no reason to list nothing.
+    // An unknown result is no reason to list nothing.
     let missing = engine.missing_packages().await.unwrap_or_else(|error| {
-        eprintln!("warning: {}", plain(&format!("the packages of skills are not checked: {error}"), MAX_WARNING));
+        eprintln!("warning: {}", plain(&format!("cannot check the packages of skills: {error}"), MAX_WARNING));
         BTreeMap::default()
     });
     for skill in &mut shelved.skills {
@@ -86,7 +86,7 @@ fn drifts(listed: &ListedSkill) -> impl Iterator<Item = String> {
         let what = match drift.change {
             Change::Gone => "is gone",
             Change::Changed => "has changed since the skill was saved",
-            Change::Unavailable => "is not there at the moment",
+            Change::Unavailable => "is not available at the moment",
         };
         format!("{}: its tool {} {what}", listed.skill.name, drift.tool)
     })

@@ -29,26 +29,27 @@ pub(super) async fn run(arguments: &RemoveArguments, engine: &Engine, user: &Use
     let folder = engine.library().find(name).ok().filter(|skill| skill.origin != Origin::Builtin);
     match (kind, is_code, folder) {
         (None, true, Some(_)) => {
-            let message = format!("there is code and a folder of the name {name}");
+            let message = format!("both code and a folder have the name {name}");
             Err(Mistake::new(message, Some("say which: --kind code, or --kind folder")).into())
         }
         (None | Some(Kind::Folder), _, Some(skill)) => {
             if skill.origin == Origin::Project {
                 let message = format!("the skill {name} belongs to the project: {}", skill.path.display());
-                return Err(Mistake::new(message, Some("remove that folder by hand if you mean it")).into());
+                return Err(Mistake::new(message, Some("to remove it, delete that folder")).into());
             }
-            // Out of sight at once, whatever happens while it is removed.
-            let parent = skill.path.parent().context("find the folder of skills")?;
-            let gone = tempfile::Builder::new().prefix(".removing-").tempdir_in(parent).context("make a folder")?;
+            // Renamed first, so that it disappears at once even if deleting fails.
+            let parent = skill.path.parent().context("cannot find the folder of skills")?;
+            let gone =
+                tempfile::Builder::new().prefix(".removing-").tempdir_in(parent).context("cannot create a folder")?;
             fs::rename(&skill.path, gone.path().join("skill"))
-                .with_context(|| format!("remove {}", skill.path.display()))?;
-            gone.close().with_context(|| format!("remove {}", skill.path.display()))?;
+                .with_context(|| format!("cannot remove {}", skill.path.display()))?;
+            gone.close().with_context(|| format!("cannot remove {}", skill.path.display()))?;
             eprintln!("removed {}", skill.path.display());
             Ok(Status::Success)
         }
         (None | Some(Kind::Code), _, _) => {
             if !is_code && engine.library().find(name).is_ok() {
-                let hint = "a skill of the same name in your own folder takes its place";
+                let hint = "a skill with the same name in your own folder replaces it";
                 return Err(Mistake::new(format!("the skill {name} is built in"), Some(hint)).into());
             }
             engine.delete_skill(user, name).await.map_err(said)?;

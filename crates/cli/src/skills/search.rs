@@ -1,12 +1,12 @@
 use super::said;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::Status;
 use clap::Args;
 use coracle_engine::Engine;
 use coracle_types::UserId;
 use std::io::Write;
 
-/// Of a description so much is shown.
+/// Maximum length of a printed description in characters.
 const MAX_DESCRIPTION: usize = 100;
 
 #[derive(Debug, Args)]
@@ -37,7 +37,7 @@ pub(super) async fn run(arguments: &SearchArguments, engine: &Engine, user: &Use
     };
     std::io::stdout().write_all(text.as_bytes())?;
     if found.is_empty() {
-        eprintln!("no skill matches; `coracle skills list` prints them all");
+        eprintln!("no skill matches; `coracle skills list` lists all");
         return Ok(Status::Failed);
     }
     Ok(Status::Success)

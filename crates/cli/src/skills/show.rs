@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::{json, plain, plain_lines};
+use crate::output::{json, plain, plain_lines};
 use crate::status::Status;
 use clap::Args;
 use coracle_engine::{Engine, SkillError};
@@ -33,7 +33,7 @@ pub(super) async fn run(arguments: &ShowArguments, engine: &Engine, user: &UserI
     if file.is_none() {
         match engine.load_skill(user, name, *version).await {
             Ok(loaded) => {
-                let text = if *as_json { json(&loaded)? } else { shown(&loaded.code) };
+                let text = if *as_json { json(&loaded)? } else { render(&loaded.code) };
                 std::io::stdout().write_all(text.as_bytes())?;
                 return Ok(Status::Success);
             }
@@ -45,13 +45,13 @@ pub(super) async fn run(arguments: &ShowArguments, engine: &Engine, user: &UserI
     for warning in &found.warnings {
         eprintln!("warning: {}", plain(warning, MAX_WARNING));
     }
-    let text = if *as_json { json(&found)? } else { shown(&found.content) };
+    let text = if *as_json { json(&found)? } else { render(&found.content) };
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(Status::Success)
 }
 
-/// As it is for programs; at a terminal with what is hidden made visible.
-fn shown(text: &str) -> String {
+/// Escapes hidden characters at a terminal. Programs get the text unchanged.
+fn render(text: &str) -> String {
     if std::io::stdout().is_terminal() { plain_lines(text) } else { with_end(text) }
 }
 

@@ -1,5 +1,5 @@
 use super::said;
-use crate::plain::{json, plain, quoted};
+use crate::output::{json, plain, quoted};
 use crate::status::{Mistake, Status};
 use clap::Args;
 use coracle_engine::{Engine, SkillError};
@@ -27,9 +27,9 @@ pub(super) async fn run(arguments: &TestArguments, engine: &Engine, user: &UserI
                 std::io::stdout().write_all(json(&execution)?.as_bytes())?;
             } else if let Some(failure) = &execution.failure {
                 let said = failure.traceback.as_deref().unwrap_or(&failure.error);
-                eprint!("{name}: its example fails\n{}", quoted(said.trim_end()));
+                eprint!("{name}: the example failed\n{}", quoted(said.trim_end()));
             } else {
-                eprintln!("{name}: its example runs ({:.0} ms)", execution.execution_time_ms);
+                eprintln!("{name}: the example succeeded ({:.0} ms)", execution.execution_time_ms);
             }
             Ok(Status::of(&execution))
         }
@@ -52,7 +52,7 @@ async fn check_folder(name: &str, engine: &Engine) -> anyhow::Result<Status> {
         count += 1;
     }
     if count == 0 {
-        eprintln!("{}: nothing is wrong with {}", plain(&skill.name, 100), skill.path.display());
+        eprintln!("{}: no problems found in {}", plain(&skill.name, 100), skill.path.display());
         return Ok(Status::Success);
     }
     Ok(Status::Failed)

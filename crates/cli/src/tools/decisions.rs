@@ -1,4 +1,4 @@
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
 use clap::Args;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::time::UNIX_EPOCH;
 
-/// The name of a tool, which is any text, takes no more characters of a line.
+/// Maximum length of a printed tool name in characters.
 const MAX_NAME: usize = 128;
 
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub(super) fn list(arguments: &DecisionsArguments) -> anyhow::Result<Status> {
         json(&rows)?
     } else {
         if rows.is_empty() {
-            eprintln!("nothing is decided for good");
+            eprintln!("there are no permanent decisions");
         }
         columns(
             rows.iter().map(|row| [row.server.to_string(), plain(&row.tool, MAX_NAME), word(row.decision).to_owned()]),
@@ -65,12 +65,12 @@ pub(super) fn forget(arguments: &ForgetArguments) -> anyhow::Result<Status> {
     let was_there =
         runtime()?.block_on(async { anyhow::Ok(store().await?.forget(&UserId::local(), server, tool).await?) })?;
     if !was_there {
-        let hint = "`coracle tools decisions` shows what is decided";
+        let hint = "`coracle tools decisions` lists the decisions";
         return Err(
-            Mistake::new(format!("nothing is decided about {server}.{}", plain(tool, MAX_NAME)), Some(hint)).into()
+            Mistake::new(format!("there is no decision about {server}.{}", plain(tool, MAX_NAME)), Some(hint)).into()
         );
     }
-    eprintln!("{server}.{} is decided anew the next time it is called", plain(tool, MAX_NAME));
+    eprintln!("the decision about {server}.{} was removed", plain(tool, MAX_NAME));
     Ok(Status::Success)
 }
 

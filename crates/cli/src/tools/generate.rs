@@ -1,5 +1,5 @@
 use super::{inventory, settings};
-use crate::plain::counted;
+use crate::output::counted;
 use crate::status::{Mistake, Status};
 use crate::wiring::runtime;
 use anyhow::{Context, bail};
@@ -8,15 +8,15 @@ use coracle_catalog::{ROOT, Tree};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Says that a folder is one of ours, and may be written again.
+/// File that marks a folder as generated, so that it may be overwritten.
 const MARK: &str = ".coracle-tools";
 const MARK_TEXT: &str = "Written by `coracle tools generate`, which replaces servers, coracle, coracle.d.ts and \
                          node_modules/coracle here.\n";
-/// The package that generated Python imports.
+/// Package that generated Python imports.
 const PACKAGE: &str = "coracle";
-/// The declarations of the module that generated TypeScript imports.
+/// Declarations of the module that generated TypeScript imports.
 const DECLARATIONS: &str = "coracle.d.ts";
-/// That module where there is no sandbox, in the place where Node, Deno and bundlers look for it.
+/// The module outside a sandbox, where Node, Deno and bundlers look for it.
 const OUTSIDE: &str = "node_modules/coracle";
 const OUTSIDE_MANIFEST: &str =
     "{\n  \"name\": \"coracle\",\n  \"private\": true,\n  \"type\": \"module\",\n  \"main\": \"index.js\"\n}\n";
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &GenerateArguments, config: Option<&Path>) -> anyho
     Ok(if inventory.missing.is_empty() { Status::Success } else { Status::Failed })
 }
 
-/// Nothing that somebody else has put there is ever removed.
+/// Checks that the folder does not contain other files, which must never be removed.
 fn check(folder: &Path) -> anyhow::Result<()> {
     let mut entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -66,16 +66,16 @@ fn check(folder: &Path) -> anyhow::Result<()> {
     if entries.next().is_none() || folder.join(MARK).is_file() {
         return Ok(());
     }
-    let hint = "name a new or empty folder";
+    let hint = "use a new or empty folder";
     Err(Mistake::new(format!("{} is not empty, and was not written by this command", folder.display()), Some(hint))
         .into())
 }
 
-/// Everything is made aside first, so that a failure leaves what was there.
+/// Writes everything aside first, so that a failure leaves the old files unchanged.
 fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(folder);
-    let aside = aside.with_context(|| format!("write in {}", folder.display()))?;
+    let aside = aside.with_context(|| format!("cannot write in {}", folder.display()))?;
     let of_package = |(path, _): &&(&str, &str)| path.starts_with(&format!("{PACKAGE}/"));
     let package = coracle_guest::FILES.iter().filter(of_package).copied();
     let outside = [("package.json", OUTSIDE_MANIFEST), ("index.js", coracle_guest::TYPESCRIPT_OUTSIDE)];
@@ -87,15 +87,15 @@ fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
     for (path, text) in tree.files().chain(package).chain(others) {
         let file = aside.path().join(path);
         if let Some(parent) = file.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+            fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         }
-        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+        fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    // The mark first: what is here from now on is ours.
+    // The mark comes first, because the following files are ours.
     for name in [MARK, ROOT, PACKAGE, DECLARATIONS, OUTSIDE] {
         let (made, place) = (aside.path().join(name), folder.join(name));
         if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
+            fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         }
         match fs::symlink_metadata(&place) {
             Ok(old) if old.is_dir() => fs::remove_dir_all(&place),
@@ -103,11 +103,11 @@ fn write(folder: &Path, tree: &Tree) -> anyhow::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
-        .with_context(|| format!("replace {}", place.display()))?;
+        .with_context(|| format!("cannot replace {}", place.display()))?;
         if !made.exists() {
-            bail!("{} was not made", made.display());
+            bail!("{} was not generated", made.display());
         }
-        fs::rename(&made, &place).with_context(|| format!("write {}", place.display()))?;
+        fs::rename(&made, &place).with_context(|| format!("cannot write {}", place.display()))?;
     }
     Ok(())
 }

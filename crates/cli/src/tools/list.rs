@@ -1,5 +1,5 @@
 use super::{inventory, settings};
-use crate::plain::{columns, json};
+use crate::output::{columns, json};
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::Args;

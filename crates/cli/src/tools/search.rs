@@ -1,5 +1,5 @@
 use super::{search, settings};
-use crate::plain::{columns, json};
+use crate::output::{columns, json};
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::Args;
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &SearchArguments, config: Option<&Path>) -> anyhow:
     };
     std::io::stdout().write_all(text.as_bytes())?;
     if found.is_empty() {
-        eprintln!("none of the {} tools fits; `coracle tools list` prints them all", inventory.catalog.len());
+        eprintln!("none of the {} tools matches; `coracle tools list` lists all", inventory.catalog.len());
         return Ok(Status::Failed);
     }
     Ok(Status::Success)

@@ -1,5 +1,5 @@
 use super::{settings, stock_to_search};
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Status;
 use crate::wiring::runtime;
 use clap::{Args, ValueEnum};
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &SelectArguments, config: Option<&Path>) -> anyhow:
     let hits = inventory.catalog.select(&query, usize::try_from(top).unwrap_or(usize::MAX), share);
     let chosen: Vec<&Entry> = hits.iter().map(|hit| hit.entry).collect();
     if chosen.is_empty() {
-        eprintln!("none of the {} tools fits; `coracle tools list` prints them all", inventory.catalog.len());
+        eprintln!("none of the {} tools matches; `coracle tools list` lists all", inventory.catalog.len());
         return Ok(Status::Failed);
     }
     for entry in &chosen {

@@ -1,5 +1,5 @@
 use super::{inventory, settings};
-use crate::plain::json;
+use crate::output::json;
 use crate::status::{Mistake, Status};
 use crate::wiring::runtime;
 use anyhow::Context;
@@ -25,13 +25,13 @@ pub(super) struct ShowArguments {
     level: Level,
 }
 
-/// The server and the tool. Names of servers have no dots; names of tools may.
+/// Splits the server and the tool. Names of servers have no dots; names of tools may.
 fn named<'a>(server: &'a str, tool: Option<&'a str>) -> anyhow::Result<(&'a str, &'a str)> {
     match (tool, server.split_once('.')) {
         (Some(tool), _) => Ok((server, tool)),
         (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => Ok((server, tool)),
         (None, _) => {
-            let hint = format!("name the tool as well: `coracle tools show {server}.TOOL`");
+            let hint = format!("add the tool: `coracle tools show {server}.TOOL`");
             Err(Mistake::new(format!("{server:?} does not name a tool"), Some(hint)).into())
         }
     }
@@ -44,19 +44,19 @@ pub(super) fn run(arguments: &ShowArguments, config: Option<&Path>) -> anyhow::R
     let inventory = runtime()?.block_on(inventory(&loaded))?;
     let Some(shown) = inventory.catalog.show(server, tool, *level) else {
         if inventory.catalog.is_empty() && !inventory.missing.is_empty() {
-            // Why has been said.
+            // The reason was already reported.
             return Ok(Status::Failed);
         }
         let near = inventory.catalog.similar(server, tool);
         let hint = if near.is_empty() {
-            format!("`coracle tools list --server {server}` shows the tools there are")
+            format!("`coracle tools list --server {server}` lists its tools")
         } else {
             format!("did you mean {}?", near.join(" or "))
         };
         return Err(Mistake::new(format!("server {server} has no tool {tool:?}"), Some(hint)).into());
     };
     let text = match level {
-        Level::Full => json(&serde_json::from_str::<Value>(&shown).context("read the definition")?)?,
+        Level::Full => json(&serde_json::from_str::<Value>(&shown).context("cannot read the definition")?)?,
         _ => shown.trim_end().to_owned() + "\n",
     };
     std::io::stdout().write_all(text.as_bytes())?;

@@ -1,35 +1,35 @@
-//! Who must sign in to `coracle up`, and what the first of them needs.
+//! Authentication settings of `coracle up`, and the first user.
 
 use crate::status::Mistake;
 use crate::users::{link, told};
 use coracle_config::Loaded;
-use coracle_server::{AuthOptions, HttpOptions, People, is_machines, user_name};
+use coracle_server::{AuthOptions, HttpOptions, People, is_local_user, user_name};
 use coracle_store::{Role, User};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 use url::Url;
 
-/// The first user.
+/// Name of the first user.
 const ADMIN: &str = "admin";
 
-/// The address to listen on.
+/// Address to listen on.
 pub(super) fn host(loaded: &Loaded) -> anyhow::Result<IpAddr> {
     match loaded.settings.server.host.as_str() {
         "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
         text => text.trim_matches(['[', ']']).parse().map_err(|_| {
             Mistake::new(
                 format!("server.host: {text:?} is not an IP address"),
-                Some("give one such as 127.0.0.1 or ::1"),
+                Some("use an address such as 127.0.0.1 or ::1"),
             )
             .into()
         }),
     }
 }
 
-/// What the settings say about signing in.
+/// Authentication settings.
 pub(super) struct Auth {
     host: IpAddr,
-    /// `server.auth: required`.
+    /// Whether `server.auth` is `required`.
     is_asked_for: bool,
     public_url: Option<Url>,
     proxies: Vec<ipnet::IpNet>,
@@ -47,7 +47,7 @@ impl Auth {
         if let Some(issuer) = &server.oidc.issuer
             && Url::parse(issuer).is_err()
         {
-            let hint = Some("give one such as https://id.example.com");
+            let hint = Some("use an address such as https://id.example.com");
             return Err(Mistake::new(format!("server.oidc.issuer: {issuer:?} is not a URL"), hint).into());
         }
         Ok(Self {
@@ -61,16 +61,16 @@ impl Auth {
         })
     }
 
-    /// Refuses what would be open to others, before anything listens.
+    /// Rejects configurations that would be open to others, before anything listens.
     pub(super) async fn check(&self, people: &People, one_workspace: bool) -> anyhow::Result<()> {
         let are_any = people.are_any().await.map_err(told)?;
         if one_workspace && (are_any || self.is_required()) {
-            let hint = Some("leave it out: each user has a workspace of their own");
+            let hint = Some("omit it: each user has their own workspace");
             return Err(Mistake::new("--workspace would be one folder for all users", hint).into());
         }
         if !self.host.is_loopback() && !are_any && !self.is_asked_for {
             let message =
-                format!("server.host: {} can be reached by others, and there are no users to sign in", self.host);
+                format!("server.host: {} is reachable from other machines, but there are no users", self.host);
             let hint = "add one with coracle users add NAME --admin, or set server.auth to required: the first start \
                         then adds one and prints a link to sign in with";
             return Err(Mistake::new(message, Some(hint)).into());
@@ -78,7 +78,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Adds the first user where everybody must sign in and nobody can. What a person is told about signing in.
+    /// Adds the first user if authentication is required and there is none. Returns lines about signing in.
     pub(super) async fn welcome(&self, people: &People, address: SocketAddr) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
         let users = people.all().await.map_err(told)?;
@@ -95,7 +95,7 @@ impl Auth {
         {
             lines.push(format!("sign in   no admin has signed in yet: coracle users link {first}"));
         }
-        if let Some(user) = users.iter().find(|user| is_machines(&user.id)) {
+        if let Some(user) = users.iter().find(|user| is_local_user(&user.id)) {
             let id = &user.id;
             lines.push(format!(
                 "warning   user {id} cannot sign in, the name is reserved: coracle users rename {id} NAME"
@@ -104,7 +104,7 @@ impl Auth {
         let is_plain = self.public_url.as_ref().is_none_or(|url| url.scheme() != "https");
         if !self.host.is_loopback() && is_plain {
             lines.push(
-                "warning   passwords and keys pass the network unencrypted: put a proxy with TLS in front, and its address \
+                "warning   passwords and keys are sent unencrypted: use a reverse proxy with TLS, and put its address \
                  into server.public_url"
                     .to_owned(),
             );
@@ -112,7 +112,7 @@ impl Auth {
         Ok(lines)
     }
 
-    /// A first request for people to try, which works as it is printed.
+    /// Example request that works as printed.
     pub(super) async fn example(&self, people: &People, address: SocketAddr) -> anyhow::Result<String> {
         let base = self.base(address);
         let users = people.all().await.map_err(told)?;
@@ -130,7 +130,7 @@ impl Auth {
         }
     }
 
-    /// Where this server can be reached; from this machine, if nobody says otherwise.
+    /// Address of this server: the public URL, or else one for this machine.
     fn base(&self, address: SocketAddr) -> String {
         if let Some(url) = &self.public_url {
             return url.as_str().trim_end_matches('/').to_owned();
@@ -143,7 +143,7 @@ impl Auth {
         format!("http://{}", SocketAddr::new(host, address.port()))
     }
 
-    /// Whether everybody must sign in from the start; else as soon as there is a user.
+    /// Whether authentication is required from the start. Otherwise it is as soon as there is a user.
     fn is_required(&self) -> bool {
         let has_proxies = !self.proxies.is_empty() || !self.user_id_proxies.is_empty();
         self.is_asked_for || !self.host.is_loopback() || has_proxies || self.oidc.issuer.is_some()
@@ -172,7 +172,7 @@ impl Auth {
 
 fn public_url(text: &str) -> anyhow::Result<Url> {
     let wrong = || {
-        let hint = Some("give one such as https://coracle.example, with nothing after the host");
+        let hint = Some("use an address such as https://coracle.example, with nothing after the host");
         Mistake::new(format!("server.public_url: {text:?} is not the URL of a server"), hint)
     };
     let url = Url::parse(text).map_err(|_| wrong())?;
@@ -181,12 +181,12 @@ fn public_url(text: &str) -> anyhow::Result<Url> {
     if is_plain && is_http { Ok(url) } else { Err(wrong().into()) }
 }
 
-/// Addresses and networks.
+/// Parses addresses and networks.
 fn networks(key: &str, texts: &[String]) -> anyhow::Result<Vec<ipnet::IpNet>> {
     let network = |text: &String| {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(ipnet::IpNet::from));
         network.map_err(|_| {
-            let hint = Some("give addresses such as 10.0.0.7, or networks such as 10.0.0.0/8");
+            let hint = Some("use addresses such as 10.0.0.7, or networks such as 10.0.0.0/8");
             Mistake::new(format!("{key}: {text:?} is neither an address nor a network"), hint).into()
         })
     };

@@ -1,8 +1,8 @@
-//! `coracle users keys`: keys for programs.
+//! `coracle users keys`: API keys for programs.
 
 use super::list::{ago, seconds};
 use super::{existing, told};
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::status::Mistake;
 use clap::{Args, Subcommand};
 use coracle_server::{KeyMaker, People, is_good};
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
-/// A name takes no more characters in the list.
+/// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 40;
 
 #[derive(Debug, Args)]
@@ -65,9 +65,9 @@ struct RevokeArguments {
     id: String,
 }
 
-/// A number with its unit.
+/// Parses a number with its unit.
 fn lifetime(text: &str) -> Result<Duration, String> {
-    let wrong = || "write it as 90d, 12h or 30m".to_owned();
+    let wrong = || "use a form such as 90d, 12h or 30m".to_owned();
     let unit = text.chars().last().ok_or_else(wrong)?;
     let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| wrong())?;
     let seconds = match unit {
@@ -89,7 +89,7 @@ pub(super) async fn run(arguments: KeysArguments, people: &People) -> anyhow::Re
                 .add_key(&owner, &arguments.name, scopes, arguments.expires, KeyMaker::Person)
                 .await
                 .map_err(told)?;
-            eprintln!("{} is made for {owner} ({}). It cannot be shown again:", key.id, words(&key));
+            eprintln!("created {} for {owner} ({}); it cannot be shown again:", key.id, words(&key));
             println!("{}", secret.expose());
         }
         KeysCommand::List(arguments) => {
@@ -98,8 +98,8 @@ pub(super) async fn run(arguments: KeysArguments, people: &People) -> anyhow::Re
         }
         KeysCommand::Revoke(arguments) => {
             if !people.revoke_key(None, &arguments.id).await.map_err(told)? {
-                let message = format!("there is no key {:?} that could be revoked", plain(&arguments.id, MAX_NAME));
-                return Err(Mistake::new(message, Some("coracle users keys list NAME says which there are")).into());
+                let message = format!("there is no key {:?} to revoke", plain(&arguments.id, MAX_NAME));
+                return Err(Mistake::new(message, Some("coracle users keys list NAME lists the keys")).into());
             }
             eprintln!("{} is revoked", arguments.id);
         }
@@ -156,7 +156,7 @@ fn list(keys: &[ApiKey], as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How far something is ahead, roughly.
+/// Formats the time until a moment, rounded.
 fn ahead(time: SystemTime, now: SystemTime) -> String {
     match time.duration_since(now).map(|left| left.as_secs()) {
         Err(_) => ago(time, now),
@@ -172,7 +172,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn times_have_units() {
+    fn lifetimes_need_a_unit() {
         assert_eq!(lifetime("90d"), Ok(Duration::from_hours(24 * 90)));
         assert_eq!(lifetime("12h"), Ok(Duration::from_hours(12)));
         assert_eq!(lifetime("30m"), Ok(Duration::from_mins(30)));

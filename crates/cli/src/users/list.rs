@@ -1,7 +1,7 @@
-//! `coracle users list`: everybody, and how much their workspaces hold.
+//! `coracle users list`: all users, with the size of their workspaces.
 
 use super::told;
-use crate::plain::{columns, json, plain};
+use crate::output::{columns, json, plain};
 use crate::wiring::workspaces;
 use clap::Args;
 use coracle_config::Loaded;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A name takes no more characters in the list.
+/// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 40;
 
 #[derive(Debug, Args)]
@@ -21,21 +21,21 @@ pub(super) struct ListArguments {
     json: bool,
 }
 
-/// What a workspace holds.
+/// Size of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) files: u64,
     pub(super) bytes: u64,
 }
 
-/// Counts without following links: what they lead to is elsewhere. Folders that cannot be read count nothing.
+/// Counts files without following links. Folders that cannot be read do not count.
 pub(super) fn usage(folder: &Path) -> Usage {
     let mut usage = Usage::default();
     let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.flatten() {
-            // As it is itself: this does not follow.
+            // Type of the entry itself, without following links.
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() {
                 folders.push(entry.path());
@@ -54,7 +54,7 @@ pub(super) async fn run(arguments: &ListArguments, people: &People, loaded: &Loa
     let now = SystemTime::now();
     let with_usage = users.iter().map(|user| {
         let own = folder.join(user.id.as_str());
-        // A link in the place of a workspace is none.
+        // A link in place of a workspace does not count.
         let is_real = own.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
         (user, if is_real { usage(&own) } else { Usage::default() })
     });
@@ -64,7 +64,9 @@ pub(super) async fn run(arguments: &ListArguments, people: &People, loaded: &Loa
         return Ok(());
     }
     if users.is_empty() {
-        eprintln!("there are no users: everything is the local user's. coracle users add NAME --admin adds the first");
+        eprintln!(
+            "there are no users: everything belongs to the local user. coracle users add NAME --admin adds the first one"
+        );
         return Ok(());
     }
     let head = ["NAME", "ROLE", "STATE", "LAST SEEN", "FILES", "SIZE", "CALLED"].map(str::to_owned);
@@ -105,12 +107,12 @@ fn state(user: &User) -> &'static str {
     }
 }
 
-/// Seconds since 1970.
+/// Seconds since the Unix epoch.
 pub(super) fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// How long something is past, roughly.
+/// Formats the time since a moment, rounded.
 pub(super) fn ago(time: SystemTime, now: SystemTime) -> String {
     let seconds = now.duration_since(time).map_or(0, |since| since.as_secs());
     match seconds {
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_sizes_are_for_people() {
+    fn times_and_sizes_are_rounded() {
         let later = |seconds| ago(UNIX_EPOCH, UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(
             [later(5), later(600), later(7_200), later(900_000)],

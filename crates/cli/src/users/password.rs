@@ -1,4 +1,4 @@
-//! Passwords, read from the terminal without being shown, or from standard input.
+//! Passwords from the terminal, without echo, or from standard input.
 
 use super::rule;
 use crate::status::{Cancelled, Mistake};
@@ -8,18 +8,18 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
 
-/// A longer line is no password.
+/// Maximum length of a password in bytes.
 const MAX_LINE: u64 = 4096;
 
-/// The first line of standard input.
+/// Reads the first line of standard input.
 pub(super) fn from_stdin() -> anyhow::Result<Secret> {
-    line(std::io::stdin().lock()).context("read a password from standard input")
+    line(std::io::stdin().lock()).context("cannot read a password from standard input")
 }
 
-/// What somebody types at the terminal, twice.
+/// Prompts for a password twice at the terminal.
 pub(super) fn asked() -> anyhow::Result<Secret> {
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|error| {
-        let hint = Some("give it on standard input with --password-stdin");
+        let hint = Some("pass it on standard input with --password-stdin");
         Mistake::new(format!("cannot prompt for a password: {error}"), hint)
     })?;
     let mut quiet = Quiet::new(terminal)?;
@@ -37,14 +37,14 @@ fn line(from: impl Read) -> anyhow::Result<Secret> {
     Ok(Secret::new(text.trim_end_matches(['\n', '\r'])))
 }
 
-/// What keys send.
+/// Bytes of control keys.
 const CTRL_C: u8 = 0x03;
 const CTRL_D: u8 = 0x04;
 const CTRL_U: u8 = 0x15;
 const BACKSPACE: [u8; 2] = [0x08, 0x7f];
 
-/// A terminal that shows nothing of what is typed, until it is dropped. It gives keys and not lines: Ctrl-C, too, comes as
-/// a key, so that it does not end the program before the terminal is as it was.
+/// Terminal without echo, restored when dropped. It delivers single keys: Ctrl-C also arrives as a key, so that it does
+/// not end the program before the terminal is restored.
 struct Quiet {
     terminal: BufReader<File>,
     before: Termios,
@@ -52,35 +52,37 @@ struct Quiet {
 
 impl Quiet {
     fn new(terminal: File) -> anyhow::Result<Self> {
-        let before = tcgetattr(&terminal).context("ask the terminal")?;
+        let before = tcgetattr(&terminal).context("cannot ask the terminal")?;
         let mut quiet = before.clone();
         quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-        tcsetattr(&terminal, OptionalActions::Flush, &quiet).context("make the terminal quiet")?;
+        tcsetattr(&terminal, OptionalActions::Flush, &quiet).context("cannot disable the echo of the terminal")?;
         Ok(Self { terminal: BufReader::new(terminal), before })
     }
 
     fn ask(&mut self, question: &str) -> anyhow::Result<Secret> {
-        self.terminal.get_mut().write_all(question.as_bytes()).context("ask at the terminal")?;
+        self.terminal.get_mut().write_all(question.as_bytes()).context("cannot ask at the terminal")?;
         let answer = typed(&mut self.terminal);
-        self.terminal.get_mut().write_all(b"\n").context("ask at the terminal")?;
+        self.terminal.get_mut().write_all(b"\n").context("cannot ask at the terminal")?;
         answer
     }
 }
 
-/// One line, key by key.
+/// Reads a line key by key.
 fn typed(keys: impl BufRead) -> anyhow::Result<Secret> {
     let mut line = Vec::new();
     for key in keys.bytes() {
-        match key.context("read from the terminal")? {
+        match key.context("cannot read from the terminal")? {
             b'\n' | b'\r' => {
                 let text = String::from_utf8(line);
-                return text.map(Secret::new).map_err(|_| Mistake::new("that is not UTF-8", None::<&str>).into());
+                return text
+                    .map(Secret::new)
+                    .map_err(|_| Mistake::new("the password is not valid UTF-8", None::<&str>).into());
             }
             CTRL_C => return Err(Cancelled.into()),
             CTRL_D if line.is_empty() => return Err(Cancelled.into()),
             CTRL_U => line.clear(),
             key if BACKSPACE.contains(&key) => {
-                // All bytes of the last letter.
+                // Removes all bytes of the last character.
                 while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             key if (line.len() as u64) < MAX_LINE => line.push(key),
@@ -93,7 +95,7 @@ fn typed(keys: impl BufRead) -> anyhow::Result<Secret> {
 impl Drop for Quiet {
     fn drop(&mut self) {
         if let Err(error) = tcsetattr(self.terminal.get_ref(), OptionalActions::Flush, &self.before) {
-            tracing::warn!(%error, "the terminal does not echo what is typed; run `stty sane`");
+            tracing::warn!(%error, "cannot restore the echo of the terminal; run `stty sane`");
         }
     }
 }
@@ -104,7 +106,7 @@ mod tests {
     use crate::status::Cancelled;
 
     #[test]
-    fn keys_become_a_line() {
+    fn control_keys_edit_the_line() {
         let line = |keys: &[u8]| typed(keys).unwrap().expose().to_owned();
         assert_eq!(line(b"plain\n"), "plain");
         assert_eq!(line("nö\u{7f}a\x08e\r".as_bytes()), "ne");

@@ -1,8 +1,8 @@
-//! `coracle users remove`: an account and everything that is its owner's.
+//! `coracle users remove`: deletes an account with all of its data.
 
 use super::list::{size, usage};
 use super::{existing, told};
-use crate::plain::{agreed, counted};
+use crate::output::{agreed, counted};
 use crate::status::{Mistake, Status};
 use crate::wiring::workspaces;
 use anyhow::Context;
@@ -25,14 +25,14 @@ pub(super) struct RemoveArguments {
 pub(super) async fn run(arguments: &RemoveArguments, people: &People, loaded: &Loaded) -> anyhow::Result<Status> {
     let name = existing(people, &arguments.name).await?;
     if name == UserId::local() {
-        let hint = "`coracle users disable` shuts this user out";
+        let hint = "`coracle users disable` disables the account";
         let message =
             format!("{name} cannot be removed: the workspace of that name belongs to the user who runs Coracle");
         return Err(Mistake::new(message, Some(hint)).into());
     }
     let parent = workspaces(&loaded.settings)?;
     let folder = parent.join(name.as_str());
-    // A link in the place of a workspace is none.
+    // A link in place of a workspace does not count.
     let is_real = folder.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let held = if is_real { usage(&folder) } else { super::list::Usage::default() };
     let files = counted(usize::try_from(held.files).unwrap_or(usize::MAX), "file");
@@ -41,21 +41,21 @@ pub(super) async fn run(arguments: &RemoveArguments, people: &People, loaded: &L
         eprintln!("nothing was changed");
         return Ok(Status::Failed);
     }
-    // First the way in, then the files: nobody comes back while they go.
+    // The account is removed before the files, so that the user cannot return in between.
     people.remove(&name).await.map_err(told)?;
     if is_real {
         remove(&parent, &folder).with_context(|| {
-            format!("{name} is removed, but the workspace {} is not: delete it by hand", folder.display())
+            format!("removed {name}, but not the workspace {}: delete it by hand", folder.display())
         })?;
     }
-    eprintln!("{name} is removed");
+    eprintln!("removed {name}");
     if !people.are_any().await.map_err(told)? {
         eprintln!("there are no users left: unless server.auth is `required`, `coracle up` serves without sign-in");
     }
     Ok(Status::Success)
 }
 
-/// Out of sight at once, whatever happens while it is removed.
+/// Renames the folder first, so that it disappears at once even if deleting fails.
 fn remove(parent: &Path, folder: &Path) -> anyhow::Result<()> {
     let gone = tempfile::Builder::new().prefix(".removing-").tempdir_in(parent)?;
     let aside = gone.path().join("workspace");

@@ -1,18 +1,18 @@
-//! `coracle users rename`: another name for somebody, with everything that is theirs.
+//! `coracle users rename`: renames a user, with all of their data.
 
 use super::told;
-use crate::plain::plain;
+use crate::output::plain;
 use crate::status::Mistake;
 use crate::wiring::workspaces;
 use anyhow::Context;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_server::{AccountError, NameSource, People, is_machines, new_user_name, user_name};
+use coracle_server::{AccountError, NameSource, People, is_local_user, new_user_name, user_name};
 use coracle_types::UserId;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// A name takes no more characters.
+/// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 64;
 
 #[derive(Debug, Args)]
@@ -29,55 +29,55 @@ pub(super) async fn run(arguments: &RenameArguments, people: &People, loaded: &L
     let folders = workspaces(&loaded.settings)?;
     let from = current(people, &folders, &arguments.name).await?;
     if from == to {
-        return Err(Mistake::new(format!("{to} has that name already"), None::<&str>).into());
+        return Err(Mistake::new(format!("the user is already named {to}"), None::<&str>).into());
     }
     let (old, new) = (folders.join(from.as_str()), folders.join(to.as_str()));
     let has_folder = old.symlink_metadata().is_ok();
-    // Names that differ in case are one folder on some file systems.
+    // Names that differ only in case are one folder on some file systems.
     if new.symlink_metadata().is_ok() && !is_same(&old, &new) {
         let hint = "choose another name, or move that folder away";
-        return Err(Mistake::new(format!("{} has a workspace already: {}", to, new.display()), Some(hint)).into());
+        return Err(Mistake::new(format!("{} already has a workspace: {}", to, new.display()), Some(hint)).into());
     }
     match people.rename(&from, &to).await {
         Ok(()) => {}
-        // Files alone are reason enough.
+        // Files without an account can be renamed as well.
         Err(AccountError::Unknown(_)) if has_folder => {}
         Err(AccountError::Taken(_)) => {
-            let message = format!("the name {to} is taken, or something is kept under it");
-            return Err(Mistake::new(message, Some("coracle users list says who there is")).into());
+            let message = format!("the name {to} is taken or has data");
+            return Err(Mistake::new(message, Some("coracle users list lists the users")).into());
         }
         Err(error) => return Err(told(error)),
     }
     if has_folder && let Err(error) = std::fs::rename(&old, &new) {
-        // Back as it was: an account without its files would be worse than an old name.
+        // Undoes the rename: an account without its files would be worse than the old name.
         let back = people.rename(&to, &from).await;
-        let context = format!("move {} to {}", old.display(), new.display());
+        let context = format!("cannot move {} to {}", old.display(), new.display());
         return Err(match back {
             Ok(()) | Err(AccountError::Unknown(_)) => anyhow::Error::new(error).context(context),
             Err(back) => anyhow::Error::new(error)
-                .context(format!("{context}; the account has the new name already: {back}; move the folder by hand")),
+                .context(format!("{context}; the account already has the new name: {back}; move the folder by hand")),
         });
     }
     eprintln!("{from} is now {to}");
-    if is_machines(&from) {
+    if is_local_user(&from) {
         eprintln!(
-            "what `coracle exec` and `coracle mcp` had kept on this machine is {to}'s now; sign-ins to servers stay"
+            "data of `coracle exec` and `coracle mcp` on this machine now belongs to {to}; sign-ins to servers are not moved"
         );
     }
     Ok(())
 }
 
-/// Whom somebody means: an account or what is kept, under exactly this name, else under its usual form.
+/// Finds the user by exact name, or else by the normalized name.
 async fn current(people: &People, folders: &Path, text: &str) -> anyhow::Result<UserId> {
     if let Ok(exact) = UserId::new(text)
-        && (people.find(&exact).await.is_ok() || is_folder_of(folders, text).context("look at the workspaces")?)
+        && (people.find(&exact).await.is_ok() || is_folder_of(folders, text).context("cannot read the workspaces")?)
     {
         return Ok(exact);
     }
     user_name(text).map_err(told)
 }
 
-/// Whether there is a folder of exactly this name.
+/// Whether there is a folder with exactly this name.
 fn is_folder_of(folders: &Path, name: &str) -> std::io::Result<bool> {
     match std::fs::read_dir(folders) {
         Ok(entries) => Ok(entries.flatten().any(|entry| entry.file_name() == *name)),
@@ -92,7 +92,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some() && identity(one) == identity(other)
 }
 
-/// Says which workspaces lie under a name that nobody can have any more: names are kept in small letters.
+/// Warns about workspaces whose names are no longer valid, because names are lower case now.
 pub(crate) fn warn_of_old_names(folders: &Path) {
     let Ok(entries) = std::fs::read_dir(folders) else { return };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,4 +1,4 @@
-//! A person at a terminal is asked, and the answer counts.
+//! Questions to a person at a terminal.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
 
-/// Calls what asks; the outcome is the answer or the code of the error.
+/// Calls a tool that asks; the outcome is the result or the error code.
 const TRY: &str = r"
 import asyncio
 from coracle import ToolError
@@ -22,7 +22,7 @@ async def attempt(what):
 fn bridge(who: crate::harness::As) -> Bridge {
     let bridge = Bridge::new(who);
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
-    // The list is known, so that a run begins with its question.
+    // The list is known, so that a run starts with its question.
     bridge.result("python", "from servers.plain import echo\necho(text='ready')");
     bridge
 }
@@ -34,16 +34,16 @@ fn notes(bridge: &Bridge) -> Vec<String> {
 }
 
 #[test]
-fn a_call_waits_for_an_answer_and_the_clock_does_not_run() {
+fn waiting_for_an_answer_does_not_count_as_time() {
     for who in everybody() {
         let bridge = bridge(*who);
         let code = format!("{TRY}\nawait attempt('the disk')");
         let window = Window::exec(&bridge, &code, &["--timeout", "1"]);
         let question = window.question(1);
         assert!(question.contains("plain.wipe?") && question.contains("the disk"), "{question}");
-        // Longer than the code has.
+        // Longer than the time limit of the code.
         std::thread::sleep(Duration::from_millis(1500));
-        assert_eq!(notes(&bridge), Vec::<String>::new(), "it did not wait");
+        assert_eq!(notes(&bridge), Vec::<String>::new(), "the call did not wait");
         window.answer("y");
         let execution = window.finish();
         assert_eq!(execution["result"], "done", "as {who:?}: {execution:#}");
@@ -59,9 +59,9 @@ fn a_call_waits_for_an_answer_and_the_clock_does_not_run() {
     }
 }
 
-/// A yes that was typed too early is no answer to a question that nobody has read.
+/// Input from before the question is not an answer to it.
 #[test]
-fn what_was_typed_before_the_question_does_not_count() {
+fn input_from_before_the_question_is_discarded() {
     let bridge = bridge(everybody()[0]);
     let gate = bridge.text("data/gate");
     let code = format!("{TRY}\nfrom servers.plain import wait\nwait(path={gate:?})\nawait attempt('a')");
@@ -77,15 +77,15 @@ fn what_was_typed_before_the_question_does_not_count() {
 }
 
 #[test]
-fn two_calls_wait_each_for_its_own_answer_and_others_go_on() {
+fn calls_wait_for_their_own_answers_and_others_continue() {
     let bridge = bridge(everybody()[0]);
-    // A question takes no place from a call.
+    // A question does not occupy a slot for calls.
     bridge.settings(&json!({ "mcpServers": { "plain": bridge.plain("plain") }, "calls": { "concurrency": 1 } }));
     let code = format!("{TRY}\nawait asyncio.gather(attempt('good'), attempt('bad'), note.aio(text='went on'))");
     let window = Window::exec(&bridge, &code, &[]);
     for number in 1..=2 {
         let question = window.question(number);
-        // What needs no answer has none to wait for.
+        // Calls that need no answer do not wait.
         eventually("the other call is made", || bridge.lines("plain").contains(&"note went on".to_owned()));
         let is_good = question.contains("good");
         assert_ne!(is_good, question.contains("bad"), "{question}");
@@ -97,10 +97,10 @@ fn two_calls_wait_each_for_its_own_answer_and_others_go_on() {
 }
 
 #[test]
-fn an_answer_may_hold_for_the_session_or_for_good() {
+fn an_answer_can_apply_to_the_session_or_permanently() {
     let bridge = bridge(everybody()[0]);
     let code = format!("{TRY}\n[await attempt('a'), await attempt('b')]");
-    // Anything else than an answer is asked again.
+    // Invalid answers are asked again.
     let window = Window::exec(&bridge, &code, &[]);
     window.question(1);
     window.answer("perhaps");
@@ -119,19 +119,19 @@ fn an_answer_may_hold_for_the_session_or_for_good() {
 
     let execution = Window::exec(&bridge, &code, &[]).finish();
     assert_eq!(execution["result"], json!(["done", "done"]), "{execution:#}");
-    // Nor is a terminal needed any more.
+    // A terminal is no longer needed either.
     assert_eq!(bridge.result("python", &code), json!(["done", "done"]));
 
-    // The definition was allowed, not the name: another tool under the same name asks again.
+    // The permission is for the definition, not for the name: another tool with the same name asks again.
     let changed =
         fs::read_to_string(bridge.path("plain.py")).unwrap().replace("Removes something.", "Removes everything.");
     bridge.write("plain.py", &changed);
     assert_eq!(bridge.result("python", &code), json!(["denied_unasked", "denied_unasked"]));
 }
 
-/// Ctrl-C while somebody is asked ends everything.
+/// Ctrl-C during a question ends everything.
 #[test]
-fn a_question_can_be_left_by_ending_the_program() {
+fn ctrl_c_during_a_question_ends_the_program() {
     let bridge = bridge(everybody()[0]);
     let window = Window::exec(&bridge, &format!("{TRY}\nawait attempt('a')"), &[]);
     window.question(1);

@@ -1,4 +1,4 @@
-//! Credentials of servers are nowhere in a sandbox, and a sandbox reaches no server but through the broker.
+//! Credentials of servers never enter a sandbox, and a sandbox reaches servers only through the broker.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// A web server that ends with the test.
+/// Web server that ends with the test.
 struct Web {
     process: Child,
     port: u16,
@@ -35,7 +35,7 @@ impl Drop for Web {
     }
 }
 
-/// Every letter moved on by one.
+/// Shifts every letter by one.
 fn moved(text: &str) -> String {
     text.chars().map(|letter| char::from(letter as u8 + 1)).collect()
 }
@@ -50,7 +50,7 @@ fn digest(text: &str) -> Value {
 }
 
 #[test]
-fn credentials_are_nowhere_in_a_sandbox() {
+fn credentials_never_enter_a_sandbox() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         let web = Web::start(&bridge);
@@ -68,7 +68,7 @@ fn credentials_are_nowhere_in_a_sandbox() {
             },
         }});
         bridge.settings(&settings);
-        // They do reach the servers, in the same program that then looks for them.
+        // The credentials reach the servers, in the same program that then searches for them.
         let first = "from servers import plain, web\n\
             got = [plain.digest(what='env'), plain.digest(what='argument'), web.digest(what='header'), web.digest(what='url')]";
         let expected = [
@@ -81,7 +81,7 @@ fn credentials_are_nowhere_in_a_sandbox() {
         let result = bridge.result("python", &code);
         assert_eq!((&result["got"], &result["found"]), (&json!(expected), &json!([])), "as {who:?}: {result}");
         assert!(result["pages"].as_u64() > Some(1000) && result["files"].as_u64() > Some(20), "as {who:?}: {result}");
-        // The same search finds what is there.
+        // Control: the same search finds planted text.
         let found = &bridge.result("python", &search(&mark, true, first))["found"];
         for place in ["memory", "environment", "file in /tmp", "file in /workspace", "file in /artifacts"] {
             assert!(found.as_array().unwrap().contains(&json!(place)), "as {who:?}: {found}");
@@ -97,7 +97,7 @@ fn credentials_are_nowhere_in_a_sandbox() {
 }
 
 #[test]
-fn a_server_is_reached_only_through_the_broker() {
+fn servers_are_reached_only_through_the_broker() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         let web = Web::start(&bridge);

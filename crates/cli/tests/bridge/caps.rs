@@ -1,4 +1,4 @@
-//! What one execution may ask of servers, and that everything ends when it is ended.
+//! Limits on calls of one execution, and their cancellation.
 
 use crate::harness::{Coracle, everybody};
 use crate::lab::{Bridge, PATIENCE, eventually, is_alive};
@@ -14,7 +14,7 @@ fn with(bridge: &Bridge, mut settings: Value) {
 }
 
 #[test]
-fn more_calls_than_allowed_end_the_execution() {
+fn too_many_calls_end_the_execution() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         with(&bridge, json!({ "execution": { "limits": { "calls": 5 } } }));
@@ -34,7 +34,7 @@ fn more_calls_than_allowed_end_the_execution() {
 }
 
 #[test]
-fn arguments_and_answers_have_a_largest_size() {
+fn arguments_and_results_have_a_size_limit() {
     let bridge = Bridge::new(everybody()[0]);
     with(&bridge, json!({ "calls": { "max_argument_bytes": 2000, "max_result_bytes": 3000 } }));
     let code = "
@@ -52,7 +52,7 @@ def attempt(tool, **arguments):
     let codes: Vec<&Value> = execution["calls"].as_array().unwrap().iter().map(|call| &call["code"]).collect();
     assert_eq!(codes, [&Value::Null, &json!("too_large"), &Value::Null, &json!("too_large")]);
     assert_eq!(bridge.lines("plain").len(), 1);
-    // Without such settings: as much as fits into a frame, whatever else is said.
+    // Without these settings, the limit is what fits into a frame.
     with(&bridge, json!({}));
     let code = "
 from coracle import ToolError
@@ -67,7 +67,7 @@ except ToolError as error:
 }
 
 #[test]
-fn so_many_calls_are_under_way_at_once() {
+fn the_number_of_parallel_calls_is_limited() {
     let bridge = Bridge::new(everybody()[0]);
     let code = "import asyncio\nfrom servers.plain import crowd\nmax(each['at_once'] for each in await asyncio.gather(*[crowd.aio(ms=100) for _ in range(6)]))";
     with(&bridge, json!({ "calls": { "concurrency": 2 } }));
@@ -76,9 +76,9 @@ fn so_many_calls_are_under_way_at_once() {
     assert!(bridge.result("python", code).as_u64() > Some(2));
 }
 
-/// Answers that are larger than the channel holds, to code that prints a lot before it reads them.
+/// Results that exceed the channel's buffer, for code that prints a lot before it reads them.
 #[test]
-fn large_answers_and_much_output_do_not_wait_for_each_other() {
+fn large_results_and_output_do_not_block_each_other() {
     let bridge = Bridge::new(everybody()[0]);
     with(&bridge, json!({}));
     let code = "
@@ -102,7 +102,7 @@ for (let n = 0; n < 40; n++) console.log('x'.repeat(100_000));
 }
 
 #[test]
-fn cancelling_in_the_middle_of_a_call_ends_everything() {
+fn cancelling_during_a_call_ends_everything() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         with(&bridge, json!({}));
@@ -124,7 +124,7 @@ fn cancelling_in_the_middle_of_a_call_ends_everything() {
             bridge.assert_no_servers();
             assert_nothing_left(&bridge.coracle);
         }
-        // So does the end of the code's time.
+        // So does the time limit of the code.
         let code = format!("from servers.plain import wait\nwait(path={:?})", bridge.text("data/never"));
         let execution = bridge.run("python", &code, &["--timeout", "0.5"]);
         assert_eq!(execution["error_code"], "timeout", "{execution:#}");
@@ -132,7 +132,7 @@ fn cancelling_in_the_middle_of_a_call_ends_everything() {
     }
 }
 
-/// The program is killed and can end nothing itself.
+/// A killed program cannot end anything itself.
 #[test]
 fn servers_end_when_the_program_is_killed() {
     let bridge = Bridge::new(everybody()[0]);

@@ -1,4 +1,4 @@
-//! Which environment variables servers get: what reaches the network and finds interpreters, and no credential.
+//! Environment variables of servers: those for network access and interpreters, but no credentials.
 
 use crate::harness::everybody;
 use crate::lab::Bridge;
@@ -8,7 +8,7 @@ const ENVIRONMENT: &str = "import json
 from servers.env import act
 act()";
 
-/// Set in the environment of the program: what is passed on, and what is not.
+/// Variables in the environment of the program, and whether they are inherited.
 const SET: &[(&str, &str, bool)] = &[
     ("SSL_CERT_FILE", "/of/the/process.pem", true),
     ("NODE_EXTRA_CA_CERTS", "/of/the/process.pem", true),
@@ -38,7 +38,7 @@ fn run(bridge: &Bridge, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn a_server_gets_what_reaches_the_network_and_no_credential() {
+fn servers_inherit_network_settings_but_no_credentials() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.write(
         "home/.env",
@@ -58,10 +58,10 @@ fn a_server_gets_what_reaches_the_network_and_no_credential() {
         "never from .env: {got}"
     );
 
-    // Names and never values; and the way to pass on what was kept back.
+    // Names but never values, and how to pass on what was withheld.
     let (code, stdout, stderr) = run(&bridge, &["servers", "test"]);
     assert_eq!(code, Some(0), "{stdout}{stderr}");
-    let passed = stdout.lines().find(|line| line.contains("environment variables passed on:")).unwrap();
+    let passed = stdout.lines().find(|line| line.contains("inherited environment variables:")).unwrap();
     for name in ["SSL_CERT_FILE", "https_proxy", "ROGUE_LOG", "PATH"] {
         assert!(passed.contains(name), "{name}: {stdout}");
     }
@@ -74,7 +74,7 @@ fn a_server_gets_what_reaches_the_network_and_no_credential() {
     let rows: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(rows[0]["withheld"], json!(["ALL_PROXY", "HTTPS_PROXY"]), "{rows}");
 
-    // An entry that asks for it gets it.
+    // An entry that names the variable gets it.
     let mut asking = bridge.rogue("env");
     asking["env"]["HTTPS_PROXY"] = json!("${HTTPS_PROXY}");
     bridge.servers(&json!({ "env": asking }));
@@ -86,7 +86,7 @@ fn a_server_gets_what_reaches_the_network_and_no_credential() {
 }
 
 #[test]
-fn a_failure_that_smells_of_the_network_says_what_was_passed() {
+fn network_failures_list_the_inherited_variables() {
     let bridge = Bridge::new(everybody()[0]);
     let fails = |words: &str| json!({ "command": "/bin/sh", "args": ["-c", format!("echo '{words}' >&2; exit 1")] });
     bridge.servers(&json!({

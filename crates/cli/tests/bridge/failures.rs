@@ -1,4 +1,4 @@
-//! A server that could not be started is not tried by every command.
+//! A server that failed to start is not started by every command.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
@@ -13,7 +13,7 @@ fn said(bridge: &Bridge, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_failed_start_is_remembered_for_a_while_and_tried_again_on_demand() {
+fn a_failed_start_is_remembered_and_retried_on_demand() {
     let bridge = Bridge::new(everybody()[0]);
     let gate = bridge.path("data/gate");
     let mut slow = bridge.plain("slow");
@@ -24,12 +24,12 @@ fn a_failed_start_is_remembered_for_a_while_and_tried_again_on_demand() {
     assert!(told.contains("the tools of slow are not known") && told.contains("was not ready within 2s"), "{told}");
     assert_eq!(bridge.starts("slow"), 1);
     let told = said(&bridge, &["exec", "-c", "from servers.slow import echo"]);
-    assert!(told.contains("is not tried again yet") && told.contains("coracle servers test slow"), "{told}");
+    assert!(told.contains("is not retried yet") && told.contains("coracle servers test slow"), "{told}");
     let told = said(&bridge, &["servers", "list"]);
-    assert!(told.contains("could not be started") && told.contains("was not ready within 2s"), "{told}");
-    assert_eq!(bridge.starts("slow"), 1, "nobody tried it again");
+    assert!(told.contains("failed to start") && told.contains("was not ready within 2s"), "{told}");
+    assert_eq!(bridge.starts("slow"), 1, "the server was not started again");
 
-    // Whoever wants to know now, does; and what works is not held against it.
+    // `servers test` starts the server, and a success clears the failure.
     fs::write(&gate, "").unwrap();
     slow["start_timeout"] = json!(60);
     bridge.servers(&json!({ "slow": slow }));
@@ -40,7 +40,7 @@ fn a_failed_start_is_remembered_for_a_while_and_tried_again_on_demand() {
 }
 
 #[test]
-fn a_person_at_a_terminal_sees_what_is_waited_for() {
+fn a_terminal_shows_which_server_is_starting() {
     let bridge = Bridge::new(everybody()[0]);
     let gate = bridge.path("data/gate");
     let mut slow = bridge.plain("slow");

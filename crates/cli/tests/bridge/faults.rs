@@ -1,10 +1,10 @@
-//! Servers that misbehave: a clear error each, and whoever is beside them works.
+//! Misbehaving servers: each causes a clear error, and others keep working.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, lines_of};
 use serde_json::{Map, Value, json};
 
-/// How each misbehaves when `act` is called, and how long it may take for an answer.
+/// Faults when `act` is called, and the time limit for an answer.
 const MODES: [(&str, u64); 11] = [
     ("hang", 1),
     ("die", 20),
@@ -20,7 +20,7 @@ const MODES: [(&str, u64); 11] = [
 ];
 
 #[test]
-fn each_fault_is_a_clear_error_and_harms_nobody_else() {
+fn each_fault_is_a_clear_error_without_effect_on_others() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         let mut servers = Map::new();
@@ -40,13 +40,13 @@ fn each_fault_is_a_clear_error_and_harms_nobody_else() {
         assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
         let result = &execution["result"];
         let mut told = result["told"].as_object().unwrap().clone();
-        // When it is caught depends on who is faster.
+        // The code depends on which side is faster.
         let flood = told.remove("flood-requests").unwrap();
         assert!(["unavailable", "protocol", "closed"].contains(&flood[0].as_str().unwrap()), "{flood}");
         assert!(flood[1].as_str().unwrap().contains("more than 1000 requests"), "{flood}");
         let told: Vec<String> = told.iter().map(|(mode, told)| format!("{mode}: {told}\n")).collect();
         insta::assert_snapshot!("faults", told.concat());
-        // The one that behaves was called beside each of them, and after all of them.
+        // The well-behaved server was called beside each of them, and after all of them.
         assert_eq!(result["beside"], json!(modes), "as {who:?}");
         assert_eq!(result["new"], "called 'new'");
         let calls = execution["calls"].as_array().unwrap();
@@ -57,7 +57,7 @@ fn each_fault_is_a_clear_error_and_harms_nobody_else() {
     }
 }
 
-/// Names that would be paths, definitions that are none, descriptions that speak to the model.
+/// Names that look like paths, invalid definitions, and descriptions that address the model.
 #[test]
 fn strange_definitions_become_harmless_modules() {
     for who in everybody() {
@@ -97,7 +97,7 @@ for (const name of Object.keys(tools).sort()) {
 Object.keys(answers)"#;
         let names: Vec<Value> = result["answers"].as_object().unwrap().keys().map(|name| json!(name)).collect();
         assert_eq!(bridge.result("typescript", same), json!(names));
-        // People are told what is left out.
+        // A warning says what is ignored.
         bridge.settings(&json!({ "mcpServers": { "odd": { "command": "/usr/bin/python3", "args": ["-I", bridge.text("rogue.py"), "tools"] } } }));
         let output = bridge.exec("import servers.odd");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -105,12 +105,12 @@ Object.keys(answers)"#;
     }
 }
 
-/// A server that nobody asked for is not started; one that does not get ready holds up nobody for long.
+/// A server that is not used is not started, and one that does not become ready causes no long delay.
 #[test]
-fn a_broken_server_that_is_not_named_neither_delays_nor_breaks() {
+fn an_unused_broken_server_causes_no_delay_or_error() {
     let bridge = Bridge::new(everybody()[0]);
     let mut broken = bridge.plain("broken");
-    // Which never appears.
+    // A file that never appears.
     broken["env"]["PLAIN_WAIT"] = json!(bridge.text("data/never"));
     let missing = json!({ "command": "/no/such/program" });
     bridge.servers(&json!({ "broken": broken, "missing": missing, "plain": bridge.plain("plain") }));
@@ -123,16 +123,16 @@ fn a_broken_server_that_is_not_named_neither_delays_nor_breaks() {
         assert_eq!(bridge.result(language, code), "works", "{code}");
         assert_eq!(bridge.starts("broken"), 0, "{code}");
     }
-    // Who looks around sees those that are there.
+    // Listing the modules shows those that are available.
     let seen = bridge
         .result("python", "import os\nsorted(name for name in os.listdir('/coracle/servers') if '.' not in name)");
     assert_eq!(seen, json!(["plain"]));
     assert_eq!(bridge.starts("broken"), 1);
 }
 
-/// Whoever names a server that cannot be had is told why.
+/// Using an unavailable server reports the reason.
 #[test]
-fn a_server_that_cannot_be_had_says_why() {
+fn an_unavailable_server_reports_the_reason() {
     let bridge = Bridge::new(everybody()[0]);
     let mut dying = bridge.rogue("die-start");
     dying["env"]["CANARY"] = json!("hidden-7f3a");

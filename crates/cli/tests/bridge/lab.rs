@@ -1,4 +1,4 @@
-//! The program with a settings file, and servers to put into it.
+//! The program with a settings file, and servers for it.
 
 use crate::harness::{As, Coracle};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// What must become true does within this time, or never.
+/// Time limit for conditions that must become true.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The program with its own settings, and a folder that servers may use.
+/// The program with its own settings, and a folder for servers.
 pub(crate) struct Bridge {
     pub(crate) coracle: Coracle,
 }
@@ -29,7 +29,7 @@ impl Bridge {
         bridge
     }
 
-    /// Beside the data folder: readable by everybody, seen by no sandbox.
+    /// Path beside the data folder: readable for all users, invisible in sandboxes.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.coracle.home().parent().unwrap().join(name)
     }
@@ -38,13 +38,13 @@ impl Bridge {
         self.path(name).to_str().unwrap().to_owned()
     }
 
-    /// A file that belongs to whom the program runs as.
+    /// Writes a file that belongs to the user of the program.
     pub(crate) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
         self.coracle.own(&self.path(name));
     }
 
-    /// What the program is told: JSON is YAML.
+    /// Writes the settings; JSON is valid YAML.
     pub(crate) fn settings(&self, settings: &Value) {
         let path = self.coracle.home().join("coracle.yaml");
         fs::write(&path, settings.to_string()).unwrap();
@@ -55,7 +55,7 @@ impl Bridge {
         self.settings(&json!({ "mcpServers": servers }));
     }
 
-    /// The server that behaves; see `fixtures/plain.py`. It logs to `NAME.log` and has its effects in `data/NAME`.
+    /// Well-behaved server; see `fixtures/plain.py`. It logs to `NAME.log` and writes its effects to `data/NAME`.
     pub(crate) fn plain(&self, name: &str) -> Value {
         json!({
             "command": "/usr/bin/python3",
@@ -64,7 +64,7 @@ impl Bridge {
         })
     }
 
-    /// The server that misbehaves on purpose.
+    /// Server that misbehaves on purpose.
     pub(crate) fn rogue(&self, mode: &str) -> Value {
         let log = self.text(&format!("data/{mode}.log"));
         json!({
@@ -75,25 +75,25 @@ impl Bridge {
         })
     }
 
-    /// What the server of this name wrote into its log or its notes.
+    /// Lines in the log or the notes of a server.
     pub(crate) fn lines(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.path("data").join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// How often the server was started.
+    /// Number of times the server was started.
     pub(crate) fn starts(&self, name: &str) -> usize {
         self.lines(&format!("{name}.log")).iter().filter(|line| line.starts_with("start ")).count()
     }
 
-    /// Runs it with `--json`; afterwards no server may be left.
+    /// Runs code with `--json`. No server may be left afterwards.
     pub(crate) fn run(&self, language: &str, code: &str, more: &[&str]) -> Value {
         let execution = self.coracle.run(language, code, more);
         self.assert_no_servers();
         execution
     }
 
-    /// What code must give without an error.
+    /// Returns the result of code that must succeed.
     pub(crate) fn result(&self, language: &str, code: &str) -> Value {
         let execution = self.run(language, code, &[]);
         assert_eq!(execution["success"], true, "as {:?}: {code}\n{execution:#}", self.coracle.who);
@@ -103,14 +103,14 @@ impl Bridge {
         }
     }
 
-    /// As people use it, with its words.
+    /// Runs code without `--json`.
     pub(crate) fn exec(&self, code: &str) -> Output {
         let output = self.coracle.exec(&["-c", code]);
         self.assert_no_servers();
         output
     }
 
-    /// None of the servers that ever were started runs.
+    /// Asserts that no server that was ever started is running.
     pub(crate) fn assert_no_servers(&self) {
         for entry in fs::read_dir(self.path("data")).unwrap().flatten() {
             let Ok(text) = fs::read_to_string(entry.path()) else { continue };
@@ -121,7 +121,7 @@ impl Bridge {
     }
 }
 
-/// A server from npm.
+/// Server from npm.
 pub(crate) fn npm(package: &str, args: &[&str]) -> Value {
     let folder = test_servers().join("npm/node_modules/@modelcontextprotocol").join(format!("server-{package}"));
     let script = folder.join("dist/index.js");
@@ -129,12 +129,12 @@ pub(crate) fn npm(package: &str, args: &[&str]) -> Value {
     json!({ "command": "node", "args": args })
 }
 
-/// A server from PyPI.
+/// Server from PyPI.
 pub(crate) fn pypi(name: &str, args: &[&str]) -> Value {
     json!({ "command": test_servers().join("venv/bin").join(format!("mcp-server-{name}")), "args": args })
 }
 
-/// The folder that `cargo xtask needs` fills.
+/// Folder that `cargo xtask needs` fills.
 fn test_servers() -> PathBuf {
     let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
         Some(folder) => PathBuf::from(folder),
@@ -145,13 +145,13 @@ fn test_servers() -> PathBuf {
     folder
 }
 
-/// Whether a process is there and not just waiting to be collected.
+/// Whether a process is running and not a zombie.
 pub(crate) fn is_alive(pid: &str) -> bool {
     fs::read_to_string(Path::new("/proc").join(pid).join("stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
 }
 
-/// Waits for what must become true.
+/// Waits for a condition to become true.
 pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
@@ -160,7 +160,7 @@ pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// A repository with one commit.
+/// Creates a repository with one commit.
 pub(crate) fn repository(bridge: &Bridge) -> String {
     let folder = bridge.text("repository");
     fs::create_dir(&folder).unwrap();
@@ -174,7 +174,7 @@ pub(crate) fn repository(bridge: &Bridge) -> String {
             .status();
         assert!(git.unwrap().success());
     }
-    // Git refuses what belongs to somebody else.
+    // Git refuses repositories of other users.
     for path in walk(Path::new(&folder)) {
         bridge.coracle.own(&path);
     }
@@ -191,7 +191,7 @@ fn walk(top: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// A list or an object, one element in a line.
+/// Formats a list or an object with one element per line.
 pub(crate) fn lines_of(value: &Value) -> String {
     let lines: Vec<String> = match value {
         Value::Array(list) => list.iter().map(|element| format!("{element}\n")).collect(),

@@ -1,7 +1,7 @@
-//! Code that uses other people's MCP servers, through the real program: results, errors, faults, secrets, questions to a
-//! person, caps. Servers are real: from npm and PyPI, and scripts of our own where a server has to misbehave.
+//! Code that uses third-party MCP servers through the real program: results, errors, faults, secrets, questions and
+//! limits. The servers are real, from npm and PyPI, with scripts of our own where a server must misbehave.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]
@@ -17,13 +17,13 @@ mod environment;
 mod failures;
 mod faults;
 mod lab;
-mod lent;
-mod many;
+mod many_servers;
 mod memory;
 mod orphans;
 mod programs;
 mod refusals;
 mod search;
+mod shared_servers;
 mod starting;
 mod terminal;
 mod typescript;

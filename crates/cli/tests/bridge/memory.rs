@@ -1,4 +1,4 @@
-//! Credentials of servers are in the memory of no process that is in a sandbox: looked for from outside, in all of it.
+//! Credentials of servers are in no memory of sandboxed processes, as seen from outside.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::process::{Command, Stdio};
 
-/// What is said of one process by `fixtures/memory.py`.
+/// Findings of `fixtures/memory.py` about one process.
 #[derive(Debug)]
 struct Looked {
     words: String,
@@ -34,7 +34,7 @@ fn look(bridge: &Bridge, program: u32, mark: &str) -> Vec<Looked> {
         .collect()
 }
 
-/// Runs the code until it waits at the tool `wait`, looks through the memory of everything, and lets it end.
+/// Runs code until it waits in the tool `wait`, searches the memory of all processes, and lets it end.
 fn paused(bridge: &Bridge, language: &str, code: &str, mark: &str) -> (Vec<Looked>, Value) {
     let waits = || bridge.lines("plain.log").iter().filter(|line| *line == "wait").count();
     let before = waits();
@@ -50,7 +50,7 @@ fn paused(bridge: &Bridge, language: &str, code: &str, mark: &str) -> (Vec<Looke
     (looked, serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}")))
 }
 
-/// What the processes of a language are called in a sandbox.
+/// Whether a command line is that of the process for a language.
 fn runs(language: &str, words: &str) -> bool {
     match language {
         "python" => words.contains("python") || words.contains("coracle_guest"),
@@ -60,7 +60,7 @@ fn runs(language: &str, words: &str) -> bool {
 }
 
 #[test]
-fn credentials_are_in_the_memory_of_no_process_of_a_sandbox() {
+fn sandboxed_processes_have_no_credentials_in_memory() {
     if !geteuid().is_root() {
         println!("SKIPPED: only root may look into the memory of others");
         return;
@@ -98,7 +98,7 @@ fn credentials_are_in_the_memory_of_no_process_of_a_sandbox() {
         ];
         for (language, code, plant) in programs {
             let (looked, execution) = paused(&bridge, language, &code, &mark);
-            // The credential has reached the server, and the program that holds it was looked through.
+            // The credential reached the server, and the memory of the program that holds it was searched.
             assert!(execution["stdout"].as_str().unwrap().contains(&digest), "{language} as {who:?}: {execution:#}");
             let host = looked.iter().find(|process| !process.inside).unwrap();
             assert!(host.found, "{language} as {who:?}: it is not even where it must be: {looked:#?}");
@@ -106,7 +106,7 @@ fn credentials_are_in_the_memory_of_no_process_of_a_sandbox() {
             assert!(inside.iter().any(|process| runs(language, &process.words)), "{language} as {who:?}: {looked:#?}");
             assert!(inside.iter().all(|process| process.bytes > 100_000), "{language} as {who:?}: {looked:#?}");
             assert!(inside.iter().all(|process| !process.found), "{language} as {who:?}: {looked:#?}");
-            // The same look finds what is put there on purpose, in the process that runs the language.
+            // Control: the same search finds text that is planted in the process of the language.
             let (looked, _) = paused(&bridge, language, &(plant + &code), &mark);
             let mut runner = looked.iter().filter(|process| process.inside && runs(language, &process.words));
             assert!(runner.any(|process| process.found), "{language} as {who:?}: {looked:#?}");

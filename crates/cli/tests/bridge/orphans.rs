@@ -1,4 +1,4 @@
-//! Servers that do not end by themselves, when the program is killed or somebody at the keyboard has had enough.
+//! Servers that do not end by themselves, when the program is killed or cancelled.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually, is_alive};
@@ -9,10 +9,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Ending at once takes no longer, on a busy machine.
+/// Upper limit for ending at once on a busy machine.
 const AT_ONCE: Duration = Duration::from_millis(1_500);
 
-/// A server that ignores the end of its input and a request to end, and has a child that does so too.
+/// Server that ignores the end of its input and SIGTERM, as does its child.
 fn stubborn(bridge: &Bridge) -> Value {
     let mut server = bridge.plain("plain");
     server["env"]["PLAIN_STUBBORN"] = json!("1");
@@ -24,7 +24,7 @@ fn started(bridge: &Bridge) -> Vec<String> {
     lines.iter().filter_map(|line| line.strip_prefix("start ").map(str::to_owned)).collect()
 }
 
-/// In a group of its own, as a shell starts it.
+/// Starts the program in its own process group, like a shell.
 fn start(bridge: &Bridge, arguments: &[&str]) -> Child {
     let mut command = bridge.coracle.command();
     command.args(arguments).process_group(0);
@@ -36,7 +36,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 #[test]
-fn a_server_that_ignores_everything_ends_when_the_program_is_killed() {
+fn a_stubborn_server_ends_when_the_program_is_killed() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         bridge.servers(&json!({ "plain": stubborn(&bridge) }));
@@ -47,15 +47,15 @@ fn a_server_that_ignores_everything_ends_when_the_program_is_killed() {
         assert_eq!(servers.len(), 2, "as {who:?}");
         child.kill().unwrap();
         child.wait().unwrap();
-        // The control: it has not ended by itself, although its input has.
+        // Control: the server does not end by itself when its input ends.
         std::thread::sleep(Duration::from_millis(500));
-        assert!(servers.iter().all(|pid| is_alive(pid)), "as {who:?}: it is not as stubborn as it should be");
+        assert!(servers.iter().all(|pid| is_alive(pid)), "as {who:?}: the server should not have ended");
         bridge.assert_no_servers();
     }
 }
 
 #[test]
-fn a_server_that_ignores_everything_ends_with_a_program_that_ends() {
+fn a_stubborn_server_ends_with_the_program() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "plain": stubborn(&bridge) }));
     assert_eq!(bridge.result("python", "from servers.plain import echo\necho(text='still')"), "still");
@@ -72,7 +72,7 @@ fn ended(bridge: &Bridge, child: Child, begun: Instant) -> Output {
 }
 
 #[test]
-fn a_test_of_servers_ends_at_once_from_the_keyboard() {
+fn ctrl_c_ends_servers_test_at_once() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         let mut hanging = stubborn(&bridge);
@@ -88,7 +88,7 @@ fn a_test_of_servers_ends_at_once_from_the_keyboard() {
             let output = ended(&bridge, child, begun);
             assert!(output.stdout.is_empty(), "as {who:?}: {output:?}");
         }
-        // The control: the same server, once it may speak, passes the test and is ended politely.
+        // Control: the same server passes the test once it may respond, and ends normally.
         bridge.write("data/never", "");
         let output = bridge.coracle.command().args(["servers", "test"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "as {who:?}: {output:?}");
@@ -97,9 +97,9 @@ fn a_test_of_servers_ends_at_once_from_the_keyboard() {
 }
 
 #[test]
-fn a_sign_in_ends_at_once_from_the_keyboard() {
+fn ctrl_c_ends_a_sign_in_at_once() {
     let bridge = Bridge::new(everybody()[0]);
-    // Takes connections and never says anything.
+    // Accepts connections and never responds.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
     bridge.servers(&json!({ "web": { "url": url } }));

@@ -1,4 +1,4 @@
-//! One program that uses three servers, in three languages; what calls are like in each.
+//! One program with three servers in three languages, and details of calls in each language.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, lines_of, npm, pypi, repository};
@@ -98,9 +98,9 @@ fn summary(call: &Value) -> Value {
     json!([call["server"], call["tool"], call["ok"]])
 }
 
-/// The server answers only when all have come: calls that waited for each other would wait for ever.
+/// The server answers only when all calls have arrived: sequential calls would never end.
 #[test]
-fn calls_are_made_at_once() {
+fn calls_run_in_parallel() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let programs = [
@@ -128,7 +128,7 @@ fn calls_are_made_at_once() {
 }
 
 #[test]
-fn mistakes_are_errors_that_code_can_read() {
+fn mistakes_are_errors_that_code_can_inspect() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let python = r#"
@@ -179,7 +179,7 @@ tool plain fail --message 'no such branch: x'; echo $?
 tool plain large --bytes none; echo $?";
     let execution = bridge.run("bash", &format!("exec 2>&1\n{bash}"), &[]);
     insta::assert_snapshot!("mistakes_in_bash", execution["stdout"].as_str().unwrap());
-    // Nothing wrong has reached the server.
+    // No invalid call reached the server.
     assert_eq!(bridge.lines("plain.log").iter().filter(|line| *line == "echo").count(), 0);
     let missing = bridge.run("python", "from servers.plain import ecko", &[]);
     assert_eq!(missing["hint"], "there is no tool 'ecko' in servers.plain; did you mean echo?", "{missing:#}");
@@ -189,7 +189,7 @@ tool plain large --bytes none; echo $?";
     }
 }
 
-/// The error says once which tool it was, whatever went wrong.
+/// The error names the tool exactly once, whatever went wrong.
 #[test]
 fn an_error_names_its_tool_once() {
     let bridge = Bridge::new(everybody()[0]);
@@ -214,7 +214,7 @@ fn an_error_names_its_tool_once() {
             let error = execution["error"].as_str().unwrap();
             assert!(error.starts_with(&format!("ToolError: {server}.{tool}: ")), "{language}: {execution:#}");
             assert!(error.contains(code), "{language}: {error}");
-            // The line of configuration has to name it, too.
+            // The line of configuration must name the tool as well.
             let (words, _) = error.split_once("would allow it").unwrap_or((error, ""));
             let named =
                 words.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| *word == tool);
@@ -224,7 +224,7 @@ fn an_error_names_its_tool_once() {
 }
 
 #[test]
-fn an_argument_that_is_not_there_is_told_with_the_one_that_is_like_it() {
+fn unknown_arguments_suggest_a_similar_one() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     for (call, error) in [
@@ -239,9 +239,9 @@ fn an_argument_that_is_not_there_is_told_with_the_one_that_is_like_it() {
     assert_eq!(bridge.result("python", "from servers.plain import large\nlarge(bytes=5)"), "xxxxx");
 }
 
-/// Names that mean something else to Python, TypeScript, bash or Coracle.
+/// Names with a meaning in Python, TypeScript, bash or Coracle.
 #[test]
-fn a_server_may_be_called_anything() {
+fn servers_can_have_any_name() {
     let bridge = Bridge::new(everybody()[0]);
     let names = [
         "tools",
@@ -278,7 +278,7 @@ fn a_server_may_be_called_anything() {
             assert_eq!(bridge.result(language, &code), name, "{language}: {code}");
         }
     }
-    // The language's own modules are still there.
+    // The language's own modules are still available.
     assert_eq!(
         bridge
             .result("python", "import json\nfrom servers import list as theirs\n[json.loads('[1]'), len(list('ab'))]"),
@@ -287,7 +287,7 @@ fn a_server_may_be_called_anything() {
 }
 
 #[test]
-fn media_come_as_files_and_structured_results_as_values() {
+fn media_are_files_and_structured_results_are_values() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         bridge.servers(&json!({ "everything": npm("everything", &["stdio"]) }));
@@ -318,10 +318,10 @@ echo "[\"image/png\", \"$hex\", $place, $keys]""#;
 }
 
 #[test]
-fn what_a_server_has_listed_is_known_without_starting_it() {
+fn listed_tools_are_known_without_starting_the_server() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "one": bridge.plain("one"), "two": bridge.plain("two") }));
-    // Neither has ever been heard of: code that looks around has both started.
+    // Neither server is known yet, so listing the modules starts both.
     let seen = bridge
         .result("python", "import os\nsorted(name for name in os.listdir('/coracle/servers') if '.' not in name)");
     assert_eq!(seen, json!(["one", "two"]));
@@ -332,7 +332,7 @@ fn what_a_server_has_listed_is_known_without_starting_it() {
     assert_eq!((bridge.starts("one"), bridge.starts("two")), (1, 1));
     assert_eq!(bridge.result("python", "from servers.one import echo\necho(text='hi')"), json!("hi"));
     assert_eq!((bridge.starts("one"), bridge.starts("two")), (2, 1));
-    // A server that is reached in another way is another server.
+    // A server with another configuration is another server.
     let mut changed = bridge.plain("one");
     changed["env"]["PLAIN_EXTRA"] = json!("1");
     bridge.servers(&json!({ "one": changed, "two": bridge.plain("two") }));
@@ -341,7 +341,7 @@ fn what_a_server_has_listed_is_known_without_starting_it() {
 }
 
 #[test]
-fn types_are_learned_from_results_and_hold_no_values() {
+fn types_are_learned_from_results_without_values() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.servers(&json!({ "plain": bridge.plain("plain") }));
     let stub = "open('/coracle/servers/plain/people.py').read()";
@@ -351,7 +351,7 @@ fn types_are_learned_from_results_and_hold_no_values() {
     let code = format!("[{stub}, open('/coracle/servers/plain/people.ts').read()]");
     let after = bridge.result("python", &code);
     insta::assert_snapshot!("learned", format!("{}\n---\n{}", after[0].as_str().unwrap(), after[1].as_str().unwrap()));
-    // Neither in the stub nor anywhere that it is kept: values, and keys that are values.
+    // Neither the stub nor any stored file contains values, or keys that are values.
     let mut kept = after.to_string();
     for entry in fs::read_dir(bridge.coracle.home()).unwrap().flatten() {
         kept += &String::from_utf8_lossy(&fs::read(entry.path()).unwrap_or_default());

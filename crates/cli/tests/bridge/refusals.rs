@@ -1,4 +1,4 @@
-//! Where nobody can be asked, and what the configuration says.
+//! Calls without a terminal to ask at, and policy rules.
 
 use crate::harness::everybody;
 use crate::lab::Bridge;
@@ -18,7 +18,7 @@ fn with_policy(bridge: &Bridge, tools: &Value) {
 }
 
 #[test]
-fn without_a_terminal_the_line_that_would_allow_it_is_told() {
+fn without_a_terminal_the_error_has_the_line_that_would_allow_it() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         with_policy(&bridge, &json!({}));
@@ -30,7 +30,7 @@ fn without_a_terminal_the_line_that_would_allow_it_is_told() {
         let message = result[0][1].as_str().unwrap();
         let (_, line) = message.split_once("would allow it: ").unwrap();
         assert_eq!(bridge.lines("plain"), ["note y"], "as {who:?}");
-        // The line, as it is told, below what is there already.
+        // Adds the line, as printed, to the settings.
         let servers = json!({ "plain": bridge.plain("plain") });
         bridge.write("home/coracle.yaml", &format!("mcpServers: {servers}\n{line}\n"));
         let result = bridge.result("python", CODE);
@@ -40,7 +40,7 @@ fn without_a_terminal_the_line_that_would_allow_it_is_told() {
 }
 
 #[test]
-fn a_rule_that_denies_is_final_and_names_itself() {
+fn a_deny_rule_is_final_and_named_in_the_error() {
     let bridge = Bridge::new(everybody()[0]);
     with_policy(&bridge, &json!({ "plain.*": "deny", "plain.wipe": "allow" }));
     let result = bridge.result("python", CODE);

@@ -1,4 +1,4 @@
-//! Code that looks for tools by what they do, in three languages.
+//! Code that searches for tools, in three languages.
 
 use crate::harness::everybody;
 use crate::lab::Bridge;
@@ -46,7 +46,7 @@ fn code_finds_a_tool_and_calls_it() {
         for (language, code) in [("python", PYTHON), ("typescript", TYPESCRIPT)] {
             let execution = bridge.run(language, code, &[]);
             assert_eq!(execution["result"], expected, "{language} as {who:?}: {execution:#}");
-            // A search is no call of a tool.
+            // A search is not a tool call.
             assert_eq!(execution["calls"].as_array().map(Vec::len), Some(1), "{language} as {who:?}: {execution:#}");
         }
         let bash = "exec 2>&1\ntool search how many calls are there at once --limit 1\n\
@@ -65,7 +65,7 @@ fn code_finds_a_tool_and_calls_it() {
 }
 
 #[test]
-fn without_servers_code_is_told_so() {
+fn without_servers_code_gets_an_error() {
     let bridge = Bridge::new(everybody()[0]);
     let programs = [
         ("python", "from coracle import search_tools\nsearch_tools('x')"),

@@ -1,4 +1,4 @@
-//! Servers that start slowly, and calls for which none has to start.
+//! Servers that start slowly, and calls that start no server.
 
 use crate::harness::everybody;
 use crate::lab::{Bridge, eventually};
@@ -7,7 +7,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Lists the tools once, so that later runs remember them.
+/// Lists the tools once, so that later runs know them.
 fn listed(bridge: &Bridge) {
     let tested = bridge.coracle.command().args(["servers", "test"]).output().unwrap();
     assert!(tested.status.success(), "{tested:?}");
@@ -15,7 +15,7 @@ fn listed(bridge: &Bridge) {
 }
 
 #[test]
-fn the_start_of_a_server_does_not_count_as_time_of_the_code() {
+fn starting_a_server_does_not_count_as_time_of_the_code() {
     let bridge = Bridge::new(everybody()[0]);
     let gate = bridge.path("data/gate");
     let mut plain = bridge.plain("plain");
@@ -30,7 +30,7 @@ fn the_start_of_a_server_does_not_count_as_time_of_the_code() {
     command.args(["exec", "--json", "--timeout", "5", "-c", code]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = command.spawn().unwrap();
     eventually("the server is started a second time", || bridge.starts("plain") == 2);
-    // Longer than the code may run.
+    // Longer than the time limit of the code.
     std::thread::sleep(Duration::from_secs(6));
     fs::write(&gate, "").unwrap();
     let output = running.wait_with_output().unwrap();
@@ -40,7 +40,7 @@ fn the_start_of_a_server_does_not_count_as_time_of_the_code() {
     assert!(call["start_ms"].as_u64().unwrap() >= 5_000, "{call}");
     bridge.assert_no_servers();
 
-    // A call counts, and so does a server that is running.
+    // A call to a running server counts.
     let never = bridge.text("data/never");
     let code = format!("from servers.plain import echo, wait\necho(text='x')\nwait(path={never:?})");
     let execution = bridge.run("python", &code, &["--timeout", "5"]);
@@ -49,7 +49,7 @@ fn the_start_of_a_server_does_not_count_as_time_of_the_code() {
 }
 
 #[test]
-fn a_start_that_fails_has_its_own_limit_and_names_the_server() {
+fn starting_a_server_has_its_own_limit() {
     let bridge = Bridge::new(everybody()[0]);
     let gate = bridge.path("data/gate");
     let mut plain = bridge.plain("plain");
@@ -76,7 +76,7 @@ attempt()";
 }
 
 #[test]
-fn what_is_refused_whatever_the_server_says_starts_nothing() {
+fn calls_that_are_refused_anyway_start_no_server() {
     let bridge = Bridge::new(everybody()[0]);
     let with = |decision: &str| {
         let servers = json!({ "plain": bridge.plain("plain") });
@@ -95,7 +95,7 @@ def attempt(tool, **arguments):
     let result = bridge.result("python", code);
     assert_eq!(result, json!(["denied_by_policy", "invalid_arguments", "invalid_arguments"]));
     assert_eq!(bridge.starts("plain"), 1, "nothing was started");
-    // The same calls where they are allowed and right.
+    // Control: the same calls, permitted and valid.
     with("allow");
     let result = bridge.result("python", &code.replace("text=5", "text='five'"));
     assert_eq!(result, json!(["done", "five", "invalid_arguments"]));

@@ -1,4 +1,4 @@
-//! A real terminal: the program in a window of tmux, with somebody at the keys.
+//! A real terminal: the program in a tmux window.
 
 use crate::lab::{Bridge, eventually};
 use serde_json::Value;
@@ -6,17 +6,17 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts them.
+/// Number of windows.
 static WINDOWS: AtomicUsize = AtomicUsize::new(0);
 
-/// One window in a server of tmux of its own.
+/// Window in a separate tmux server.
 pub(crate) struct Window<'a> {
     bridge: &'a Bridge,
     socket: String,
 }
 
 impl<'a> Window<'a> {
-    /// Runs Python code with `coracle exec --json`; its result goes to a file.
+    /// Runs Python code with `coracle exec --json` and writes the result to a file.
     pub(crate) fn exec(bridge: &'a Bridge, code: &str, more: &[&str]) -> Self {
         bridge.write("program.py", code);
         for name in ["result.json", "status"] {
@@ -29,7 +29,7 @@ impl<'a> Window<'a> {
         let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
         // tmux sets `SHELL`, which servers inherit, whether or not this process has it.
         let shell = std::env::var("SHELL").map_or_else(|_| "-u SHELL".to_owned(), |shell| format!("SHELL='{shell}'"));
-        // The shell outlives a Ctrl-C, to tell the status.
+        // The shell survives Ctrl-C, to report the exit status.
         let line = format!(
             "trap : INT; env {shell} CORACLE_HOME='{}' {} >'{}'; echo $? >'{}'",
             bridge.coracle.home().display(),
@@ -37,9 +37,9 @@ impl<'a> Window<'a> {
             bridge.text("data/result.json"),
             bridge.text("data/status"),
         );
-        // What is shown stays to be looked at.
+        // Keeps the contents of the screen.
         bridge.write("tmux.conf", "set-option -g remain-on-exit on\n");
-        // A server that is ending is no server for the next window.
+        // A tmux server that is ending cannot be used for the next window.
         let socket = bridge.text(&format!("tmux{}", WINDOWS.fetch_add(1, Ordering::Relaxed)));
         let window = Self { bridge, socket };
         window.tmux(&["new-session", "-d", "-s", "t", "-x", "180", "-y", "50", "sh", "-c", &line]);
@@ -60,12 +60,12 @@ impl<'a> Window<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What the person sees, without the breaks of long lines.
+    /// Contents of the screen, with wrapped lines joined.
     pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-J", "-t", "t"])
     }
 
-    /// Waits until so many questions have been asked; the last of them.
+    /// Waits for this number of questions, and returns the last one.
     pub(crate) fn question(&self, number: usize) -> String {
         let mut seen = String::new();
         eventually(&format!("question {number}"), || {
@@ -76,12 +76,12 @@ impl<'a> Window<'a> {
         seen.rsplit("coracle: may the code call").next().unwrap_or_default().to_owned()
     }
 
-    /// Types a word and return.
+    /// Types a word and Enter.
     pub(crate) fn answer(&self, word: &str) {
         self.tmux(&["send-keys", "-t", "t", word, "Enter"]);
     }
 
-    /// Presses one key.
+    /// Presses a key.
     pub(crate) fn press(&self, key: &str) {
         self.tmux(&["send-keys", "-t", "t", key]);
     }
@@ -94,14 +94,14 @@ impl<'a> Window<'a> {
         fs::read_to_string(self.bridge.path("data/result.json")).unwrap_or_default()
     }
 
-    /// Waits for the end of the program, which leaves no server; what it said.
+    /// Waits for the end of the program, which leaves no server, and returns its output.
     pub(crate) fn finish(self) -> Value {
         let outcome = self.outcome();
         self.bridge.assert_no_servers();
         outcome
     }
 
-    /// The same where servers are somebody else's.
+    /// Waits for the end of a program that shares servers.
     pub(crate) fn outcome(&self) -> Value {
         eventually("the program ends", || self.has_ended());
         let text = self.result();

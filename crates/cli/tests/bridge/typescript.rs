@@ -1,4 +1,4 @@
-//! Hostile TypeScript and the broker: what it changes in its own engine, what it forges, what it floods.
+//! Hostile TypeScript and the broker: changes to its own engine, forgery and floods.
 
 use crate::harness::everybody;
 use crate::lab::Bridge;
@@ -11,17 +11,17 @@ fn with_policy(bridge: &Bridge, decision: &str) {
     }));
 }
 
-/// What the ledger says was called: server, tool and how it ended.
+/// Calls in the ledger: server, tool and outcome.
 fn ledger(execution: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or("ok").to_owned();
     let calls = execution["calls"].as_array().unwrap();
     calls.iter().map(|call| (text(&call["server"]), text(&call["tool"]), text(&call["code"]))).collect()
 }
 
-/// Code may change every object of its own engine. What reaches the broker is what it asked for, answers go to who asked,
-/// and the ledger tells the truth.
+/// Code can change every object of its own engine. The broker still gets the requested calls, results reach their
+/// callers, and the ledger is correct.
 #[test]
-fn pollution_does_not_reach_the_bridge() {
+fn changed_prototypes_do_not_affect_calls() {
     let bridge = Bridge::new(everybody()[0]);
     with_policy(&bridge, "deny");
     let pollution = [
@@ -52,9 +52,9 @@ fn pollution_does_not_reach_the_bridge() {
     assert_eq!(bridge.lines("plain"), Vec::<String>::new(), "nothing was wiped");
 }
 
-/// A tool that is denied is denied by whatever name; the same forms reach a tool that is allowed.
+/// A denied tool is denied under any name; the same forms reach a permitted tool.
 #[test]
-fn names_and_numbers_are_not_forged() {
+fn names_and_ids_cannot_be_forged() {
     for who in everybody() {
         let bridge = Bridge::new(*who);
         with_policy(&bridge, "deny");
@@ -115,7 +115,7 @@ fn names_and_numbers_are_not_forged() {
 }
 
 #[test]
-fn answers_in_any_order_go_to_who_asked() {
+fn results_in_any_order_reach_their_callers() {
     let bridge = Bridge::new(everybody()[0]);
     with_policy(&bridge, "deny");
     let code = "
@@ -127,7 +127,7 @@ fn answers_in_any_order_go_to_who_asked() {
 }
 
 #[test]
-fn a_flood_of_calls_ends_in_its_own_code() {
+fn a_flood_of_calls_is_stopped() {
     let bridge = Bridge::new(everybody()[0]);
     bridge.settings(&json!({
         "execution": { "limits": { "calls": 50 } },
@@ -141,17 +141,17 @@ fn a_flood_of_calls_ends_in_its_own_code() {
     assert_eq!(bridge.result("typescript", &flood("50")), 50);
     let execution = bridge.run("typescript", &flood("1e6"), &[]);
     assert_eq!(execution["error_code"], "calls", "{}", execution["error"]);
-    assert!(bridge.lines("plain").len() <= 100, "no more than allowed were made");
-    // What nobody awaits is awaited by the end of the program, and counts.
+    assert!(bridge.lines("plain").len() <= 100, "no more calls than allowed were made");
+    // Calls without `await` are awaited at the end of the program, and count.
     let code = "import { note } from 'servers/plain';\nfor (let n = 0; n < 5; n++) note({ text: 'late' });\n1";
     assert_eq!(bridge.result("typescript", code), 1);
     assert_eq!(bridge.lines("plain").iter().filter(|line| *line == "note late").count(), 5);
 }
 
-/// A long answer in letters that take more than one byte comes whole to every language, and one that is too long is an error
-/// that code can catch.
+/// A long result with multi-byte characters reaches every language intact, and one that is too long is an error that
+/// code can catch.
 #[test]
-fn the_longest_answer_fits_and_a_longer_one_is_told() {
+fn the_longest_result_fits_and_a_longer_one_is_an_error() {
     let bridge = Bridge::new(everybody()[0]);
     with_policy(&bridge, "deny");
     let python = "

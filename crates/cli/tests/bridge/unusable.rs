@@ -1,4 +1,4 @@
-//! Servers that are configured and cannot be used: they are there, with the reason and the fix.
+//! Configured servers that cannot be used are listed with the reason and the fix.
 
 use crate::harness::everybody;
 use crate::lab::Bridge;
@@ -15,7 +15,7 @@ fn bridge() -> Bridge {
 }
 
 #[test]
-fn python_learns_why_a_server_cannot_be_imported() {
+fn python_reports_why_a_server_cannot_be_imported() {
     let bridge = bridge();
     let code = "from coracle import ToolError, call
 from servers.plain import echo
@@ -50,7 +50,7 @@ def unknown():
         ("ModuleNotFoundError: No module named 'servers.nowhere'".to_owned(), "works".to_owned())
     );
 
-    // Nothing but the one that cannot be used.
+    // With only the server that cannot be used.
     let only = Bridge::new(everybody()[0]);
     only.servers(&json!({ "git": { "command": "x", "args": ["${CORACLE_TEST_NO_SUCH_VARIABLE}"] } }));
     let execution = only.run("python", "from servers.git import log", &[]);
@@ -62,7 +62,7 @@ def unknown():
 }
 
 #[test]
-fn typescript_and_bash_learn_it_too() {
+fn typescript_and_bash_report_it() {
     let bridge = bridge();
     let execution = bridge.run("typescript", "import { log } from \"servers/my_git\";\nlog();", &[]);
     let error = execution["error"].as_str().unwrap();
@@ -84,7 +84,7 @@ fn typescript_and_bash_learn_it_too() {
 }
 
 #[test]
-fn commands_list_it_with_its_reason() {
+fn commands_list_the_server_with_its_reason() {
     let bridge = bridge();
     let list = bridge.coracle.command().args(["servers", "list"]).output().unwrap();
     let text = String::from_utf8(list.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Two users of one engine: what they share, and what they do not.
+//! Two users of one engine: what is shared, and what is not.
 
 use crate::lab::Bridge;
 use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Toolbox, ToolboxConfig};
@@ -37,7 +37,7 @@ async fn run(engine: &Engine, user: &str, code: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
+async fn connections_and_learned_types_belong_to_a_user_unless_shared() {
     let bridge = Bridge::new(crate::harness::everybody()[0]);
     let home = bridge.path("engine");
     let backend = NativeBackend::new(NativeConfig {
@@ -72,7 +72,7 @@ async fn connections_and_what_was_learned_belong_to_a_user_unless_shared() {
     assert_eq!(ada[1], bob[1]);
     assert_eq!(run(&engine, "ada", processes).await, ada);
 
-    // Only ada has seen what it gives.
+    // Only ada has seen its results.
     run(&engine, "ada", "from servers import own, common\nown.people()\ncommon.people()\nNone").await;
     let learned = "['age:' in open(f'/coracle/servers/{server}/people.py').read() for server in ('own', 'common')]";
     assert_eq!(run(&engine, "ada", learned).await, serde_json::json!([true, true]));

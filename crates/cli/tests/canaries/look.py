@@ -1,4 +1,4 @@
-"""Looks for a canary everywhere. It comes backwards, so that looking for it does not put it anywhere."""
+"""Searches for a canary everywhere. It is passed in reverse, so that the search itself does not plant it."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ def walk(top):
                 look(f"link in {top}", os.readlink(path))
         for name in files:
             try:
-                # A device has no end, and a fifo no beginning.
+                # Reading a device never ends, and opening a FIFO blocks.
                 if os.path.isfile(f"{folder}/{name}"):
                     with open(f"{folder}/{name}", "rb") as file:
                         look(f"content in {top}", file.read(1 << 20))
@@ -69,7 +69,7 @@ look(
 )
 look("variable", {name: value for name, value in globals().items() if name not in ("wanted", "found")})
 
-# What tells how busy others are.
+# Values that reveal the activity of others.
 timing = []
 for name in (
     "stat", "loadavg", "uptime", "meminfo", "vmstat", "schedstat", "interrupts", "softirqs", "diskstats", "locks",

@@ -16,7 +16,7 @@ for folder in ("/workspace", "/tmp", "/dev/shm", "/artifacts"):
 try:
     memory = os.memfd_create(mark)
 except PermissionError:
-    # Where no cgroup counts memory there are no files in memory: then an open one on disk.
+    # Without a memory cgroup there are no memory files, so an open file on disk is used.
     memory = os.open(f"/tmp/{mark}/{mark}-open", os.O_CREAT | os.O_RDWR)
 os.write(memory, mark.encode())
 process = subprocess.Popen(["/bin/bash", "-c", f"exec -a {mark} sleep 60"])

@@ -1,4 +1,4 @@
-"""Changes what others would use, and leaves a process that belongs to nobody."""
+"""Changes shared state, and leaves an orphaned process."""
 
 import json
 

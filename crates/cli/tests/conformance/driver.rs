@@ -1,5 +1,5 @@
-//! A client around `coracle-upstream`, as the suite starts it: uses whatever the server at an address offers, and signs in
-//! when it is asked to.
+//! A client around `coracle-upstream` that the suite starts: uses everything that the server offers, and signs in when
+//! asked to.
 
 use async_trait::async_trait;
 use coracle_types::{OauthClient, Scope, Secret, ServerName, ServerSpec, Transport, UserId};
@@ -11,23 +11,23 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A server that wants more sign-ins than this is given up.
+/// Maximum number of sign-ins.
 const SIGN_INS: usize = 3;
-/// Many clients start at once.
+/// Time limit of a client; many start at once.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The address by which the suite knows a client that has a document about itself.
+/// Address of the client metadata document that the suite knows.
 const DESCRIPTION: &str = "https://conformance-test.local/client-metadata.json";
 
-/// Names the scenario to the client.
+/// Variable with the name of the scenario.
 pub(crate) const SCENARIO: &str = "MCP_CONFORMANCE_SCENARIO";
-/// In this one the suite takes whatever is opened after the stream of a call has ended for the client's return to it; so the
-/// stream for what a server has to say unasked must be open before.
+/// In this scenario, the suite takes any connection after the end of a call's stream for the client's reconnection, so
+/// the stream for unsolicited messages must be open before.
 const RETURNS: &str = "sse-retry";
 const OPEN_BY_THEN: Duration = Duration::from_secs(2);
-/// What the client needs to know for it, in JSON.
+/// Variable with data for the client, in JSON.
 const CONTEXT: &str = "MCP_CONFORMANCE_CONTEXT";
 
-/// Uses the server at this address; the error is for people.
+/// Uses the server at this address.
 pub(crate) fn drive(address: &str) -> Result<(), String> {
     let context = std::env::var(CONTEXT).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null);
     let runtime =
@@ -95,7 +95,7 @@ impl Client {
             let call = async || upstream.call_raw(user, server, &tool, arguments.clone(), self.context()).await;
             match self.signed_in(sign_ins, call).await {
                 Ok(result) => println!("{tool}: {result}"),
-                // That was its answer.
+                // The error was the server's answer.
                 Err(error @ UpstreamError::Refused { .. }) => println!("{tool}: {error}"),
                 Err(error) => return Err(error),
             }
@@ -109,7 +109,7 @@ impl Client {
         Ok(())
     }
 
-    /// Does it, and again after each sign-in that the server asks for.
+    /// Runs an operation, and repeats it after each sign-in that the server asks for.
     async fn signed_in<T>(
         &self,
         left: &mut usize,
@@ -128,7 +128,7 @@ impl Client {
     }
 }
 
-/// Whom the scenario wants to see: somebody whom its authorization server knows, or may look up.
+/// OAuth client of the scenario: a registered one, or one with a metadata document.
 fn client(context: &Value) -> OauthClient {
     match context["client_id"].as_str() {
         Some(id) => OauthClient { id: id.to_owned(), secret: context["client_secret"].as_str().map(Secret::new) },
@@ -144,7 +144,7 @@ fn object(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// Something for everything that a schema has; where that is an object, this one.
+/// Arguments for everything in a schema; objects get this value.
 fn arguments(schema: &Map<String, Value>, thing: &Map<String, Value>) -> Map<String, Value> {
     let mut all = Map::new();
     for (name, property) in schema.get("properties").map(object).unwrap_or_default() {
@@ -183,14 +183,14 @@ impl Reverse for Agreeable {
     }
 }
 
-/// Does what a browser does: one page after the other, as they send it on.
+/// Follows redirects like a browser.
 async fn browse(mut address: String) {
     while let Some(next) = visit(&address).await {
         address = next;
     }
 }
 
-/// Where the page at this address sends its visitor on to.
+/// Address that the page redirects to.
 async fn visit(address: &str) -> Option<String> {
     let rest = address.strip_prefix("http://")?;
     let (host, path) = rest.split_once('/')?;

@@ -1,9 +1,9 @@
-"""An MCP server with what the conformance suite looks for on a server. Standard library only.
+"""An MCP server with everything that the conformance suite tests. Standard library only.
 
-It speaks over standard input and output: 2026-07-28 to those who ask `server/discover`, else what `initialize` agrees
-on. With the argument `old` it knows only the latter. What a tool asks of its client is written once, as a generator
-that yields questions: in the older revisions they are requests, in the newer one they are the result, and the answers
-come with the next call, together with those that were given before.
+It serves stdio: revision 2026-07-28 for clients that call `server/discover`, or else the revision that `initialize`
+negotiates. With the argument `old` it only supports the latter. Questions of a tool are written once, as a generator
+that yields them: in the older revisions they are requests; in the newer one they are the result, and the next call has
+all answers so far.
 """
 
 import base64
@@ -123,7 +123,7 @@ VOCABULARY = {
 
 
 class Call:
-    """A request that may take a while and ask back."""
+    """A request that may take a while and ask questions."""
 
     def __init__(self, peer, request, params):
         self.peer, self.request, self.params = peer, request, params
@@ -144,7 +144,7 @@ class Call:
             self.peer.notify("notifications/progress", {"progressToken": token, "progress": done, "total": 100})
 
 
-# Tools: a function gives the parts of the result; a generator asks first.
+# Tools: a function returns the parts of the result; a generator asks first.
 
 
 def simple_text(_):
@@ -445,7 +445,7 @@ def unseal(state):
 
 
 def run(call, function, is_stateful):
-    """The result of the function, or the questions that must be answered first."""
+    """Return the result of the function, or the questions that must be answered first."""
     outcome = function(call)
     if not hasattr(outcome, "send"):
         return outcome
@@ -472,7 +472,7 @@ def run(call, function, is_stateful):
 
 
 class Peer:
-    """Whoever is at the other end."""
+    """The client."""
 
     def __init__(self):
         self.modern, self.capabilities, self.level = False, {}, "debug"
@@ -605,7 +605,7 @@ class Peer:
             if method == "notifications/cancelled":
                 self.listeners.pop(params.get("requestId"), None)
         elif method in ("initialize", "server/discover", "subscriptions/listen"):
-            # What comes next depends on these.
+            # The following depends on these.
             self.answer(request, method, params)
         else:
             threading.Thread(target=self.answer, args=(request, method, params), daemon=True).start()

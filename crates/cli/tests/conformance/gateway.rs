@@ -7,12 +7,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Stdio};
 
-/// What the fixture speaks.
+/// Protocol generation of the fixture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// The revision without `initialize`.
     Stateless,
-    /// Only those with it.
+    /// Only revisions with `initialize`.
     Initialize,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Serves until it is dropped.
+/// Gateway that stops when dropped.
 pub(crate) struct Gateway {
     child: Child,
     pub(crate) url: String,
@@ -41,7 +41,7 @@ impl Gateway {
         let old = (generation == Generation::Initialize).then_some("old");
         let arguments: Vec<&str> = ["-I", fixture.to_str().unwrap()].into_iter().chain(old).collect();
         let settings = coracle.home().join("coracle.yaml");
-        // JSON is YAML.
+        // JSON is valid YAML.
         let servers = json!({ "mcpServers": { "fixture": { "command": "/usr/bin/python3", "args": arguments } } });
         fs::write(&settings, servers.to_string()).unwrap();
         coracle.own(&settings);
@@ -58,7 +58,7 @@ impl Gateway {
             }
             all += &line;
         };
-        // What it says is of no interest, but it must be able to say it.
+        // The output does not matter, but the pipe must be read.
         std::thread::spawn(move || drop(said.read_to_end(&mut Vec::new())));
         Self { child, url, _coracle: coracle }
     }

@@ -1,10 +1,10 @@
 //! The official conformance suite: its server scenarios against a gateway in front of `fixture.py`, and its client
 //! scenarios against `driver.rs`. Prints every scenario with its outcome.
 //!
-//! What fails must be in `expected-failures.yaml`, and what is in there must fail. An argument, as in
-//! `cargo test --test conformance -- client`, runs only what has it in its name.
+//! Failures must be listed in `expected-failures.yaml`, and everything listed must fail. An argument, as in `cargo test
+//! --test conformance -- client`, selects runs by name.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]
@@ -21,12 +21,12 @@ use gateway::{Gateway, Generation};
 use std::process::ExitCode;
 use suite::{Outcome, Role, Suite};
 
-/// What the suite is asked for: its version, and the revision of the protocol.
+/// Versions of the suite with revisions of the protocol.
 const RUNS: [(Suite, &str); 4] =
     [(Suite::Old, "2025-06-18"), (Suite::Old, "2025-11-25"), (Suite::New, "2025-11-25"), (Suite::New, "2026-07-28")];
 
-/// What a client of 2026 wants of a server of 2025, but for questions: a question that nobody answers leaves a call under
-/// way, and while there is one, it cannot be told whose the next question is. Half of the scenarios leave one so.
+/// Scenarios of a 2026 client against a 2025 server, except questions: an unanswered question leaves a call running,
+/// and the next question can then not be attributed. Half of the scenarios leave one.
 const WITHOUT_QUESTIONS: &[&str] = &[
     "caching",
     "completion-complete",

@@ -1,4 +1,4 @@
-//! Runs the suite and reads what it found.
+//! Runs the suite and reads its results.
 
 use crate::place::installed;
 use serde_json::Value;
@@ -9,24 +9,24 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Known to both versions of the suite, which do the judging.
+/// List of expected failures, which both versions of the suite read.
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/expected-failures.yaml");
-/// Milliseconds for one client: many start at once.
+/// Milliseconds for one client; many start at once.
 const CLIENT_TIME: &str = "120000";
 
-/// How the names of its folders end.
+/// Suffix of the names of its folders.
 const TIME: &str = "-2026-07-28T00-00-00-000Z";
 
-/// A version of the suite.
+/// Version of the suite.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suite {
     /// 0.1.16: takes a revision of the protocol.
     Old,
-    /// 0.2.0-alpha.12: takes the requirements that a revision made when it came out.
+    /// 0.2.0-alpha.12: takes the requirements of a revision at its release.
     New,
 }
 
-/// What is looked at.
+/// Subject of the suite.
 #[derive(Clone, Copy)]
 pub(crate) enum Role<'a> {
     /// A server at this address.
@@ -45,7 +45,7 @@ impl fmt::Display for Suite {
 }
 
 impl Suite {
-    /// Runs these scenarios, or, if none are named, all.
+    /// Runs these scenarios, or all if none are named.
     pub(crate) fn run(self, role: Role<'_>, revision: &str, only: &[&str]) -> Outcome {
         let folder = TempDir::new().unwrap();
         let own = std::env::current_exe().unwrap();
@@ -65,7 +65,7 @@ impl Suite {
             (Self::Old, Role::Server(_)) => {
                 vec![self.call(&[&words[..], &["--suite", "all", "--spec-version", revision]].concat())]
             }
-            // It measures how long clients wait. All at once they would disturb each other.
+            // This version measures how long clients wait, so they run one at a time.
             (Self::Old, Role::Client) => {
                 let names = self.client_scenarios(revision);
                 each(&names.iter().map(String::as_str).collect::<Vec<_>>())
@@ -82,7 +82,7 @@ impl Suite {
         }
     }
 
-    /// Its names for what clients of this revision must do.
+    /// Names of the client scenarios of this revision.
     fn client_scenarios(self, revision: &str) -> Vec<String> {
         let listed = self.call(&["list", "--client", "--spec-version", revision]);
         assert!(listed.status.success(), "{}", said(&listed));
@@ -108,19 +108,19 @@ fn said(output: &Output) -> String {
     format!("{}\n{}\n{}", output.status, text(&output.stdout), text(&output.stderr))
 }
 
-/// What became of one scenario.
+/// Results of one scenario.
 #[derive(Default)]
 struct Checks {
     passed: usize,
-    /// Each with its reason.
+    /// Failed checks, each with its reason.
     failed: Vec<String>,
 }
 
-/// What became of one run.
+/// Results of one run.
 pub(crate) struct Outcome {
     scenarios: BTreeMap<String, Checks>,
     expected: Vec<String>,
-    /// What the suite said where it was not satisfied.
+    /// Output of the suite about failures.
     complaints: Vec<String>,
 }
 
@@ -162,7 +162,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The entries for this side. The suite reads the file, too, and would not take one that is not such a plain list.
+/// Entries for this side. The suite also reads the file, and only accepts a plain list.
 fn expected(role: Role<'_>) -> Vec<String> {
     let section = match role {
         Role::Server(_) => "server:",
@@ -173,7 +173,7 @@ fn expected(role: Role<'_>) -> Vec<String> {
     lines.filter_map(|line| line.trim().strip_prefix("- ")).map(str::to_owned).collect()
 }
 
-/// Each scenario has left a folder with its checks, named after it and the time.
+/// Reads the folders with the checks, which are named after the scenario and the time.
 fn scenarios(folder: &Path, role: Role<'_>) -> BTreeMap<String, Checks> {
     let mut found = BTreeMap::new();
     let mut pending = vec![(folder.to_owned(), String::new())];
@@ -194,7 +194,7 @@ fn scenarios(folder: &Path, role: Role<'_>) -> BTreeMap<String, Checks> {
     found
 }
 
-/// Both versions take a warning for a failure.
+/// Both versions treat a warning as a failure.
 fn of(checks: &[Value]) -> Checks {
     let mut of = Checks::default();
     for check in checks {

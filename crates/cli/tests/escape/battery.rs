@@ -1,4 +1,4 @@
-//! Runs one script of probes inside a sandbox and outside of it, and demands that every probe came out as it must.
+//! Runs a script of probes inside and outside a sandbox, and checks every result.
 
 use crate::harness::Coracle;
 use crate::syscalls;
@@ -13,16 +13,16 @@ use std::process::{Command, Stdio};
 
 const PROBE: &str = include_str!("probe.py");
 
-/// Where the control of a script runs.
+/// Place of the control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Outside {
     /// As the same user, unconfined.
     Host,
-    /// As root of namespaces that end with it: what would change the machine changes only these.
+    /// As root of temporary namespaces, so that changes do not affect the machine.
     Namespaces,
 }
 
-/// A folder beside the workspace that the same user may write, with a file in it.
+/// Folder beside the workspace that the same user can write, with a file.
 pub(crate) fn beside(coracle: &Coracle) -> (PathBuf, PathBuf) {
     let folder = coracle.home().join("beside");
     fs::create_dir(&folder).expect("make a folder");
@@ -33,7 +33,7 @@ pub(crate) fn beside(coracle: &Coracle) -> (PathBuf, PathBuf) {
     (folder, canary)
 }
 
-/// What a script is told, as Python.
+/// Constants for a script, as Python.
 pub(crate) fn facts(values: &[(&str, &Path)]) -> String {
     values.iter().fold(String::new(), |mut text, (name, value)| {
         writeln!(text, "{name} = {:?}", value.to_str().expect("a path in UTF-8")).expect("text");
@@ -46,12 +46,12 @@ fn script(place: &str, facts: &str, probes: &str) -> String {
     format!("PLACE = {place:?}\nSYSCALLS = {numbers}\n{facts}\n{PROBE}\n{probes}\n")
 }
 
-/// What came of the probes.
+/// Results of the probes.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) seen: BTreeSet<String>,
     pub(crate) failures: Vec<String>,
-    /// Controls that this machine cannot give, with the reason.
+    /// Controls that this machine does not support, with the reason.
     pub(crate) skipped: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Outcome {
         Self { seen: texts("seen").into_iter().collect(), failures: texts("failures"), skipped: texts("skipped") }
     }
 
-    /// Everything that went wrong, at once; a battery that did not fire is wrong too.
+    /// Panics with all failures at once, also if there are too few probes.
     pub(crate) fn demand(&self, at_least: usize, who: &str) {
         println!("{who}: {} probes", self.seen.len());
         for control in &self.skipped {
@@ -75,13 +75,13 @@ impl Outcome {
     }
 }
 
-/// The script in a sandbox.
+/// Runs the script in a sandbox.
 pub(crate) fn inside(coracle: &Coracle, facts: &str, probes: &str) -> Outcome {
     let code = script("inside", &format!("WORKSPACE = '/workspace'\n{facts}"), &format!("{probes}\nresult = report()"));
     Outcome::of(&coracle.python(&code))
 }
 
-/// The script outside, as the same user, in the workspace's folder on the host.
+/// Runs the script outside, as the same user, in the workspace's folder on the host.
 pub(crate) fn outside(coracle: &Coracle, place: Outside, facts: &str, probes: &str) -> Outcome {
     let workspace = coracle.workspace();
     let mut command = as_user(coracle);
@@ -117,7 +117,7 @@ pub(crate) fn outside(coracle: &Coracle, place: Outside, facts: &str, probes: &s
     Outcome::of(&report)
 }
 
-/// A command to be completed by a program: it runs on the host as whoever owns the workspace.
+/// Command prefix that runs a program on the host as the owner of the workspace.
 pub(crate) fn as_user(coracle: &Coracle) -> Command {
     let owner = fs::metadata(coracle.workspace()).expect("the workspace").uid().to_string();
     let mut command = Command::new("setpriv");

@@ -1,4 +1,4 @@
-"""Device nodes, programs that change who runs them, terminals. Outside, this runs as the same user, unconfined."""
+"""Device nodes, set-user-ID files, terminals. Outside, this runs as the same user, unconfined."""
 
 import fcntl
 import stat
@@ -11,7 +11,7 @@ def fresh(folder=WORKSPACE):
 
 
 def make(folder, mode, device=0):
-    """Outside, this is the real /tmp: nothing stays there."""
+    """Create a node and remove it again: outside, this is the real /tmp."""
     path = fresh(folder)
     os.mknod(path, mode, device)
     os.unlink(path)
@@ -116,7 +116,7 @@ probe("give a file to oneself", lambda: os.chown(a_file(), os.getuid(), os.getgi
 reader, writer = os.pipe()
 for name, number in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541C), ("TIOCSCTTY", 0x540E), ("TIOCSETD", 0x5423)):
     probe(name, lambda: fcntl.ioctl(reader, number, b"x   "), "EPERM", "ENOTTY")
-    # The kernel looks at the lower half of the number only.
+    # The kernel only checks the lower half of the number.
     probe(f"{name} with more bits", lambda: call("ioctl", reader, number | 1 << 32, b"x   "), "EPERM", "ENOTTY")
 probe("FIONREAD", lambda: fcntl.ioctl(reader, 0x541B, b"    "), "done", "done")
 
@@ -144,7 +144,7 @@ probe("lock a file", lambda: fcntl.lockf(os.open(leases, os.O_RDWR), fcntl.LOCK_
 
 
 def run_from_memory():
-    """A program that is in no file has no more rights than any other."""
+    """Run a program from a memory file, which has no more rights than any other."""
     memory = os.memfd_create("program", 0)
     with open(os.path.realpath("/usr/bin/python3"), "rb") as program:
         while piece := program.read(1 << 20):
@@ -167,5 +167,5 @@ def run_from_memory():
         raise AssertionError(words)
 
 
-# Where no cgroup counts memory, files in memory are refused, since nothing else would count them.
+# Without a memory cgroup, memory files are refused, because they would not be counted.
 probe("run a program from memory", run_from_memory, "done" if COUNTED else "EPERM", "done")

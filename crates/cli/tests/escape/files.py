@@ -1,4 +1,4 @@
-"""Files outside the workspace: CANARY can be read and OUTSIDE written by the same user on the host."""
+"""Files outside the workspace. On the host, the same user can read CANARY and write to OUTSIDE."""
 
 import time
 
@@ -22,7 +22,7 @@ def at(name):
 write(at("mine"))
 os.mkdir(at("folder"))
 
-# The same functions where they are allowed.
+# Controls: the same functions where they are permitted.
 probe("write in the workspace", lambda: write(at("written")), "done", "done")
 probe("read in the workspace", lambda: read(at("mine")), "done", "done")
 for folder in ("/tmp", "/artifacts"):
@@ -112,7 +112,7 @@ os.close(here)
 
 
 def race():
-    """One process turns a folder into a link and back while the other writes through it."""
+    """Switch a folder to a link and back in one process while another writes through it."""
     os.mkdir(at("real"))
     os.symlink(OUTSIDE, at("fake"))
     swapper = os.fork()

@@ -1,4 +1,4 @@
-"""Who the code is, what it has inherited and what it finds. Only inside."""
+"""Identity, inherited state and environment of the code. Only inside."""
 
 import socket
 import stat

@@ -1,4 +1,4 @@
-"""Doors of the kernel that nobody in a sandbox needs. Outside, this runs as root of throw-away namespaces."""
+"""Kernel interfaces that sandboxed code does not need. Outside, this runs as root of temporary namespaces."""
 
 import mmap
 
@@ -6,7 +6,7 @@ buffer = ctypes.create_string_buffer(4096)
 
 
 def restrict():
-    """Landlock for good. Inside no ruleset can be had, so there it is asked for with none."""
+    """Restrict this process with Landlock. Inside, no ruleset can be created, so an invalid one is used."""
     ruleset = -1
     if not INSIDE:
         ruleset = call("landlock_create_ruleset", (ctypes.c_uint64 * 1)(1 << 1), 8, 0)
@@ -15,7 +15,7 @@ def restrict():
 
 
 def set_memory_map():
-    """Tells the kernel where this program's parts are: outside where they really are."""
+    """Set the memory map of this process, outside with its real values."""
     parts = (ctypes.c_uint64 * 13)()
     if not INSIDE:
         with open("/proc/self/stat") as file:
@@ -26,7 +26,7 @@ def set_memory_map():
     call("prctl", 35, 14, parts, ctypes.sizeof(parts), 0)
 
 
-NO_LANDLOCK = {**NOT_BUILT, "EOPNOTSUPP": "Landlock is switched off on the kernel's command line"}
+NO_LANDLOCK = {**NOT_BUILT, "EOPNOTSUPP": "Landlock is disabled on the kernel's command line"}
 NO_RESTORE = {"EINVAL": "the kernel was built without CONFIG_CHECKPOINT_RESTORE"}
 NO_I386 = {"SIGSEGV": "the kernel runs no i386 code"}
 there = (ctypes.c_uint64 * 2)(ctypes.addressof(buffer), 8)
@@ -80,7 +80,7 @@ def machine_code(code):
 
 
 if X86_64:
-    # mov eax, 39; syscall; ret: the same machinery with a call that is allowed.
+    # mov eax, 39; syscall; ret: the same mechanism with a permitted call.
     probe("getpid as x86_64", lambda: machine_code(b"\xb8\x27\0\0\0\x0f\x05\xc3"), "done", "done")
     # mov eax, 20; int 0x80; ret
     probe(

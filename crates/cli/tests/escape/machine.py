@@ -1,5 +1,5 @@
-"""Calls that rule the whole machine, with arguments that do nothing. Only root with all rights gets past the first
-check, so only there outside is a control."""
+"""Calls that affect the whole machine, with arguments without effect. Only root with all capabilities passes the first
+check, so there are controls only for root outside."""
 
 import resource
 
@@ -63,7 +63,7 @@ probe("lower a limit", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (32, 3
 
 
 def crash():
-    """No program of the host is started by a crash in here: the kernel says whether it dumped."""
+    """Crash, and report whether the kernel dumped core: a crash must not start a program of the host."""
     pid = os.fork()
     if pid == 0:
         if not INSIDE:
@@ -90,7 +90,7 @@ if INSIDE:
 
 
 def low_pointer():
-    """A pointer whose lower half is zero is a pointer all the same."""
+    """Use a valid pointer whose lower half is zero."""
     _libc.mmap.restype = ctypes.c_void_p
     place = _libc.mmap(ctypes.c_void_p(1 << 32), ctypes.c_size_t(4096), 3, 0x100022, -1, ctypes.c_long(0))
     assert place == 1 << 32, place

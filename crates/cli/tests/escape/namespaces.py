@@ -1,4 +1,4 @@
-"""Namespaces and mounts. Outside, this runs as root of throw-away namespaces of its own."""
+"""Namespaces and mounts. Outside, this runs as root of temporary namespaces."""
 
 import fcntl
 

@@ -1,4 +1,4 @@
-"""Sockets of every family. Outside, this runs as root of a network namespace of its own, with nobody in it."""
+"""Sockets of every family. Outside, this runs as root of a separate, empty network namespace."""
 
 import asyncio
 import fcntl
@@ -50,7 +50,7 @@ async def two_things():
 
 
 def interfaces():
-    """Those that can be seen are no other than the loopback, which is down."""
+    """Check that only the loopback interface is visible, and that it is down."""
     names = {name for _, name in socket.if_nameindex()} if not INSIDE else set()
     one, _ = pair()
     for index in range(1, 20):
@@ -58,7 +58,7 @@ def interfaces():
             names.add(fcntl.ioctl(one, 0x8910, struct.pack("16si20x", b"", index))[:16].rstrip(b"\0").decode())
         except OSError:
             pass
-    # The others are ends of tunnels that some kernels put into every new namespace.
+    # The others are tunnel interfaces that some kernels add to every new namespace.
     made_by_kernel = {"tunl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "sit0", "ip6tnl0", "ip6gre0"}
     assert names <= {"lo"} | made_by_kernel, names
     flags = struct.unpack("16sh14x", fcntl.ioctl(one, 0x8913, struct.pack("16sh14x", b"lo", 0)))[1]
@@ -87,7 +87,7 @@ probe("see all packets", lambda: call("socket", 17, socket.SOCK_RAW, 0x300), "EP
 
 
 def name_by_credentials():
-    """A datagram socket that asks for credentials is given an abstract name by the kernel when it sends."""
+    """Send on a datagram socket that requests credentials, to which the kernel then assigns an abstract name."""
     one, _ = pair(socket.SOCK_DGRAM)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     one.send(b"word")

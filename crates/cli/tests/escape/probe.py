@@ -1,7 +1,7 @@
-"""Runs probes, each in a process of its own, and notes every one that did not come out as it must.
+"""Runs probes, each in a separate process, and records every unexpected result.
 
-The same script runs inside a sandbox and outside of it: an act that is refused inside must succeed, or fail for another
-reason, where it is allowed. Before this text come PLACE, SYSCALLS and what the test wants to tell.
+The same script runs inside and outside a sandbox: an action that is refused inside must succeed outside, or fail for
+another reason. PLACE, SYSCALLS and constants of the test are inserted before this text.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def call(name, *args):
-    """A raw system call by name or number; raises what the kernel says."""
+    """Make a raw system call by name or number; raises the kernel's error."""
     number = SYSCALLS[name] if isinstance(name, str) else name
     words = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in args]
     ctypes.set_errno(0)
@@ -34,25 +34,25 @@ def call(name, *args):
 
 
 def capabilities():
-    """The effective ones of this process, as a mask."""
+    """Return the effective capabilities of this process as a mask."""
     header, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
     call("capget", header, data)
     return data[0] | data[3] << 32
 
 
 ALL_RIGHTS = 0x1FFFFFFFFF
-# Some machines keep this one even from their root: only what needs it goes without its control there.
+# Some machines withhold this capability even from root; only probes that need it then have no control.
 SYS_RESOURCE = 1 << 24
 FULL_ROOT = PLACE == "host" and os.getuid() == 0 and (capabilities() | SYS_RESOURCE) & ALL_RIGHTS == ALL_RIGHTS
 MAY_RAISE_LIMITS = FULL_ROOT and bool(capabilities() & SYS_RESOURCE)
-# For `absent` of a probe.
+# Values for `absent` of a probe.
 NOT_BUILT = {"ENOSYS": "the kernel was built without it"}
 NO_SUCH_FILE = {"ENOENT": "the kernel was built without it"}
 FIRST_HAS_MORE = {} if MAY_RAISE_LIMITS else {"EACCES": "the first process has rights that this root has not"}
 
 
 def outcome(act):
-    """`done`, the name of an errno, of a signal, or of an exception with its text. Never hangs."""
+    """Return `done`, or the name of an errno, a signal, or an exception with its text. Never hangs."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -77,7 +77,7 @@ def outcome(act):
 
 
 def judge(name, got, expected):
-    """Notes the probe, and that it went wrong if it did."""
+    """Record the probe, and its failure if the result is unexpected."""
     seen.append(name)
     expected = (expected,) if isinstance(expected, str) else expected
     if got not in expected:
@@ -85,10 +85,10 @@ def judge(name, got, expected):
 
 
 def probe(name, act, inside, outside=None, root=None, absent={}):
-    """What must come out `inside`, `outside`, and outside as `root` with all rights. None: it is not tried there.
+    """Run a probe with its expected results `inside`, `outside`, and outside as `root` with all capabilities.
 
-    `absent` has the outcomes that say that this kernel does not have the thing at all, each with its reason: then there
-    is no control, and that is said.
+    None means that the probe is not run there. `absent` has the results for a kernel without the feature, each with its
+    reason: there is then no control, which is reported.
     """
     expected = inside if INSIDE else root if FULL_ROOT and root is not None else outside
     if expected is None:
@@ -101,7 +101,7 @@ def probe(name, act, inside, outside=None, root=None, absent={}):
 
 
 def check(name, true, what=""):
-    """Something that must hold here, without a process of its own."""
+    """Check a condition in this process."""
     seen.append(name)
     if not true:
         failures.append(f"{PLACE}: {name}: {what!r}")

@@ -1,4 +1,4 @@
-"""What `/proc` tells of the host and of others. HOST_PID is a process of the same user outside the sandbox."""
+"""What `/proc` reveals about the host and others. HOST_PID is a process of the same user outside the sandbox."""
 
 CLOSED = ("ENOENT", "EACCES")
 
@@ -66,7 +66,7 @@ if INSIDE:
 else:
     check("the host process is in /proc", str(HOST_PID) in os.listdir("/proc"))
 
-# Signals and other ways to reach a process by its number.
+# Signals and other ways to access a process by its PID.
 queued = (ctypes.c_int32 * 32)(0, 0, -1)
 for name, act, allowed in (
     ("kill a host process", lambda: os.kill(HOST_PID, 0), "done"),
@@ -98,7 +98,7 @@ probe(
 )
 
 if INSIDE:
-    # Never outside: there it would do what it says. The test looks whether the process of the host is as it was.
+    # Never outside, where it would have its effect. The test checks that the process of the host is unchanged.
     probe("kill everybody", lambda: os.kill(-1, signal.SIGKILL), ("done", "ESRCH"))
     probe("slow down everybody", lambda: os.setpriority(os.PRIO_USER, 0, 19), "done")
 
@@ -106,7 +106,7 @@ if INSIDE:
     import struct
 
     def maker_of_the_channel():
-        """A handle on whoever made the channel, where the kernel gives one, must be of no use."""
+        """Check that a handle on the creator of the channel is of no use, if the kernel provides one."""
         channel = socket.socket(fileno=os.dup(3))
         pid, uid, _ = struct.unpack("3i", channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
         assert pid == 0 and uid != 0, (pid, uid)

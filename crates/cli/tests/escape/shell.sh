@@ -1,4 +1,4 @@
-# Each line names a probe that went wrong; the last says how many ran. Only inside.
+# Each line of output names a failed probe; the last one is the number of probes. Only inside.
 ran=0
 try() {
   name=$1

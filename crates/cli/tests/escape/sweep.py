@@ -1,13 +1,13 @@
-"""Every system call by its number, with arguments that mean nothing: what is not in ALLOWED is refused, and what is in
-ALLOWED is known."""
+"""Every system call by number, with invalid arguments: calls that are not in ALLOWED are refused, and those in ALLOWED
+are known."""
 
-# These do not come back, or come back twice; that they work, everything else shows.
+# These do not return, or return twice. Other tests show that they work.
 ONE_WAY = ("exit", "exit_group", "rt_sigreturn", "fork", "vfork", "clone", "pause", "rt_sigsuspend", "sync")
 UNASKED = {SYSCALLS[name] for name in ONE_WAY if name in SYSCALLS}
-# Knows no operation -1, and says so with ENOSYS.
+# Returns ENOSYS for the unknown operation -1.
 UNASKED |= {SYSCALLS["futex"]}
 if X86_64:
-    # uretprobe and uprobe: the kernel lets them past every filter, and they work only where it has put them itself.
+    # uretprobe and uprobe: no filter applies to them, and they only work where the kernel has placed them.
     UNASKED |= {335, 336}
 SECONDS = 2
 names = {number: name for name, number in ALLOWED.items()}

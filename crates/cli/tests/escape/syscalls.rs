@@ -1,10 +1,11 @@
-//! The system calls that code in a sandbox may make, by name.
+//! System calls that sandboxed code may make, by name.
 //!
-//! A second copy, on purpose: whoever allows one more in `seccomp.rs` must say so here too, and say why in the commit.
+//! A second copy on purpose: a call that is added to `seccomp.rs` must also be added here, with the reason in the
+//! commit.
 
 use std::collections::BTreeMap;
 
-/// The last number that is tried: beyond what kernels know today.
+/// Last number that is tried, beyond those of current kernels.
 pub(crate) const LAST: i64 = 480;
 
 macro_rules! numbers {
@@ -43,7 +44,7 @@ const ALLOWED: Numbers = numbers![
     SYS_getsockname SYS_getpeername SYS_getsockopt SYS_setsockopt
 ];
 
-/// Without a name in `libc`.
+/// Calls without a name in `libc`.
 const ALLOWED_NEW: Numbers = &[("SYS_futex_waitv", 449), ("SYS_fchmodat2", 452)];
 
 #[cfg(target_arch = "x86_64")]
@@ -57,7 +58,7 @@ const ALLOWED_LEGACY: Numbers = numbers![
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_LEGACY: Numbers = &[];
 
-/// What probes call by name besides.
+/// Other calls that probes name.
 #[rustfmt::skip]
 const PROBED: Numbers = numbers![
     SYS_accept SYS_accept4 SYS_acct SYS_add_key SYS_adjtimex SYS_bind SYS_bpf SYS_capset SYS_chroot
@@ -78,12 +79,12 @@ const PROBED_LEGACY: Numbers = numbers![SYS_modify_ldt SYS_iopl SYS_ioperm];
 #[cfg(not(target_arch = "x86_64"))]
 const PROBED_LEGACY: Numbers = &[];
 
-/// What may be called.
+/// Permitted calls.
 pub(crate) fn allowed() -> BTreeMap<&'static str, libc::c_long> {
     by_name(&[ALLOWED, ALLOWED_NEW, ALLOWED_LEGACY])
 }
 
-/// The numbers of all calls that a probe may name.
+/// Numbers of all calls that a probe can name.
 pub(crate) fn named() -> BTreeMap<&'static str, libc::c_long> {
     by_name(&[ALLOWED, ALLOWED_NEW, ALLOWED_LEGACY, PROBED, PROBED_LEGACY])
 }

@@ -1,4 +1,4 @@
-//! Several Coracles on one data folder, and executions that are dropped.
+//! Several instances on one data folder, and dropped executions.
 
 use crate::harness::{As, Coracle, everybody};
 use crate::server::{Server, engine, launcher};
@@ -16,9 +16,9 @@ fn in_session(code: &str) -> Request {
     request
 }
 
-/// A first instance lives on in this process while others start, die and are cleaned up beside it.
+/// An instance keeps running in this process while others start, die and are cleaned up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_on_the_same_data_folder_leave_a_living_instance_alone() {
+async fn a_live_instance_is_not_affected_by_others_on_its_data_folder() {
     let who = everybody()[0];
     let coracle = Coracle::new(who);
     let home = coracle.home();
@@ -37,7 +37,7 @@ async fn others_on_the_same_data_folder_leave_a_living_instance_alone() {
     let processes = tree(third.child.id());
     let of_third: BTreeSet<String> = instances(&home).difference(&own).cloned().collect();
     assert_eq!(of_third.len(), 1, "{of_third:?}");
-    // Both at once, so that nobody is left to clean up.
+    // Both at once, so that neither can clean up.
     let launcher_of_third = processes.iter().find(|process| process.depth == 1).unwrap();
     launcher_of_third.kill();
     processes[0].kill();
@@ -52,9 +52,9 @@ async fn others_on_the_same_data_folder_leave_a_living_instance_alone() {
     nothing_within(GONE_WITHIN, "the third, after the next start", || {
         instances(&home).difference(&own).cloned().collect()
     });
-    assert_eq!(instances(&home), own, "the living instance's folder");
+    assert_eq!(instances(&home), own, "the live instance's folder");
     let answer = first.execute(in_session("n + 2")).await;
-    assert_eq!((answer.result, answer.session_restarted), (Some(42.into()), false), "the living instance's session");
+    assert_eq!((answer.result, answer.session_restarted), (Some(42.into()), false), "the live instance's session");
 
     let last = tree(backend.launcher_pid().await.unwrap());
     first.shutdown().await;
@@ -62,7 +62,7 @@ async fn others_on_the_same_data_folder_leave_a_living_instance_alone() {
     nothing_within(GONE_WITHIN, "everybody", || [leftovers(&home, &last, &all), files(&home)].concat());
 }
 
-/// Dropped at any moment: in the queue, while it starts, while it runs.
+/// Dropped at any moment: queued, starting or running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn executions_dropped_at_random_leave_nothing() {
     let coracle = Coracle::new(if everybody().len() > 1 { As::Root } else { As::Ordinary });
@@ -79,7 +79,7 @@ async fn executions_dropped_at_random_leave_nothing() {
         assert!(dropped.is_err(), "{dropped:?}");
     }
     let pid = backend.launcher_pid().await.unwrap();
-    // Left: the launcher, its zygote, and what waits in the pool.
+    // Only the launcher, its zygote and the prepared sandboxes are left.
     nothing_within(GONE_WITHIN, "dropped executions", || {
         let deep: Vec<Process> = tree(pid).into_iter().filter(|process| process.depth > 1).collect();
         if deep.len() == 2 { Vec::new() } else { deep.iter().map(|process| format!("{process:?}")).collect() }
@@ -87,7 +87,7 @@ async fn executions_dropped_at_random_leave_nothing() {
     let instance = instances(&home).into_iter().next().unwrap();
     nothing_within(GONE_WITHIN, "artifacts of dropped executions", || {
         let folders = std::fs::read_dir(home.join("run").join(&instance).join("artifacts")).unwrap();
-        // Empty ones are put aside, to be given to the next.
+        // Empty folders are kept for reuse.
         let used = folders.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with("free-"));
         let folders: Vec<String> = used.map(|entry| entry.path().display().to_string()).collect();
         if folders.len() == 2 { Vec::new() } else { folders }

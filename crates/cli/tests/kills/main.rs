@@ -1,6 +1,6 @@
-//! `kill -9` at any moment, and futures dropped at any moment: nothing stays behind, and who survives works on.
+//! `kill -9` and dropped futures at any moment: nothing stays behind, and survivors continue.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]

@@ -1,4 +1,4 @@
-//! One round: a busy Coracle, one kill at a random moment, and a look at what is left.
+//! One round: a busy Coracle, one kill at a random moment, and a check for leftovers.
 
 use crate::harness::{As, Coracle, everybody};
 use crate::server::Server;
@@ -10,10 +10,10 @@ use std::time::Duration;
 const SHORT: usize = 12;
 const LONG: usize = 200;
 
-/// Everything is gone by then, on a busy machine.
+/// Time limit for cleaning up on a busy machine.
 const GONE_WITHIN: Duration = Duration::from_secs(8);
 
-/// Who is killed.
+/// Process to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Server,
@@ -26,14 +26,14 @@ enum Target {
 const TARGETS: [Target; 5] =
     [Target::Server, Target::Launcher, Target::Zygote, Target::Sandbox, Target::ServerAndLauncher];
 
-/// A program for one command has no zygote.
+/// `coracle exec` has no zygote.
 const TARGETS_OF_ONE: [Target; 4] = [Target::Server, Target::Launcher, Target::Sandbox, Target::ServerAndLauncher];
 
 fn rounds() -> usize {
     if std::env::var_os("CORACLE_SOAK").is_some() { LONG } else { SHORT }
 }
 
-/// The processes of a target, of those that are there; sandboxes are this deep below the server.
+/// Processes of a target in the tree; sandboxes are at this depth below the server.
 fn victims(rng: &mut Rng, target: Target, tree: &[Process], sandboxes: usize) -> Vec<Process> {
     let launcher = tree.iter().find(|process| process.depth == 1);
     let at = |depth: usize| {
@@ -46,7 +46,7 @@ fn victims(rng: &mut Rng, target: Target, tree: &[Process], sandboxes: usize) ->
         Target::Launcher => launcher.into_iter().copied().collect(),
         Target::Zygote => at(2).into_iter().take(1).collect(),
         Target::Sandbox => rng.choice(at(sandboxes)).into_iter().collect(),
-        // Both orders happen.
+        // Both orders occur.
         Target::ServerAndLauncher => {
             let mut both: Vec<Process> = tree.first().into_iter().chain(launcher).copied().collect();
             rng.shuffle(&mut both);
@@ -55,8 +55,8 @@ fn victims(rng: &mut Rng, target: Target, tree: &[Process], sandboxes: usize) ->
     }
 }
 
-/// After the server is dead: processes, mounts and cgroups go at once; files too if a launcher was there to see to it,
-/// else with the next start.
+/// After the server is dead, processes, mounts and cgroups are gone at once, and so are files if a launcher could
+/// remove them; otherwise they are removed at the next start.
 fn all_gone(
     coracle: &Coracle,
     what: &str,
@@ -69,7 +69,7 @@ fn all_gone(
         nothing_within(GONE_WITHIN, what, || [leftovers(&home, seen, ids), files(&home)].concat());
         return;
     }
-    // Groups wait for the next start; processes and mounts do not.
+    // Cgroups are removed at the next start; processes and mounts earlier.
     nothing_within(GONE_WITHIN, what, || leftovers(&home, seen, &std::collections::BTreeSet::new()));
     let next = coracle.exec(&["-c", "print(6*7)"]);
     assert_eq!(next.stdout, b"42\n", "{what}: the next start: {next:?}");
@@ -78,13 +78,13 @@ fn all_gone(
     });
 }
 
-/// The busy server.
+/// Round with a busy server.
 fn server_round(seed: u64, who: As) {
     let mut rng = Rng::with_seed(seed);
     let target = TARGETS[(seed % TARGETS.len() as u64) as usize];
     let coracle = Coracle::new(who);
     let mut server = Server::start(&coracle);
-    // Sometimes in the middle of the start.
+    // Sometimes during the start.
     let early = matches!(target, Target::Server | Target::ServerAndLauncher) && rng.u8(..3) == 0;
     if !early {
         server.says("started", 1, 0);
@@ -105,7 +105,7 @@ fn server_round(seed: u64, who: As) {
             all_gone(&coracle, &what, &before, &ids, by_itself);
         }
         Target::Launcher | Target::Zygote | Target::Sandbox => {
-            // It works on, and says what happened to whoever was in the middle of something.
+            // The server continues, and reports the loss to running executions.
             server.says("ok", 8, from);
             let odd: Vec<String> = server.since(from).into_iter().filter(|line| !expected(line, target)).collect();
             assert!(odd.is_empty(), "{what}: {odd:#?}");
@@ -126,13 +126,12 @@ fn server_round(seed: u64, who: As) {
     }
 }
 
-/// What a server says when all is well.
+/// Output of a server without faults.
 fn usual(line: &str) -> bool {
     line == "ok" || line == "dropped" || line.starts_with("timeout worker 1")
 }
 
-/// What a server may say around a kill of one of its parts: the time-out of the program that always has one, and a
-/// plain word to those whose sandbox was lost.
+/// Output of a server around a kill of one of its parts: the usual time-out, and a clear error for lost sandboxes.
 fn expected(line: &str, target: Target) -> bool {
     let lost = match target {
         Target::Sandbox => &["exception worker", "sandbox_unavailable worker"][..],
@@ -141,7 +140,7 @@ fn expected(line: &str, target: Target) -> bool {
     usual(line) || lost.iter().any(|start| line.starts_with(start))
 }
 
-/// The one-shot program.
+/// Round with `coracle exec`.
 fn exec_round(seed: u64, who: As) {
     let mut rng = Rng::with_seed(seed);
     let target = TARGETS_OF_ONE[(seed % TARGETS_OF_ONE.len() as u64) as usize];
@@ -155,14 +154,14 @@ fn exec_round(seed: u64, who: As) {
     let mut before = tree(child.id());
     let mut killed = victims(&mut rng, target, &before, 2);
     while killed.is_empty() {
-        // Not there yet.
+        // Not started yet.
         std::thread::sleep(Duration::from_millis(5));
         before = tree(child.id());
         assert!(!before.is_empty(), "seed {seed}: it ended by itself: {:?}", child.wait_with_output());
         killed = victims(&mut rng, target, &before, 2);
     }
     let ids = instances(&coracle.home());
-    // As root there is a helper of the launcher in its place before, which nobody misses once it has done its work.
+    // As root, a helper of the launcher is there first, which is not needed once it is done.
     let helper = target == Target::Sandbox && who == As::Root && !killed.iter().any(is_up);
     killed.iter().for_each(Process::kill);
     let what = format!("seed {seed}, {who:?}, {target:?} of {} processes", before.len());
@@ -191,12 +190,12 @@ fn exec_round(seed: u64, who: As) {
     assert_eq!(next.stdout, b"42\n", "{what}: the next execution: {next:?}");
 }
 
-/// The launcher has begun its work when what it started runs.
+/// Whether the launcher's child is running.
 fn is_up(process: &Process) -> bool {
     process.command_line().contains("coracle_guest")
 }
 
-/// `CORACLE_TEST_SEED` repeats one round.
+/// Runs rounds. `CORACLE_TEST_SEED` repeats one of them.
 fn run(first: u64, count: usize, round: fn(u64, As)) {
     let one = std::env::var("CORACLE_TEST_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     let seeds = one.map_or(first..first + count as u64, |seed| seed..seed + 1);

@@ -1,4 +1,4 @@
-//! A server that is always busy, as a process of its own: this test program started again.
+//! A busy server in a separate process: this test program, started again.
 
 use crate::harness::{As, Coracle, for_everybody};
 use coracle_engine::{Engine, EngineConfig, Request};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 const LAUNCHER: &str = "CORACLE_TEST_LAUNCHER";
 
-/// Prepared sandboxes of the server.
+/// Number of prepared sandboxes of the server.
 pub(crate) const POOL: usize = 4;
 
-/// What its executions do, again and again: return, be ended with many children and daemons, leave hostile folders,
-/// keep a session, and be dropped.
+/// Programs that run repeatedly: success, a kill with many children and daemons, hostile folders, a session, and a
+/// drop.
 const PROGRAMS: [(Language, &str, u64); 5] = [
     (Language::Python, "sum(range(1000))", 20_000),
     (
@@ -34,22 +34,22 @@ const PROGRAMS: [(Language, &str, u64); 5] = [
     (Language::Bash, "trap '' TERM HUP; while :; do sleep 0.05; done", 20_000),
 ];
 
-/// The program with which this one is started again must be where an ordinary user can reach it.
+/// Copy of this program that an ordinary user can run.
 fn this_program() -> &'static Path {
     static COPY: OnceLock<PathBuf> = OnceLock::new();
     COPY.get_or_init(|| for_everybody(&std::env::current_exe().unwrap(), "server"))
 }
 
-/// A running server and what it has said.
+/// Running server and its output.
 pub(crate) struct Server {
     pub(crate) child: Child,
     said: Arc<Mutex<Vec<String>>>,
 }
 
 impl Server {
-    /// Starts one on the data folder of `coracle`.
+    /// Starts a server on the data folder of `coracle`.
     pub(crate) fn start(coracle: &Coracle) -> Self {
-        // The same way of becoming somebody else as the program's, with this program in its place.
+        // Uses the same way to change the user as the program, with this program in its place.
         let model = coracle.command();
         let mut words: Vec<_> = std::iter::once(model.get_program()).chain(model.get_args()).collect();
         let launcher = words.pop().unwrap().to_owned();
@@ -76,7 +76,7 @@ impl Server {
         Self { child, said }
     }
 
-    /// How many lines there are so far.
+    /// Number of lines so far.
     pub(crate) fn lines(&self) -> usize {
         self.said.lock().unwrap().len()
     }
@@ -86,7 +86,7 @@ impl Server {
         self.said.lock().unwrap()[from..].to_vec()
     }
 
-    /// Waits until so many lines after `from` begin with `word`.
+    /// Waits for this number of lines after `from` that start with `word`.
     pub(crate) fn says(&mut self, word: &str, times: usize, from: usize) {
         let begun = Instant::now();
         while self.since(from).iter().filter(|line| line.starts_with(word)).count() < times {
@@ -96,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Lets it end as it should.
+    /// Ends the server normally.
     pub(crate) fn end(&mut self) -> ExitStatus {
         drop(self.child.stdin.take());
         self.child.wait().unwrap()
@@ -110,7 +110,7 @@ impl Drop for Server {
     }
 }
 
-/// An engine as the server's.
+/// Engine like the server's.
 pub(crate) fn engine(home: &Path, launcher: &Path, pool: usize) -> (Engine, Arc<NativeBackend>) {
     let backend = Arc::new(NativeBackend::new(NativeConfig {
         home: home.to_owned(),
@@ -141,13 +141,13 @@ async fn work(engine: Engine, worker: usize) {
                 Some(failure) => format!("{} worker {worker}: {}", failure.error_code, failure.error),
             },
         };
-        // If nobody reads any more, the end is near.
+        // If standard output is closed, the server is about to end.
         let _ = writeln!(std::io::stdout(), "{line}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Not a test: what [`Server::start`] starts. Ends when its standard input does.
+/// Not a test: the program that [`Server::start`] starts. Ends with its standard input.
 #[test]
 fn the_server_itself() {
     let (Some(launcher), Some(home)) = (std::env::var_os(LAUNCHER), std::env::var_os("CORACLE_HOME")) else { return };
@@ -166,7 +166,7 @@ fn the_server_itself() {
     });
 }
 
-/// Where the launcher for `coracle`'s user is.
+/// Path of the launcher for `coracle`'s user.
 pub(crate) fn launcher(coracle: &Coracle) -> PathBuf {
     let command = coracle.command();
     let last = command.get_args().last().unwrap_or(command.get_program());

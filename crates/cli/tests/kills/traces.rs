@@ -1,4 +1,4 @@
-//! What Coracle leaves on a machine: processes, mounts, cgroups, files. Only of one data folder: others may be at work.
+//! Traces on the machine: processes, mounts, cgroups and files of one data folder, because others may be in use.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
@@ -6,17 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A process, told from a later one of the same number by when it started.
+/// Process, identified by PID and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
     parent: u32,
     started: u64,
-    /// Distance from the one that was asked about.
+    /// Distance from the root of the tree.
     pub(crate) depth: usize,
 }
 
-/// Parent, start, and whether it is more than a zombie.
+/// Parent, start time, and whether it is not a zombie.
 fn look(pid: u32) -> Option<(u32, u64, bool)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
@@ -38,7 +38,7 @@ impl Process {
         look(self.pid).is_some_and(|(_, started, alive)| alive && started == self.started)
     }
 
-    /// `kill -9`, of this process and no other that has its number.
+    /// Kills this process, and no other with the same PID.
     pub(crate) fn kill(&self) {
         let Some(pid) = Pid::from_raw(self.pid.cast_signed()) else { return };
         if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty())
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-/// The process and all below it, nearest first.
+/// Process and all its descendants, nearest first.
 pub(crate) fn tree(pid: u32) -> Vec<Process> {
     let all: Vec<Process> = all_pids().into_iter().filter_map(Process::of).collect();
     let mut found: Vec<Process> = Process::of(pid).into_iter().collect();
@@ -67,7 +67,7 @@ pub(crate) fn tree(pid: u32) -> Vec<Process> {
     found
 }
 
-/// Processes that have something of this folder mounted, open or in their arguments.
+/// Processes that have something in this folder mounted, open or in their arguments.
 fn holders(folder: &str) -> Vec<String> {
     let own = std::process::id();
     let holds = |pid: u32| {
@@ -101,7 +101,7 @@ fn cgroups(instances: &BTreeSet<String>) -> Vec<String> {
     found
 }
 
-/// The instances that have a folder in this data folder now.
+/// Instances that have a folder in this data folder.
 pub(crate) fn instances(home: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(home.join("run")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name != ".lock").collect()
@@ -112,8 +112,8 @@ fn half_made(home: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name.starts_with('.')).collect()
 }
 
-/// What is there that should not be: `processes` that were seen, anything that holds the folder of `home`, its mounts,
-/// the cgroups of `seen` instances. Folders of instances count only if they should be gone too.
+/// Leftovers: `processes` that were seen, processes and mounts that use the folder of `home`, and cgroups of `seen`
+/// instances. Folders of instances count only if they should be gone too.
 pub(crate) fn leftovers(home: &Path, processes: &[Process], seen: &BTreeSet<String>) -> Vec<String> {
     let folder = home.parent().unwrap().display().to_string();
     let mut left: Vec<String> = processes
@@ -133,7 +133,7 @@ pub(crate) fn files(home: &Path) -> Vec<String> {
     instances(home).into_iter().map(|name| format!("run/{name}")).chain(half_made(home)).collect()
 }
 
-/// Waits until nothing is found; panics with what is.
+/// Waits until nothing is found; panics with the leftovers.
 pub(crate) fn nothing_within(patience: Duration, what: &str, mut find: impl FnMut() -> Vec<String>) {
     let begun = Instant::now();
     loop {

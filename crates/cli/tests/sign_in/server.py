@@ -1,4 +1,4 @@
-"""An MCP server on the web that wants a sign-in, with its authorization server. Prints its address, then serves."""
+"""An MCP server over HTTP that requires a sign-in, with its authorization server. Prints its address, then serves."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-//! Code that is saved, and what imports it.
+//! Saved code, and programs that import it.
 
 use crate::lab::{Lab, error_code};
 use coracle_engine::{SkillDraft, SkillError, SkillLanguage};
@@ -19,7 +19,7 @@ pub(crate) fn draft(name: &str, code: &str) -> SkillDraft {
     SkillDraft { name: name.to_owned(), code: code.to_owned(), ..SkillDraft::default() }
 }
 
-/// Runs Python and gives its result; it must succeed.
+/// Returns the result of Python code that must succeed.
 async fn value(lab: &Lab, code: &str) -> Value {
     let execution = lab.python(code).await;
     assert_eq!(error_code(&execution), None, "{code}: {execution:?}");
@@ -27,7 +27,7 @@ async fn value(lab: &Lab, code: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
+async fn saved_code_can_be_imported_in_its_newest_version() {
     let lab = lab();
     let first = lab.engine.save_skill(&ada(), draft("add", "def f(a, b):\n    return a + b\n")).await.unwrap();
     assert_eq!((first.version, first.author.as_str()), (1, "ada"));
@@ -35,7 +35,7 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
     let second = lab.engine.save_skill(&ada(), draft("add", "def f(a, b):\n    return [a, b]\n")).await.unwrap();
     assert_eq!((second.version, &second.created_at), (2, &first.created_at));
     assert_eq!(value(&lab, "import skills.add\nskills.add.f(40, 2)").await, json!([40, 2]));
-    // What a further version says nothing of stays.
+    // Fields that a new version omits are kept.
     let words = SkillDraft { description: "Adds".to_owned(), tags: vec!["t".to_owned()], ..draft("said", "x = 1") };
     lab.engine.save_skill(&ada(), words).await.unwrap();
     let said = lab.engine.save_skill(&ada(), draft("said", "x = 2")).await.unwrap();
@@ -43,7 +43,7 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
     lab.engine.delete_skill(&ada(), "said").await.unwrap();
     let old = lab.engine.load_skill(&ada(), "add", Some(1)).await.unwrap();
     assert!(old.code.contains("a + b") && old.versions == [1, 2], "{old:?}");
-    // The link in the workspace shows the same, and nothing can be written there.
+    // The link in the workspace shows the same, and is read-only.
     let looked = lab.execute(lab.request(Bash, "ls /coracle/skills skills/; echo x > /coracle/skills/evil.py")).await;
     assert!(looked.stdout.contains("add.py") && !looked.success, "{looked:?}");
     assert_eq!(lab.engine.list_skills(&ada()).await.unwrap().len(), 1);
@@ -58,7 +58,7 @@ async fn what_is_saved_can_be_imported_and_the_newest_version_counts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_saves_finds_and_imports_skills_by_itself() {
+async fn code_can_save_find_and_import_skills() {
     let lab = lab();
     let code = r#"
 before = list_skills()
@@ -74,7 +74,7 @@ found = search_skills("say hello to a person")
     assert_eq!(told, json!([[], 1, "hello ada", "ADA", "def hello", ["greet"], "greet"]));
     let told = value(&lab, "exec(load_skill('greet')); [hello('x'), delete_skill('greet'), list_skills()]").await;
     assert_eq!(told, json!(["X", "Deleted greet", []]));
-    // An interpreter that lives on sees what was saved meanwhile.
+    // A live interpreter sees what was saved meanwhile.
     let asked = lab.execute(lab.in_session("s", Python, "import sys")).await;
     assert!(asked.success);
     lab.engine.save_skill(&ada(), draft("later", "x = 7")).await.unwrap();
@@ -84,7 +84,7 @@ found = search_skills("say hello to a person")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_about_skills_are_counted_and_refusals_can_be_read() {
+async fn skill_calls_are_counted_and_errors_are_readable() {
     let lab = lab();
     let mut request = lab.request(Python, "for _ in range(100): list_skills()");
     request.limits.calls = 5;
@@ -109,26 +109,26 @@ async fn calls_about_skills_are_counted_and_refusals_can_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_whose_example_fails_is_refused_with_its_traceback() {
+async fn a_skill_with_a_failing_example_is_refused() {
     let lab = lab();
     let code = "def half(n):\n    return n // 2\n";
     let with = |code: &str, example: &str| SkillDraft { example: Some(example.to_owned()), ..draft("half", code) };
     let good = "from skills.half import half\nassert half(9) == 4\nopen('left', 'w').write('x')\nopen('/artifacts/left', 'w').write('x')";
     assert_eq!(lab.engine.save_skill(&ada(), with(code, good)).await.unwrap().version, 1);
-    // It was run where nothing of it stays.
+    // The example left nothing behind.
     assert_eq!(value(&lab, "import os\nos.path.exists('left')").await, json!(false));
     assert_eq!(lab.engine.newest_artifacts(&ada()).await, []);
     let bad = lab.engine.save_skill(&ada(), with("def half(n):\n    return n / 0\n", good)).await.unwrap_err();
     assert!(matches!(&bad, SkillError::Example(_)), "{bad:?}");
     let told = bad.to_string();
     assert!(told.contains("ZeroDivisionError") && told.contains("/coracle/skills/half.py\", line 2"), "{told}");
-    // Nothing has changed.
+    // The old version is unchanged.
     let kept = lab.engine.load_skill(&ada(), "half", None).await.unwrap();
     assert_eq!((kept.metadata.version, kept.code.as_str(), kept.versions.as_slice()), (1, code, [1].as_slice()));
     assert_eq!(value(&lab, "from skills.half import half\nhalf(9)").await, json!(4));
     let tested = lab.engine.test_skill(&ada(), "half").await.unwrap().unwrap();
     assert!(tested.success, "{tested:?}");
-    // The same from code; and an example that hangs ends by the limit of its own.
+    // The same from code. An example that hangs ends by its own limit.
     let refused =
         lab.python("save_skill('broken', 'x = 1', example='import skills.broken\\nassert skills.broken.x == 2')").await;
     assert!(refused.failure.unwrap().error.contains("AssertionError"));
@@ -148,7 +148,7 @@ async fn a_skill_whose_example_fails_is_refused_with_its_traceback() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skills_in_typescript_are_imported_too() {
+async fn skills_in_typescript_can_be_imported() {
     let lab = lab();
     let code = "export const add = (a: number, b: number): number => a + b;";
     let example = "import { add } from \"skills/add\"; if (add(1, 2) !== 3) throw new Error('wrong')";
@@ -180,9 +180,9 @@ await delete_skill("twice");
     lab.close().await;
 }
 
-/// What lies in the workspace never stands before what was saved.
+/// Packages in the workspace never take precedence over saved code.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_planted_package_changes_nothing() {
+async fn a_planted_package_has_no_effect() {
     let lab = lab();
     lab.engine.save_skill(&ada(), draft("real", "x = 'real'")).await.unwrap();
     let planted = "import os\nos.remove('skills') if os.path.islink('skills') else None\nos.makedirs('skills', exist_ok=True)\nfor name in ('__init__', 'real', 'own'): open(f'skills/{name}.py', 'w').write('x = \"planted\"')";
@@ -193,7 +193,7 @@ async fn a_planted_package_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_example_has_limits_of_its_own() {
+async fn an_example_has_its_own_limits() {
     let lab = lab();
     let engine = lab.engine.clone().with_trial_limits(Limits { wall_ms: 500, ..Limits::default() });
     let with = |example: &str| SkillDraft { example: Some(example.to_owned()), ..draft("bounded", "x = 1") };

@@ -33,8 +33,11 @@ fn code_is_added_listed_tested_shown_and_removed() {
         "csv,tidy",
     ];
     let said = place.run(&add);
-    assert_eq!((said.code, said.stderr.as_str()), (Some(0), "saved clean_csv (version 1), and its example runs\n"));
-    assert_eq!(place.run(&add).stderr, "saved clean_csv (version 2), and its example runs\n");
+    assert_eq!(
+        (said.code, said.stderr.as_str()),
+        (Some(0), "saved clean_csv (version 1), and its example succeeded\n")
+    );
+    assert_eq!(place.run(&add).stderr, "saved clean_csv (version 2), and its example succeeded\n");
     let listed = place.output(&["skills", "list"]);
     assert!(listed.starts_with("clean_csv"), "{listed}");
     for words in ["code, version 2   Drops empty rows\n", "data-analysis", "folder, built in"] {
@@ -49,9 +52,9 @@ fn code_is_added_listed_tested_shown_and_removed() {
         serde_json::from_str(&place.output(&["skills", "show", "clean_csv", "--version", "1", "--json"])).unwrap();
     assert_eq!(shown["metadata"]["tags"], serde_json::json!(["csv", "tidy"]));
     let tested = place.run(&["skills", "test", "clean_csv"]);
-    assert!(tested.code == Some(0) && tested.stderr.starts_with("clean_csv: its example runs"), "{tested:?}");
+    assert!(tested.code == Some(0) && tested.stderr.starts_with("clean_csv: the example succeeded"), "{tested:?}");
     assert_eq!(place.output(&["exec", "-c", "from skills.clean_csv import clean\nclean([0, 2])"]), "[\n  2\n]\n");
-    // Another user has none of it.
+    // Skills are not visible to another user.
     assert!(!place.output(&["skills", "--user", "bob", "list"]).contains("clean_csv"));
     assert_eq!(place.run(&["skills", "--user", "../bob", "list"]).code, Some(2));
     assert_eq!(place.run(&["skills", "remove", "clean_csv"]).stderr, "removed clean_csv\n");
@@ -69,7 +72,7 @@ fn folders_are_added_checked_and_removed() {
     std::os::unix::fs::symlink("/etc/passwd", place.folder().join("pdf/link")).unwrap();
     let added = place.run(&["skills", "add", "pdf"]);
     assert_eq!(added.code, Some(0), "{added:?}");
-    assert!(added.stderr.contains("links and the like are not copied"), "{added:?}");
+    assert!(added.stderr.contains("skipped, because it is a link or a special file"), "{added:?}");
     let target = place.user().join(".agents/skills/pdf");
     assert!(target.join("references/forms.md").is_file() && !target.join("link").exists());
     assert_eq!(place.run(&["skills", "add", "pdf"]).code, Some(2));
@@ -84,7 +87,7 @@ fn folders_are_added_checked_and_removed() {
     assert!(!target.exists());
     let builtin = place.run(&["skills", "remove", "charts"]);
     assert!(builtin.code == Some(2) && builtin.stderr.contains("built in"), "{builtin:?}");
-    // What is no skill is not added.
+    // A folder without a SKILL.md is rejected.
     place.put("plain/README.md", "x");
     let wrong = place.run(&["skills", "add", "plain"]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("there is no SKILL.md in it"), "{wrong:?}");

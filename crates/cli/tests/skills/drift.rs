@@ -1,4 +1,4 @@
-//! Skills remember which tools they were made for.
+//! Skills record the tools that they were saved with.
 
 use crate::code::{ada, draft};
 use coracle_engine::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// An engine on this folder whose one server has these tools, each with a description.
+/// Engine on this folder with one server that has these tools, each with a description.
 fn engine(home: &Path, tools: &[(&str, &str)]) -> Engine {
     let server = ServerName::new("demo").unwrap();
     let tools = tools.iter().map(|(name, description)| {
@@ -70,7 +70,7 @@ fn drifts(listed: &[ListedSkill]) -> Vec<(String, Change)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_whose_tools_have_changed_is_marked() {
+async fn skills_with_changed_tools_are_marked() {
     let home = TempDir::new().unwrap();
     let first = engine(home.path(), &[("echo", "Says it again"), ("other", "Something else")]);
     let code = "from servers.demo import echo\ndef f(n):\n    return echo(n=n)['n'] + 1\n";
@@ -91,7 +91,7 @@ async fn a_skill_whose_tools_have_changed_is_marked() {
     let listed = second.list_skills(&ada()).await.unwrap();
     let expected = [("demo.other", Change::Gone), ("far.away", Change::Gone), ("demo.echo", Change::Changed)];
     assert_eq!(drifts(&listed), expected.map(|(tool, change)| (tool.to_owned(), change)));
-    // Saved anew, it is for the tools of today.
+    // Saved again, the skill is for the current tools.
     second.save_skill(&ada(), draft("uses", code)).await.unwrap();
     let listed = second.list_skills(&ada()).await.unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Folders with a `SKILL.md`, as code sees them; and ours, whose examples must run.
+//! Folders with a `SKILL.md` as seen by code, and the examples of the built-in skills.
 
 use crate::code::ada;
 use crate::lab::{Lab, error_code};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 #[test]
-fn all_skills_are_seen_below_skills_and_cannot_be_changed() {
+fn all_skills_are_read_only_below_skills() {
     let place = Place::new();
     let head = |name: &str, text: &str| format!("---\nname: {name}\ndescription: d\n---\n{text}\n");
     place.put(".agents/skills/pdf/SKILL.md", &head("pdf", "of the project"));
@@ -30,7 +30,7 @@ fn all_skills_are_seen_below_skills_and_cannot_be_changed() {
     assert_eq!(execution["result"], expected, "{execution:#}");
 }
 
-/// An environment with the packages, where everybody can reach it.
+/// Environment with the packages, readable for all users.
 fn science() -> (Option<TempDir>, PathBuf) {
     let environment = PathBuf::from(crate::place::installed("venv-science"));
     let is_open = |folder: &Path| folder.metadata().unwrap().permissions().mode() & 0o001 != 0;
@@ -45,14 +45,14 @@ fn science() -> (Option<TempDir>, PathBuf) {
     (Some(folder), python)
 }
 
-/// The programs in a text, in order.
+/// Programs in a text, in order.
 fn programs(text: &str) -> Vec<String> {
     text.split("```python\n").skip(1).filter_map(|rest| rest.split("\n```").next()).map(str::to_owned).collect()
 }
 
-/// What we tell others to write works: every program of each skill, one after the other in one interpreter.
+/// Every program of each built-in skill works, one after another in one interpreter.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_examples_of_our_own_skills_run() {
+async fn the_examples_of_built_in_skills_run() {
     let (_copy, python) = science();
     let limits = Limits { wall_ms: 60_000, memory_mb: 1_000, ..Limits::default() };
     let lab = Lab::with_python(Some(python), limits, 0, Duration::from_mins(10));
@@ -90,7 +90,7 @@ async fn the_examples_of_our_own_skills_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn packages_that_a_skill_misses_are_told() {
+async fn missing_packages_of_a_skill_are_reported() {
     let lab = crate::code::lab();
     let skills = lab.home.path().join("skills");
     for (name, wanted) in [("fine", "pip-less-nothing"), ("none", "")] {

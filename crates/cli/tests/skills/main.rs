@@ -1,6 +1,7 @@
-//! Skills in real sandboxes: saved, imported, refused, kept apart; folders with instructions; and `coracle skills`.
+//! Skills in real sandboxes: saving, importing, rejection and isolation; folders with instructions; and `coracle
+//! skills`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
 #[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
 #[path = "../support/harness.rs"]

@@ -1,4 +1,4 @@
-//! Users never meet, whatever they call things.
+//! Skills of different users are isolated, whatever their names.
 
 use crate::code::{ada, draft, lab};
 use crate::lab::{Lab, error_code};
@@ -12,10 +12,10 @@ async fn python(lab: &Lab, user: &UserId, code: &str) -> Execution {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_sees_or_changes_the_skills_of_another() {
+async fn users_cannot_see_or_change_skills_of_others() {
     let (lab, bob) = (lab(), UserId::new("bob").unwrap());
     lab.engine.save_skill(&ada(), draft("secret", "x = 'of ada'")).await.unwrap();
-    // Control: whose it is sees it everywhere.
+    // Control: the owner sees it everywhere.
     assert_eq!(
         python(&lab, &ada(), "from skills.secret import x\n[x, load_skill('secret')]").await.result,
         Some(json!(["of ada", "x = 'of ada'"]))
@@ -41,9 +41,9 @@ async fn nobody_sees_or_changes_the_skills_of_another() {
     lab.close().await;
 }
 
-/// No name leads anywhere else: not to another user, not out of the folder.
+/// Names cannot lead to another user or out of the folder.
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_names_are_refused_at_every_door() {
+async fn hostile_names_are_refused_everywhere() {
     let lab = lab();
     lab.engine.save_skill(&ada(), draft("good", "x = 1")).await.unwrap();
     let long = "a".repeat(5000);
@@ -80,7 +80,7 @@ async fn hostile_names_are_refused_at_every_door() {
             assert!(error.to_string().len() < 1000, "{act}: {error}");
         }
     }
-    // A name that differs only in case is no other way to the same.
+    // A name that differs only in case is not the same skill.
     let params = Map::from_iter([("name".to_owned(), Value::from("GOOD"))]);
     assert_eq!(lab.engine.skill_request(&ada(), "load", params).await.unwrap_err().code(), "no_such_skill");
     assert!(lab.engine.save_skill(&ada(), draft("GOOD", "x = 2")).await.is_err());

@@ -1,4 +1,4 @@
-//! Runs the real program as root and as an ordinary user, and gives back what it says.
+//! Runs the real program as root and as an ordinary user.
 
 use serde_json::Value;
 use std::ffi::OsString;
@@ -11,22 +11,22 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// An ordinary user that need not exist in any list.
+/// ID of an ordinary user, which need not exist.
 const ORDINARY: u32 = 54_321;
 
-/// Where the program is, for tests that were started again from elsewhere.
+/// Variable with the path of the program, for tests that are started again from elsewhere.
 pub const PROGRAM: &str = "CORACLE_TEST_PROGRAM";
 
-/// As whom the program runs.
+/// User that the program runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum As {
-    /// Whoever runs the tests, if that is root.
+    /// The current user, if that is root.
     Root,
-    /// Somebody without rights.
+    /// A user without privileges.
     Ordinary,
 }
 
-/// Everybody that these tests can be: as root both, else oneself.
+/// Users that the tests can run as: both as root, or else only the current one.
 pub fn everybody() -> &'static [As] {
     if rustix::process::geteuid().is_root() {
         &[As::Root, As::Ordinary]
@@ -36,27 +36,27 @@ pub fn everybody() -> &'static [As] {
     }
 }
 
-/// The program with a data folder and a workspace of its own.
+/// The program with its own data folder and workspace.
 pub struct Coracle {
     pub who: As,
     folder: TempDir,
-    /// Words before those that start the program.
+    /// Command line prefix.
     before: Vec<String>,
 }
 
-/// The program where it was built.
+/// Path of the program in the build folder.
 pub fn built() -> PathBuf {
     std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_coracle").into(), PathBuf::from)
 }
 
-/// The program where an ordinary user can reach it, whoever owns the build folder.
+/// Path of the program where an ordinary user can run it.
 pub fn program() -> &'static Path {
     static COPY: OnceLock<PathBuf> = OnceLock::new();
     COPY.get_or_init(|| for_everybody(&built(), "coracle"))
 }
 
-/// A copy of a program where an ordinary user can reach it: one for all that test the same build. Those of builds of
-/// yesterday go.
+/// Copies a program to a place where an ordinary user can run it, shared by all tests of the same build. Copies of
+/// older builds are removed.
 pub fn for_everybody(program: &Path, name: &str) -> PathBuf {
     const PREFIX: &str = "coracle-tests-";
     let metadata = program.metadata().unwrap();
@@ -74,14 +74,14 @@ pub fn for_everybody(program: &Path, name: &str) -> PathBuf {
         fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::copy(program, fresh.path().join(name)).unwrap();
         fs::set_permissions(fresh.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
-        // Somebody else may have been faster.
+        // Another test may have been faster.
         let _ = fs::rename(fresh.path(), &folder);
     }
-    assert_eq!(folder.metadata().unwrap().uid(), owner, "{} is somebody else's", folder.display());
+    assert_eq!(folder.metadata().unwrap().uid(), owner, "{} belongs to another user", folder.display());
     folder.join(name)
 }
 
-/// The words that run what follows them as an ordinary user; none if that is who we are.
+/// Command line prefix for running as an ordinary user; empty if the current user is one.
 pub fn as_ordinary() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
@@ -103,12 +103,12 @@ impl Coracle {
         coracle
     }
 
-    /// The same, started by another program: `before` are its words.
+    /// The program with a command line prefix.
     pub fn behind(who: As, before: &[&str]) -> Self {
         Self { before: before.iter().map(|&word| word.to_owned()).collect(), ..Self::new(who) }
     }
 
-    /// Gives a file or folder to whom the program runs as.
+    /// Gives a file or folder to the user of the program.
     pub fn own(&self, path: &Path) {
         if self.who == As::Ordinary && rustix::process::geteuid().is_root() {
             chown(path, Some(ORDINARY), Some(ORDINARY)).unwrap();
@@ -123,7 +123,7 @@ impl Coracle {
         self.folder.path().join("workspace")
     }
 
-    /// The program, ready for arguments; `CORACLE_HOME` is its own.
+    /// The program, ready for arguments, with its own `CORACLE_HOME`.
     pub fn command(&self) -> Command {
         let mut line: Vec<OsString> = Vec::new();
         if self.who == As::Ordinary {
@@ -137,12 +137,12 @@ impl Coracle {
         command
     }
 
-    /// `coracle exec` with these arguments.
+    /// Runs `coracle exec` with these arguments.
     pub fn exec(&self, arguments: &[&str]) -> Output {
         self.command().arg("exec").args(arguments).output().unwrap()
     }
 
-    /// `coracle exec --json` in the workspace, with the code on standard input.
+    /// Runs `coracle exec --json` in the workspace, with the code on standard input.
     pub fn run(&self, language: &str, code: &str, more: &[&str]) -> Value {
         let mut command = self.command();
         command.args(["exec", "--json", "--lang", language, "--workspace"]).arg(self.workspace()).args(more);
@@ -154,7 +154,7 @@ impl Coracle {
         })
     }
 
-    /// Python code that must succeed; its result.
+    /// Returns the result of Python code that must succeed.
     pub fn python(&self, code: &str) -> Value {
         let execution = self.run("python", code, &[]);
         assert_eq!(execution["success"], true, "as {:?}: {execution:#}", self.who);

@@ -1,4 +1,4 @@
-//! The engine on the native backend inside the test program, for what `coracle exec` has no option for.
+//! An engine on the native backend in the test process, for options that `coracle exec` lacks.
 
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// No execution of these tests takes longer; one that does is a hang.
+/// Time limit of an execution; a longer one hangs.
 const HARD: Duration = Duration::from_secs(90);
 
-/// An engine with a data folder of its own.
+/// Engine with its own data folder.
 pub(crate) struct Lab {
     pub(crate) engine: Engine,
     pub(crate) backend: Arc<NativeBackend>,
@@ -21,17 +21,17 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Sandboxes are prepared with these limits, and executions ask for the same.
+    /// Creates an engine. Sandboxes are prepared with these limits, and executions request the same.
     pub(crate) fn new(limits: Limits, pool: usize, session_idle: Duration) -> Self {
         Self::with_python(None, limits, pool, session_idle)
     }
 
-    /// The same with an interpreter of one's choice.
+    /// Creates an engine with this interpreter.
     pub(crate) fn with_python(python: Option<PathBuf>, limits: Limits, pool: usize, session_idle: Duration) -> Self {
         Self::made(TempDir::new().unwrap(), Arc::new(MemoryStore::new()), python, limits, pool, session_idle)
     }
 
-    /// On a data folder and a store that may have been used before.
+    /// Creates an engine on an existing data folder and store.
     pub(crate) fn on(home: TempDir, store: Arc<dyn Store>, limits: Limits, pool: usize) -> Self {
         Self::made(home, store, None, limits, pool, Duration::from_mins(10))
     }
@@ -60,21 +60,21 @@ impl Lab {
         Self { engine, backend, home, limits }
     }
 
-    /// A request of one user, without a session.
+    /// Request of one user, without a session.
     pub(crate) fn request(&self, language: Language, code: &str) -> Request {
         let mut request = Request::new(UserId::new("ada").unwrap(), language, code);
         request.limits = self.limits.clone();
         request
     }
 
-    /// A request in a session of that user.
+    /// Request in a session of that user.
     pub(crate) fn in_session(&self, session: &str, language: Language, code: &str) -> Request {
         let mut request = self.request(language, code);
         request.session = Some(SessionId::new(session).unwrap());
         request
     }
 
-    /// Runs it to its end; panics if it hangs.
+    /// Runs a request; panics if it hangs.
     pub(crate) async fn execute(&self, request: Request) -> Execution {
         let code = request.code.clone();
         let executed = tokio::time::timeout(HARD, self.engine.execute(request)).await;
@@ -87,13 +87,13 @@ impl Lab {
         self.execute(self.request(Language::Python, code)).await
     }
 
-    /// The same; what it kept is handed on.
+    /// Shuts down, and returns the data folder.
     pub(crate) async fn close_for_next(self) -> TempDir {
         tokio::time::timeout(HARD, self.engine.shutdown()).await.expect("the engine shuts down");
         self.home
     }
 
-    /// Ends everything; nothing may be left.
+    /// Shuts down, and checks that nothing is left.
     pub(crate) async fn close(self) {
         tokio::time::timeout(HARD, self.engine.shutdown()).await.expect("the engine shuts down");
         let left = crate::outcome::left_in_run(self.home.path());

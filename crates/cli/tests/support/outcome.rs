@@ -1,5 +1,5 @@
-//! One execution through the real program, under a hard time-out, and what must be true whatever the code did: it leaves
-//! no process, cgroup or folder behind, and the next execution works.
+//! One execution through the real program, with a hard time-out, and checks that always apply: no process, cgroup or
+//! folder is left, and the next execution works.
 
 use crate::harness::{As, Coracle};
 use serde_json::Value;
@@ -10,24 +10,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// No execution of these tests takes longer; one that does is a hang.
+/// Time limit of an execution; a longer one hangs.
 const HARD: Duration = Duration::from_secs(90);
 
-/// What is being killed is gone by then.
+/// Time limit for killed processes to be gone.
 const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What became of one run of the program.
+/// Result of one run of the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
-    /// Names of the instances that were seen while it ran.
+    /// Names of the instances that were seen during the run.
     instances: BTreeSet<String>,
 }
 
 impl Ran {
-    /// The result of `--json`.
+    /// Parses the output of `--json`.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
@@ -37,7 +37,7 @@ impl Ran {
     }
 }
 
-/// Runs the command to its end; panics if it hangs.
+/// Runs the command; panics if it hangs.
 pub(crate) fn finish(coracle: &Coracle, command: &mut Command, input: &[u8]) -> Ran {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let (mut stdin, mut stdout, mut stderr) =
@@ -45,7 +45,7 @@ pub(crate) fn finish(coracle: &Coracle, command: &mut Command, input: &[u8]) -> 
     let begun = Instant::now();
     let mut instances = BTreeSet::new();
     let (status, out, err) = std::thread::scope(|scope| {
-        // It may end without reading.
+        // The program may end without reading.
         scope.spawn(move || drop(stdin.write_all(input)));
         let out = scope.spawn(move || read_all(&mut stdout));
         let err = scope.spawn(move || read_all(&mut stderr));
@@ -72,14 +72,14 @@ fn read_all(from: &mut impl Read) -> Vec<u8> {
     bytes
 }
 
-/// `coracle exec --json` in the workspace, with the code on standard input.
+/// Runs `coracle exec --json` in the workspace, with the code on standard input.
 pub(crate) fn json(coracle: &Coracle, language: &str, code: &str, more: &[&str]) -> Ran {
     let mut command = coracle.command();
     command.args(["exec", "--json", "--lang", language, "--workspace"]).arg(coracle.workspace()).args(more);
     finish(coracle, &mut command, code.as_bytes())
 }
 
-/// Nothing of these runs is left, and the next one works.
+/// Asserts that nothing of these runs is left, and that the next one works.
 pub(crate) fn assert_settled(coracle: &Coracle, ran: &Ran, name: &str) {
     assert!(!ran.instances.is_empty(), "{name} as {:?}: no instance was seen", coracle.who);
     assert_nothing_left(coracle, &ran.instances, name);
@@ -115,7 +115,7 @@ pub(crate) fn left_in_run(home: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name != ".lock").collect()
 }
 
-/// Processes that have something below this folder mounted or open: launcher, zygote and sandboxes all do.
+/// Processes that have something below this folder mounted or open, as launcher, zygote and sandboxes do.
 pub(crate) fn processes_in(folder: &Path) -> Vec<String> {
     let unique = folder.file_name().unwrap().to_str().unwrap();
     let mut found = Vec::new();
@@ -138,7 +138,7 @@ pub(crate) fn processes_in(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Cgroup folders of this name, at any depth that an instance may have put them.
+/// Cgroup folders with this name, at any depth that an instance may use.
 fn cgroups(name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut pending = vec![(PathBuf::from("/sys/fs/cgroup"), 0)];

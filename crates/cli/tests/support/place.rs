@@ -1,4 +1,4 @@
-//! A folder of settings, a home and a data folder of its own, and the program run in it.
+//! The program with its own current folder, home and data folder.
 
 #[path = "installed.rs"]
 mod built;
@@ -9,16 +9,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every credential of these tests has in it: it is never printed.
+/// Part of every credential in these tests, which must never be printed.
 pub(crate) const CANARY: &str = "canary";
 
-/// Where one test runs the program.
+/// Folders in which a test runs the program.
 pub(crate) struct Place {
     coracle: Coracle,
     variables: Vec<(String, String)>,
 }
 
-/// What it said.
+/// Output of a run.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -34,22 +34,22 @@ impl Place {
         place
     }
 
-    /// The current folder.
+    /// Current folder.
     pub(crate) fn folder(&self) -> PathBuf {
         self.coracle.workspace()
     }
 
-    /// The data folder.
+    /// Data folder.
     pub(crate) fn home(&self) -> PathBuf {
         self.coracle.home()
     }
 
-    /// The home folder of the person.
+    /// Home folder of the user.
     pub(crate) fn user(&self) -> PathBuf {
         self.folder().parent().unwrap().join("user")
     }
 
-    /// A file in the current folder.
+    /// Writes a file in the current folder.
     pub(crate) fn put(&self, name: &str, text: &str) -> PathBuf {
         self.put_below(&self.folder(), name, text)
     }
@@ -81,7 +81,7 @@ impl Place {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program.
     pub(crate) fn run(&self, arguments: &[&str]) -> Said {
         let output = self.command().args(arguments).output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -90,25 +90,25 @@ impl Place {
         said
     }
 
-    /// The same for what must succeed; its standard output.
+    /// Returns the standard output of a run that must succeed.
     pub(crate) fn output(&self, arguments: &[&str]) -> String {
         let said = self.run(arguments);
         assert_eq!(said.code, Some(0), "{arguments:?}: {said:?}");
         said.stdout
     }
 
-    /// A text without the folders of this test.
+    /// Replaces the folders of this test in a text.
     pub(crate) fn redacted(&self, text: &str) -> String {
         text.replace(self.folder().parent().unwrap().to_str().unwrap(), "ROOT")
     }
 }
 
-/// What others may do with a file.
+/// Permissions of a file.
 pub(crate) fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// A part of the folder of real servers; a test without it fails and says how to get it.
+/// Path of a part of the test servers. If it is missing, the test fails and says how to get it.
 pub(crate) fn installed(part: &str) -> String {
     built::installed(part).to_str().unwrap().to_owned()
 }

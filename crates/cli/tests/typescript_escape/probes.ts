@@ -1,5 +1,5 @@
-// Everything that TypeScript could try to get out, in one program. Before this text come CANARY, a file of the host, and
-// FOLDER, where it lies. Each act that is refused stands beside the same act where it is allowed.
+// All escape attempts of TypeScript in one program. CANARY, a file of the host, and FOLDER, its folder, are inserted
+// before this text. Each refused action is beside the same action where it is permitted.
 
 const seen: string[] = [];
 const failures: string[] = [];
@@ -28,7 +28,7 @@ const READ = /^Error: cannot read /;
 const WRITE = /^Error: cannot write /;
 const IMPORT = /^Error: cannot import /;
 
-// The host's files, by every way to a file. `link` and `link.json` in the workspace lead to the canary.
+// The host's files, in every way to access a file. `link` and `link.json` in the workspace point to the canary.
 for (const path of [CANARY, `/workspace/../../..${CANARY}`, "/workspace/link", `/proc/1/root${CANARY}`, `/proc/self/root/..${CANARY}`]) {
   await refused(`read ${path}`, READ, () => readFile(path));
   await refused(`read the bytes of ${path}`, READ, () => readBytes(path));
@@ -60,7 +60,7 @@ await works("import a file of one's own", { own: true }, async () => (await impo
 await works("import it by a relative name", { own: true }, async () => (await import("./own.json")).default);
 await works("import what is there for everybody", "function", async () => typeof (await import("coracle")).call);
 
-// What is read-only, what is not there, what belongs to others.
+// Read-only files, missing files, and files of others.
 for (const path of [
   "/x", "/usr/x", "/bin/x", "/etc/passwd", "/coracle/x", "/coracle/bin/coracle", "/coracle/coracle_guest/agent.py", "/proc/self/exe", "/coracle/servers/x.ts", "/coracle/skills/x",
   "/skills/x", "/tools/x", "/proc/self/mem", "/proc/self/oom_score_adj", "/proc/1/mem", "/proc/sys/kernel/hostname",
@@ -87,13 +87,13 @@ for (const path of [
 }
 await works("read what every sandbox has", "coracle\n", () => readFile("/etc/hostname"));
 
-// The channel to the agent, by which calls could be forged: it is standard input, and no file leads to it.
+// The channel to the agent, which could be used to forge calls: it is standard input, and no file refers to it.
 for (const path of ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "/proc/1/fd/3", "/proc/1/fd/4", "/dev/fd/3"]) {
   await refused(`read ${path}`, READ, () => readBytes(path));
   await refused(`write ${path}`, WRITE, () => writeFile(path, '\0\0\0\x0b{"type":"x"}'));
 }
 
-// The engine's own ways in: code made of text has what code has, and nothing of the runner.
+// Evaluation of text: such code has the same access as other code, and none to the runner.
 const makers = [
   eval, Function, Object.getPrototypeOf(async () => {}).constructor, Object.getPrototypeOf(function* () {}).constructor,
   (text: string) => (readFile as any).constructor(text)(), (text: string) => Reflect.construct(Function, [text])(),
@@ -134,7 +134,7 @@ await works("stacks hand out no functions", [], () => {
   return leaked;
 });
 
-// Its path leads to a `/tmp` that is the sandbox's own: whoever started this looks whether the canary is as it was.
+// The path refers to the sandbox's own `/tmp`. The test checks that the canary is unchanged.
 await works("write where the canary is", `Successfully wrote 1 bytes to ${CANARY}`, () => writeFile(CANARY, "x"));
 
 ({ seen: seen.length, failures });

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 USUAL = frozenset(("numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"))
-"""What `coracle env sync` installs by itself; `packages.rs` of the command line has the same."""
+"""What `coracle env sync` installs by itself; `python_environment.rs` of the command line has the same."""
 
 PACKAGES = {
     "PIL": "pillow",

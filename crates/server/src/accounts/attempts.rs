@@ -1,6 +1,6 @@
-//! How often somebody may try to sign in: a few times at once, then ever more slowly.
+//! Rate limit for sign-in attempts: a few are free, and each further one doubles the wait.
 //!
-//! An attempt counts as failed when it begins, so that a thousand at the same time are a thousand.
+//! An attempt counts as failed from its start, so that parallel attempts are limited as well.
 
 use coracle_store::TokenDigest;
 use std::collections::HashMap;
@@ -8,27 +8,27 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many failures for one name are nothing special; after that each doubles the wait.
+/// Number of failures per name that cause no wait. Each further one doubles the wait.
 const FREE_FOR_NAME: u32 = 5;
-/// The longest wait for a name: its owner must not be kept out for long by others who try it.
+/// Longest wait for a name. It is short, so that attempts of others cannot lock out the user for long.
 const LONGEST_FOR_NAME: Duration = Duration::from_mins(1);
-/// The same for one address, behind which there may be several people.
+/// Number of failures per address that cause no wait. Several users may share an address.
 const FREE_FOR_ADDRESS: u32 = 20;
 const LONGEST_FOR_ADDRESS: Duration = Duration::from_mins(15);
-/// Failures are forgotten after so long without another.
+/// Time without a failure after which earlier failures are forgotten.
 const FORGOTTEN: Duration = Duration::from_mins(30);
-/// So many names and addresses are remembered; of more those that were quiet longest are forgotten.
+/// Maximum number of remembered names and addresses. If there are more, the least recent ones are forgotten.
 const MAX_REMEMBERED: usize = 20_000;
 
-/// Too many: so long to wait.
+/// Too many attempts, with the time to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany(pub(crate) Duration);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Who {
-    /// A name at any address, by its digest: names are of any length.
+    /// A name at any address, as a digest because names can have any length.
     Name(TokenDigest),
-    /// An address; of IPv6 the network that one customer has.
+    /// An address; for IPv6, its /64 network.
     Address(IpAddr),
 }
 
@@ -45,14 +45,14 @@ impl Who {
 struct Entry {
     failures: u32,
     last: Instant,
-    /// Not before then.
+    /// Time of the next permitted attempt.
     next: Instant,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Attempts(Mutex<HashMap<Who, Entry>>);
 
-/// One that is under way.
+/// A running attempt.
 #[must_use]
 pub(crate) struct Attempt<'a> {
     attempts: &'a Attempts,
@@ -60,13 +60,13 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempts {
-    /// Somebody tries. An empty name is none.
+    /// Starts an attempt. An empty name is not counted.
     pub(crate) fn begin(&self, name: &str, from: IpAddr) -> Result<Attempt<'_>, TooMany> {
         self.begin_at(name, from, Instant::now())
     }
 
     fn begin_at(&self, name: &str, from: IpAddr, now: Instant) -> Result<Attempt<'_>, TooMany> {
-        // One person has one name, however it is written; what is none at all is still counted.
+        // All spellings of a user name count as one; invalid names are counted as they are.
         let name = super::user_name(name).map_or_else(|_| name.trim().to_lowercase(), |name| name.to_string());
         let mut who = vec![Who::Address(network(from))];
         if !name.is_empty() {
@@ -102,8 +102,8 @@ impl Attempts {
 }
 
 impl Attempt<'_> {
-    /// It was the right one: the name starts anew, and the address has one failure less. Not all of them: whoever has one
-    /// account could else try others for ever.
+    /// Records a success: the name is forgotten, and the address has one failure less. It does not lose all of them,
+    /// because the owner of one account could then try other names without a limit.
     pub(crate) fn succeeded(self) {
         let mut all = self.attempts.lock();
         for who in &self.who {
@@ -133,7 +133,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Forgets what is old, and if that is not enough, the quieter half.
+/// Forgets expired entries and, if that is not enough, the less recent half.
 fn make_room(all: &mut HashMap<Who, Entry>, now: Instant) {
     all.retain(|_, entry| now.saturating_duration_since(entry.last) < FORGOTTEN);
     if all.len() > MAX_REMEMBERED / 2 {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_tried_ever_more_slowly_from_wherever() {
+    fn attempts_for_a_name_slow_down_across_addresses() {
         let (attempts, now) = (Attempts::default(), Instant::now());
         for number in 0..FREE_FOR_NAME {
             assert!(attempts.begin_at("ann", elsewhere(number), now).is_ok());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_slowed_down_whatever_names_it_tries_and_whatever_account_it_has() {
+    fn attempts_from_an_address_slow_down_across_names_despite_successes() {
         let (attempts, now) = (Attempts::default(), Instant::now());
         for number in 0..FREE_FOR_ADDRESS {
             assert!(attempts.begin_at(&format!("user{number}"), HERE, now).is_ok());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_knows_the_password_starts_anew() {
+    fn a_success_resets_the_count_of_the_name() {
         let (attempts, now) = (Attempts::default(), Instant::now());
         for _ in 0..FREE_FOR_NAME - 1 {
             assert!(attempts.begin_at("ann", HERE, now).is_ok());

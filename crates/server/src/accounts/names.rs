@@ -1,60 +1,60 @@
-//! The one way from what somebody sends to the name of a user.
+//! Normalization and reservation of user names.
 
 use super::AccountError;
 use coracle_store::TokenDigest;
 use coracle_types::UserId;
 use unicode_normalization::UnicodeNormalization as _;
 
-/// Names that mean something else, or would be taken for it: nobody new gets one.
+/// Names that have a special meaning or suggest one. New users cannot have them.
 const RESERVED: &[&str] =
     &["all", "anonymous", "coderunner", "coracle", "everyone", "local", "me", "nobody", "shared", "system"];
 
-/// Names that only the operator gives: a provider or a proxy that says one of these is not believed.
+/// Names that only the operator may assign: they are rejected from providers and proxies.
 const OPERATORS: &[&str] = &["admin", "administrator", "operator", "root"];
 
-/// Longest name that is made of what a provider says.
+/// Maximum length of a name that is derived from a provider's claims.
 const MAX_PLAIN: usize = 40;
 
-/// Who says that somebody has a name.
+/// Origin of a user name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameSource {
     /// The operator, by `coracle users` or as an admin.
     Operator,
-    /// An OpenID provider, or a proxy that is believed.
+    /// An OpenID provider, or a trusted proxy.
     Foreign,
 }
 
-/// The name of a user in the one form that is kept: file systems and people do not always tell letters by their case.
+/// Normalizes a user name. Case is folded because file systems and people do not always distinguish it.
 pub fn user_name(text: &str) -> Result<UserId, AccountError> {
     let name: String = text.nfkc().flat_map(char::to_lowercase).collect();
     Ok(UserId::new(name.trim())?)
 }
 
-/// The name of a user who is new here.
+/// Normalizes the name of a new user and rejects reserved names.
 pub fn new_user_name(text: &str, source: NameSource) -> Result<UserId, AccountError> {
     let name = user_name(text)?;
     if is_reserved(&name, source) { Err(AccountError::Reserved(name)) } else { Ok(name) }
 }
 
-/// Whether nobody new gets this name from there.
+/// Whether new users from this source cannot have this name.
 pub(crate) fn is_reserved(name: &UserId, source: NameSource) -> bool {
     let name = name.as_str();
     RESERVED.contains(&name) || (source == NameSource::Foreign && OPERATORS.contains(&name))
 }
 
-/// Whether it is the name of the one user of this machine, who never signs in.
-pub fn is_machines(name: &UserId) -> bool {
+/// Whether this is the name of the local user, who never signs in.
+pub fn is_local_user(name: &UserId) -> bool {
     *name == UserId::local()
 }
 
-/// Names for somebody whom a provider calls so, the nicest first. The last is nobody else's.
+/// Candidate names for a user of a provider, in order of preference. The last one is unique.
 pub(super) fn foreign_names(wanted: &str, identity: &TokenDigest) -> Vec<UserId> {
     let short = plain(wanted);
     let own = format!("{short}-{}", &identity.as_str()[..12]);
     [short, own].iter().filter_map(|name| new_user_name(name, NameSource::Foreign).ok()).collect()
 }
 
-/// What of a foreign name can be one here.
+/// Converts a foreign name to a valid user name.
 fn plain(text: &str) -> String {
     let text: String = text.split('@').next().unwrap_or_default().nfkc().flat_map(char::to_lowercase).collect();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
@@ -70,7 +70,7 @@ mod tests {
     use coracle_types::UserId;
 
     #[test]
-    fn one_person_has_one_name_however_it_is_written() {
+    fn all_spellings_of_a_name_are_one_name() {
         for written in ["bob", "BOB", " Bob\t", "ＢＯＢ", "bＯb"] {
             assert_eq!(user_name(written).unwrap().as_str(), "bob", "{written:?}");
         }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_a_meaning_are_given_to_nobody() {
+    fn reserved_names_are_rejected() {
         for name in ["local", "LOCAL", " Local ", "ｌｏｃａｌ", "shared", "anonymous"] {
             for source in [NameSource::Operator, NameSource::Foreign] {
                 let error = new_user_name(name, source).unwrap_err();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_names_become_names() {
+    fn foreign_names_become_valid_names() {
         for (foreign, name) in [
             ("Ann.Lee@example.com", "ann.lee"),
             ("auth0|1234", "auth0-1234"),

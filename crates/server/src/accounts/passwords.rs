@@ -1,4 +1,4 @@
-//! Passwords: argon2id, away from the threads that serve, and never more at once than the machine can bear.
+//! Password hashing with argon2id, off the async threads, with a limit on parallel work.
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
@@ -7,19 +7,19 @@ use coracle_types::Secret;
 use std::sync::Arc;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
-/// OWASP's first choice for argon2id: memory in KiB, passes, lanes.
+/// Parameters that OWASP recommends first for argon2id: memory in KiB, passes, lanes.
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
-/// So many are worked on at once; each takes 19 MiB and a core.
+/// Number of parallel hashes; each takes 19 MiB and a core.
 const AT_ONCE: usize = 2;
-/// So many more may wait.
+/// Number of hashes that may wait.
 const WAITING: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Passwords {
     working: Arc<Semaphore>,
     room: Arc<Semaphore>,
-    /// Of a password that nobody has: what is compared where there is none, so that this takes as long.
-    nobodys: OnceCell<Secret>,
+    /// Hash of an unused password. It is verified when a user has no password, so that this takes equally long.
+    unused_hash: OnceCell<Secret>,
 }
 
 impl Default for Passwords {
@@ -27,7 +27,7 @@ impl Default for Passwords {
         Self {
             working: Arc::new(Semaphore::new(AT_ONCE)),
             room: Arc::new(Semaphore::new(AT_ONCE + WAITING)),
-            nobodys: OnceCell::new(),
+            unused_hash: OnceCell::new(),
         }
     }
 }
@@ -39,21 +39,21 @@ fn argon2() -> Result<Argon2<'static>, String> {
 }
 
 impl Passwords {
-    /// What is kept of a password.
+    /// Hashes a password.
     pub(crate) async fn hash(&self, password: Secret) -> Result<Secret, String> {
         self.aside(move || {
             let hash = argon2()?.hash_password(password.expose().as_bytes());
-            hash.map(|hash| Secret::new(hash.to_string())).map_err(|error| format!("the password: {error}"))
+            hash.map(|hash| Secret::new(hash.to_string())).map_err(|error| format!("cannot hash the password: {error}"))
         })
         .await?
     }
 
-    /// Whether a password is the one that was hashed; without a hash none is, which is found out as slowly.
+    /// Whether a password matches a hash. Without a hash the answer is `false`, after the same time.
     pub(crate) async fn verify(&self, password: Secret, hash: Option<Secret>) -> Result<bool, String> {
         let is_there = hash.is_some();
         let hash = match hash {
             Some(hash) => hash,
-            None => self.nobodys.get_or_try_init(|| self.hash(Secret::new("nobody has this one"))).await?.clone(),
+            None => self.unused_hash.get_or_try_init(|| self.hash(Secret::new("nobody has this one"))).await?.clone(),
         };
         let is_right = self
             .aside(move || {
@@ -64,11 +64,12 @@ impl Passwords {
         Ok(is_right && is_there)
     }
 
-    /// On a thread for work that blocks, in turn.
+    /// Runs work on a blocking thread, one after another.
     async fn aside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-        let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| "too many passwords at once".to_owned())?;
+        let room =
+            Arc::clone(&self.room).try_acquire_owned().map_err(|_| "too many password checks at once".to_owned())?;
         let turn = Arc::clone(&self.working).acquire_owned().await.map_err(|error| error.to_string())?;
-        // Also when nobody waits for it any more it takes its place until it is done.
+        // The permits are held until the work is done, even if the caller no longer waits.
         let held: (OwnedSemaphorePermit, OwnedSemaphorePermit) = (room, turn);
         let done = tokio::task::spawn_blocking(move || {
             let outcome = work();
@@ -85,7 +86,7 @@ mod tests {
     use coracle_types::Secret;
 
     #[tokio::test]
-    async fn a_password_is_known_by_its_hash_alone() {
+    async fn a_password_is_verified_against_its_hash() {
         let passwords = Passwords::default();
         let hash = passwords.hash(Secret::new("correct horse")).await.unwrap();
         assert!(hash.expose().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{}", hash.expose());

@@ -13,7 +13,7 @@ mod tests;
 mod workspace;
 
 use super::App;
-use super::door::{Door, require};
+use super::authentication::{RequiredScope, require};
 pub(crate) use accounts::Me;
 use axum::Router;
 use axum::http::{StatusCode, header};
@@ -42,7 +42,7 @@ use utoipa_axum::router::OpenApiRouter;
 struct Document;
 
 /// Routes that require authentication.
-fn behind_the_door() -> OpenApiRouter<App> {
+fn authenticated_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .merge(executions::routes())
         .merge(sessions::routes())
@@ -54,7 +54,8 @@ fn behind_the_door() -> OpenApiRouter<App> {
 
 /// Returns the OpenAPI document that is checked in as `docs/openapi.json`.
 pub fn openapi_document() -> String {
-    let all = OpenApiRouter::with_openapi(Document::openapi()).merge(behind_the_door()).merge(accounts::open_routes());
+    let all =
+        OpenApiRouter::with_openapi(Document::openapi()).merge(authenticated_routes()).merge(accounts::open_routes());
     let (_, mut document) = all.split_for_parts();
     let bearer =
         HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("API key or OpenID Connect access token"));
@@ -70,14 +71,14 @@ pub fn openapi_document() -> String {
     text
 }
 
-pub(super) fn router(door: Door) -> Router<App> {
+pub(super) fn router(required: RequiredScope) -> Router<App> {
     // Built once: the document is public and may be requested any number of times.
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| openapi_document().into());
     let document = || async { ([(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()) };
-    let (behind, _) = behind_the_door().split_for_parts();
+    let (behind, _) = authenticated_routes().split_for_parts();
     let (open, _) = accounts::open_routes().split_for_parts();
     behind
-        .layer(middleware::from_fn_with_state(door, require))
+        .layer(middleware::from_fn_with_state(required, require))
         .merge(open)
         .route("/api/openapi.json", get(document))
         .route("/api", axum::routing::any(nothing))
@@ -86,10 +87,10 @@ pub(super) fn router(door: Door) -> Router<App> {
 }
 
 async fn nothing() -> ApiError {
-    ApiError::missing("there is nothing here: /api/openapi.json says what there is")
+    ApiError::missing("unknown path: see /api/openapi.json")
 }
 
 async fn wrong_method() -> Response {
     let status = StatusCode::METHOD_NOT_ALLOWED;
-    ApiError::new(status, "wrong_method", "this address does not take this method").into_response()
+    ApiError::new(status, "wrong_method", "method not allowed for this path").into_response()
 }

@@ -1,15 +1,15 @@
-//! Connections: how many there may be, how slow, and who notices when one is gone.
+//! HTTP connections: their number, the minimum rate of clients, and the detection of disconnects.
 
-mod gone;
+mod disconnect;
 mod pace;
 mod table;
 
-use super::desk::{Desk, Peer};
+use super::auth_state::{AuthState, Peer};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-pub(crate) use gone::Gone;
+pub(crate) use disconnect::Gone;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -25,42 +25,42 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower_service::Service as _;
 
-/// The most connections at once, unless the settings say otherwise.
+/// Default of `server.max_connections`.
 pub(crate) const MAX_CONNECTIONS: usize = 4096;
-/// No more than this part of all descriptors is for connections: sandboxes and files need some too.
+/// Connections may use one in this many file descriptors. Sandboxes and files need some as well.
 const DESCRIPTORS: u64 = 2;
-/// A connection that has not sent the head of a request by then is closed.
+/// Time limit for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(15);
-/// The same for one that is good for probes only.
+/// Time limit for the head of a request on a connection that only serves probes.
 const PROBE_TIME: Duration = Duration::from_secs(2);
-/// The largest head of a request.
+/// Maximum length of the head of a request in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// So much of an answer waits in the system for a client to read it.
+/// Size of the send buffer of a connection in bytes.
 const SEND_BUFFER: usize = 256 << 10;
-/// After an error of the system, such as no descriptors being left.
+/// Pause after a failed `accept`, for example because no descriptors are left.
 const BREATH: Duration = Duration::from_millis(50);
-/// Such an error is logged once in so long.
+/// Minimum interval between two log messages about a failed `accept`.
 const LOGGED_EACH: Duration = Duration::from_secs(10);
-/// What is answered however many connections there are.
+/// Paths that respond regardless of the number of connections.
 pub(crate) const PROBES: [&str; 3] = ["/health", "/livez", "/readyz"];
 
-/// What is served, to whom and to how many.
+/// Everything that a connection needs to be served.
 pub(crate) struct Served {
     pub(crate) router: Router,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) auth: Arc<AuthState>,
     pub(crate) max_connections: usize,
     pub(crate) answering: Answering,
 }
 
-/// Accepts until `stop`, lets connections finish what they are at, and closes them at `end`.
+/// Accepts connections until `stop`, lets their requests finish, and closes them at `end`.
 pub(crate) async fn serve(
     listener: TcpListener,
     served: Served,
     stop: CancellationToken,
     end: CancellationToken,
 ) -> std::io::Result<()> {
-    let Served { router, desk, max_connections, answering } = served;
-    let table = Table::new(affordable(max_connections), desk.proxies());
+    let Served { router, auth, max_connections, answering } = served;
+    let table = Table::new(affordable(max_connections), auth.proxies());
     let open = TaskTracker::new();
     let mut logged: Option<Instant> = None;
     loop {
@@ -71,7 +71,8 @@ pub(crate) async fn serve(
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // The next one waits in the system's queue. Descriptors of clients that do nothing are the cheapest.
+                // The next connection waits in the queue of the system. Descriptors of inactive clients are the
+                // cheapest to free.
                 let closed = table.relieve();
                 if logged.is_none_or(|logged| logged.elapsed() > LOGGED_EACH) {
                     tracing::warn!(%error, closed, "cannot accept a connection: closing slow and idle ones");
@@ -82,8 +83,8 @@ pub(crate) async fn serve(
             }
         };
         let ticket = Arc::new(table.admit(peer.ip()));
-        let (router, desk, answering) = (router.clone(), Arc::clone(&desk), answering.clone());
-        let service = Service { router, desk, answering, ticket, peer };
+        let (router, auth, answering) = (router.clone(), Arc::clone(&auth), answering.clone());
+        let service = Service { router, auth, answering, ticket, peer };
         open.spawn(connection(stream, service, stop.clone(), end.clone()));
     }
     open.close();
@@ -91,7 +92,7 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// As many connections as are wanted, or as the limit on descriptors leaves room for.
+/// Returns the wanted number of connections, reduced to what the limit on descriptors permits.
 fn affordable(wanted: usize) -> usize {
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let most = descriptors.map_or(usize::MAX, |all| usize::try_from(all / DESCRIPTORS).unwrap_or(usize::MAX));
@@ -106,7 +107,7 @@ fn affordable(wanted: usize) -> usize {
 }
 
 async fn connection(stream: TcpStream, service: Service, stop: CancellationToken, end: CancellationToken) {
-    // Small answers must not wait for more, and what nobody reads must not fill the system's memory.
+    // Small responses are sent at once, and unread responses must not fill the memory of the system.
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER);
     let ticket = Arc::clone(&service.ticket);
@@ -134,15 +135,15 @@ async fn connection(stream: TcpStream, service: Service, stop: CancellationToken
 
 fn told(served: hyper::Result<()>) {
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection has ended");
+        tracing::debug!(%error, "the connection ended with an error");
     }
 }
 
-/// What answers the requests on one connection.
+/// Handles the requests of one connection.
 #[derive(Clone)]
 struct Service {
     router: Router,
-    desk: Arc<Desk>,
+    auth: Arc<AuthState>,
     answering: Answering,
     ticket: Arc<Ticket>,
     peer: SocketAddr,
@@ -153,10 +154,10 @@ impl Service {
         mut self,
         request: hyper::Request<Incoming>,
     ) -> Result<hyper::Response<AnswerBody<Body>>, Infallible> {
-        // A stream of events, which a client GETs, is answered for as long as it is open.
+        // Event streams, which clients request with GET, are not waited for when the server stops.
         let answering = (request.method() != Method::GET).then(|| self.answering.begin());
         let ticket = Arc::clone(&self.ticket);
-        let client = self.desk.client(self.peer.ip(), request.headers());
+        let client = self.auth.client(self.peer.ip(), request.headers());
         let has_room = ticket.begin(client) && ticket.lane == Lane::Regular;
         let response = if has_room || PROBES.contains(&request.uri().path()) {
             let too_slow = TooSlow::default();
@@ -171,7 +172,7 @@ impl Service {
     }
 }
 
-/// Connections on the side are for one request.
+/// Connections that only serve probes are closed after one request.
 fn closing(mut response: Response, lane: Lane) -> Response {
     if lane == Lane::Aside {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -179,7 +180,7 @@ fn closing(mut response: Response, lane: Lane) -> Response {
     response
 }
 
-/// Whatever the route made of a body that did not come.
+/// Response to a request whose body arrived too slowly, whatever the route returned.
 pub(crate) fn slow_body() -> Response {
     let error = "the body of the request arrived too slowly: send at least 4 KiB per second";
     let body = axum::Json(serde_json::json!({ "error": error, "code": "slow_request" }));

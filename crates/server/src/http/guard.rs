@@ -1,4 +1,4 @@
-//! Who may talk to this server at all: a page in a browser must not reach it under a name that only looks like another.
+//! Checks the Host and Origin headers, which protects against DNS rebinding and pages of other sites.
 
 use super::HttpOptions;
 use axum::extract::{Request, State};
@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// Names of this machine for itself.
+/// Names of the loopback interface.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 pub(crate) struct Guard {
@@ -31,7 +31,7 @@ impl Guard {
         Self { hosts, origins: own.chain(named).collect() }
     }
 
-    /// What is wrong with a request, if anything.
+    /// Returns why a request is rejected, if it is.
     fn refuses(&self, uri: &Uri, headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
         let Some(host) = host(uri, headers) else {
             return Some((StatusCode::BAD_REQUEST, "the request has no usable Host header\n"));
@@ -39,7 +39,7 @@ impl Guard {
         if !self.hosts.contains(&host) {
             return Some((
                 StatusCode::FORBIDDEN,
-                "this Host is not served: name it in server.allowed_hosts if it is meant\n",
+                "this Host is not allowed: to allow it, add it to server.allowed_hosts\n",
             ));
         }
         let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -49,20 +49,20 @@ impl Guard {
         if !origins.all(is_ours) {
             return Some((
                 StatusCode::FORBIDDEN,
-                "pages of this Origin are not served: name it in server.allowed_origins if it is meant\n",
+                "this Origin is not allowed: to allow it, add it to server.allowed_origins\n",
             ));
         }
         None
     }
 }
 
-/// The one host that a request is for; none if there are several or none.
+/// Host of a request; `None` if there is none, or more than one.
 fn host(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     let authority = named(uri, headers)?;
     Some(authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase())
 }
 
-/// The same with its port.
+/// Host and port of a request.
 pub(crate) fn authority(uri: &Uri, headers: &HeaderMap) -> Option<String> {
     named(uri, headers).map(|authority| authority.as_str().to_ascii_lowercase())
 }
@@ -72,7 +72,7 @@ fn named(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     let authority = match (named.next(), uri.authority()) {
         (Some(text), None) => text.to_str().ok()?.parse::<Authority>().ok()?,
         (None, Some(authority)) => authority.clone(),
-        // A request line that says something else than the header is not to be believed.
+        // A request line that contradicts the header is rejected.
         (Some(text), Some(authority)) if text.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()) => {
             authority.clone()
         }
@@ -114,14 +114,14 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_and_named_hosts_are_served() {
+    fn loopback_and_allowed_hosts_are_accepted() {
         for host in ["127.0.0.1:8989", "localhost", "LOCALHOST:1", "[::1]:8989", "tools.example:443"] {
             assert_eq!(refused(&[("host", host)]), None, "{host}");
         }
     }
 
     #[test]
-    fn names_that_were_bent_to_this_machine_are_not() {
+    fn other_hosts_are_rejected() {
         for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8989", "10.0.0.1", "0.0.0.0"] {
             assert_eq!(refused(&[("host", host)]), Some(StatusCode::FORBIDDEN), "{host}");
         }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_not_served() {
+    fn pages_of_other_origins_are_rejected() {
         let with = |origin| refused(&[("host", "localhost:8989"), ("origin", origin)]);
         for origin in ["http://localhost:8989", "http://127.0.0.1:8989", "https://chat.example"] {
             assert_eq!(with(origin), None, "{origin}");

@@ -1,12 +1,12 @@
-//! Sign-in by an OpenID provider: the authorization code flow with PKCE, state and nonce.
+//! Sign-in with an OpenID provider: the authorization code flow with PKCE, state and nonce.
 
 mod provider;
 mod verifier;
 
 pub(crate) use provider::{OidcError, Provider};
 
-use super::desk::{Desk, local_path, named_cookie};
-use super::sign_in::{Way, Whence, begun};
+use super::auth_state::{AuthState, local_path, named_cookie};
+use super::sign_in::{ClientAddress, Way, begun};
 use super::{ApiError, App, pages};
 use crate::accounts::random_token;
 use axum::Router;
@@ -31,24 +31,24 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whoever takes longer at the provider begins again.
+/// Time limit for signing in at the provider.
 const PATIENCE: Duration = Duration::from_mins(10);
 /// Maximum number of sign-ins that wait for the provider. If there are more, the address with most of them loses its
 /// oldest.
 const MAX_PENDING: usize = 1_000;
-/// Which browser has begun a sign-in: nobody can be signed in by a link that another has made.
+/// Cookie that identifies the browser which started a sign-in, so that a link made by somebody else cannot complete it.
 const BROWSER: &str = "coracle_oidc";
 
 pub(super) fn router() -> Router<App> {
     Router::new().route("/auth/oidc/login", get(login)).route("/auth/oidc/callback", get(callback))
 }
 
-/// Those who are at the provider, by state.
+/// Sign-ins that wait for the provider, by state.
 #[derive(Default)]
 pub(crate) struct Pending(Mutex<HashMap<String, Waiting>>);
 
 struct Waiting {
-    /// Where it was begun.
+    /// Address that started the sign-in.
     from: IpAddr,
     browser: TokenDigest,
     nonce: String,
@@ -74,7 +74,7 @@ impl Pending {
         all.insert(state, waiting);
     }
 
-    /// Once, and for the browser that has begun it.
+    /// Returns a sign-in, once, and only to the browser that started it.
     fn take(&self, state: &str, browser: &TokenDigest) -> Option<Waiting> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.get(state)?.browser != *browser {
@@ -123,7 +123,7 @@ impl Provider {
             .set_redirect_uri(RedirectUrl::new(format!("{base}/auth/oidc/callback")).map_err(useless)?))
     }
 
-    /// The token that says who has signed in.
+    /// Exchanges the code for an ID token.
     async fn exchanged(&self, base: &str, code: String, verifier: PkceCodeVerifier) -> Result<Secret, OidcError> {
         let client = self.client(base).await?;
         let http = self.http.clone().map_err(OidcError::Silent)?;
@@ -131,7 +131,7 @@ impl Provider {
     }
 }
 
-/// In a box: the compiler cannot see that what the library makes of it can go to another thread.
+/// Boxed, because the compiler cannot prove that the library's future is `Send`.
 fn exchange(
     client: OurClient,
     http: reqwest::Client,
@@ -147,11 +147,13 @@ fn exchange(
                 OidcError::Token(format!("the provider refused: {}", error.error()))
             }
             oauth2::RequestTokenError::Parse(..) | oauth2::RequestTokenError::Other(_) => {
-                OidcError::Useless("its answer to the code".to_owned())
+                OidcError::Useless("invalid token response".to_owned())
             }
         })?;
         let token = answer.extra_fields().id_token.clone();
-        token.ok_or_else(|| OidcError::Useless("it gave no id_token: server.oidc.scopes must have openid".to_owned()))
+        token.ok_or_else(|| {
+            OidcError::Useless("no id_token in its response: add openid to server.oidc.scopes".to_owned())
+        })
     })
 }
 
@@ -167,7 +169,7 @@ async fn send(http: reqwest::Client, request: HttpRequest) -> Result<HttpRespons
 }
 
 fn failed(error: &OidcError) -> Response {
-    tracing::warn!(%error, "a sign-in by the OpenID provider has failed");
+    tracing::warn!(%error, "sign-in with the OpenID provider failed");
     let status = match error {
         OidcError::Silent(_) | OidcError::Useless(_) => StatusCode::BAD_GATEWAY,
         OidcError::Token(_) => StatusCode::UNAUTHORIZED,
@@ -175,14 +177,14 @@ fn failed(error: &OidcError) -> Response {
         OidcError::Account(_) => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let text = match error {
-        OidcError::Account(_) => "The server could not do it: its log says why.".to_owned(),
+        OidcError::Account(_) => "The server failed. Its log has the details.".to_owned(),
         error => error.to_string(),
     };
     pages::failed(status, &text)
 }
 
 fn nothing() -> Response {
-    pages::failed(StatusCode::NOT_FOUND, "No OpenID provider is configured here.")
+    pages::failed(StatusCode::NOT_FOUND, "No OpenID provider is configured.")
 }
 
 #[derive(Deserialize)]
@@ -191,28 +193,28 @@ struct Begin {
 }
 
 async fn login(
-    State(desk): State<Arc<Desk>>,
-    Whence(from): Whence,
+    State(auth): State<Arc<AuthState>>,
+    ClientAddress(from): ClientAddress,
     Query(begin): Query<Begin>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else { return nothing() };
-    match begin_at(&desk, provider, from, begin, &uri, &headers).await {
+    let Some(provider) = auth.provider.as_ref().filter(|provider| provider.signs_people_in()) else { return nothing() };
+    match begin_at(&auth, provider, from, begin, &uri, &headers).await {
         Ok(response) => response,
         Err(error) => failed(&error),
     }
 }
 
 async fn begin_at(
-    desk: &Desk,
+    auth: &AuthState,
     provider: &Provider,
     from: IpAddr,
     begin: Begin,
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<Response, OidcError> {
-    let client = provider.client(&desk.base(uri, headers)).await?;
+    let client = provider.client(&auth.base(uri, headers)).await?;
     let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
     let (state, nonce) = (random_token()?.expose().to_owned(), random_token()?.expose().to_owned());
     let chosen = state.clone();
@@ -232,10 +234,10 @@ async fn begin_at(
     let waiting = Waiting { from, browser: browser_digest, nonce, verifier, next, since: Instant::now() };
     provider.pending.add(state, waiting);
     let mut response = StatusCode::SEE_OTHER.into_response();
-    let useless = |_| OidcError::Useless("its address cannot be gone to".to_owned());
+    let useless = |_| OidcError::Useless("invalid authorization endpoint".to_owned());
     let address = HeaderValue::from_str(address.as_str()).map_err(useless)?;
     response.headers_mut().insert(header::LOCATION, address);
-    let cookie = desk.other_cookie(BROWSER, "/auth/oidc", &browser, PATIENCE);
+    let cookie = auth.other_cookie(BROWSER, "/auth/oidc", &browser, PATIENCE);
     response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
     pages::private(response.headers_mut());
     Ok(response)
@@ -250,12 +252,12 @@ struct Back {
 }
 
 async fn callback(
-    State(desk): State<Arc<Desk>>,
+    State(auth): State<Arc<AuthState>>,
     Query(back): Query<Back>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some(provider) = desk.provider.as_ref().filter(|provider| provider.signs_people_in()) else {
+    let Some(provider) = auth.provider.as_ref().filter(|provider| provider.signs_people_in()) else {
         return Ok(nothing());
     };
     let browser = named_cookie(&headers, BROWSER);
@@ -265,33 +267,33 @@ async fn callback(
         .zip(browser.as_ref())
         .and_then(|(state, browser)| provider.pending.take(state, &TokenDigest::of(browser.expose())));
     let Some(waiting) = waiting else {
-        let text = "This sign-in was not begun in this browser, took too long, or is done already.";
+        let text = "This sign-in was started in another browser, has expired or is already complete.";
         return Ok(pages::failed(StatusCode::BAD_REQUEST, text));
     };
     let next = waiting.next.clone();
-    match came_back(&desk, provider, back, waiting, &uri, &headers).await {
-        Ok(user) => begun(&desk, &user, &headers, Way::Provider, &next).await,
+    match came_back(&auth, provider, back, waiting, &uri, &headers).await {
+        Ok(user) => begun(&auth, &user, &headers, Way::Provider, &next).await,
         Err(error) => Ok(failed(&error)),
     }
 }
 
 async fn came_back(
-    desk: &Desk,
+    auth: &AuthState,
     provider: &Provider,
     back: Back,
     waiting: Waiting,
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<coracle_store::User, OidcError> {
-    // RFC 9207: an answer of another provider is none.
+    // RFC 9207: responses from another issuer are rejected.
     if back.iss.is_some_and(|iss| iss != provider.issuer()) {
-        return Err(OidcError::Token("it comes from another provider".to_owned()));
+        return Err(OidcError::Token("the response is from another provider".to_owned()));
     }
     let Some(code) = back.code else {
         let error: String = back.error.unwrap_or_default().chars().filter(char::is_ascii_graphic).take(60).collect();
         return Err(OidcError::Token(format!("the provider refused: {error}")));
     };
-    let token = provider.exchanged(&desk.base(uri, headers), code, waiting.verifier).await?;
+    let token = provider.exchanged(&auth.base(uri, headers), code, waiting.verifier).await?;
     let claims = provider.id_token(token.expose(), provider.client_id()?, &waiting.nonce).await?;
-    provider.user(&desk.people, &claims).await
+    provider.user(&auth.people, &claims).await
 }

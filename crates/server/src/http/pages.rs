@@ -1,4 +1,4 @@
-//! The few pages of signing in. They have no scripts, and nothing from elsewhere.
+//! The sign-in pages. They have no scripts and load nothing from elsewhere.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -22,7 +22,7 @@ button.first{background:light-dark(#14536b,#7cc4de);color:light-dark(#fff,#06202
 :focus-visible{outline:2px solid light-dark(#14536b,#7cc4de);outline-offset:2px}\
 p{margin:.8rem 0}.problem{color:light-dark(#a3201d,#ff9d96)}";
 
-/// Nothing is loaded from anywhere, nothing runs, nobody frames it, and forms go nowhere else.
+/// Forbids loading, scripts, framing, and forms that submit elsewhere.
 static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     let policy = format!(
@@ -31,7 +31,7 @@ static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
     HeaderValue::from_str(&policy).ok()
 });
 
-/// A text as a part of a page.
+/// Escapes text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -47,10 +47,10 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What keeps an answer out of caches and its address out of other people's logs.
+/// Sets headers that keep a response out of caches and its address out of the logs of others.
 pub(crate) fn private(headers: &mut HeaderMap) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Not `no-referrer`: browsers would then hide from us, too, that our forms are ours.
+    // `no-referrer` would also hide from this server that its forms are its own.
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
@@ -68,7 +68,7 @@ fn page(status: StatusCode, title: &str, problem: Option<&str>, body: &str) -> R
     response
 }
 
-/// Where people sign in; `provider` is the address of signing in elsewhere.
+/// Sign-in page; `provider` is the address for signing in with an OpenID provider.
 pub(crate) fn sign_in(status: StatusCode, problem: Option<&str>, next: &str, provider: Option<&str>) -> Response {
     let mut body = format!(
         "<form method=post action=/sign-in><input type=hidden name=next value=\"{}\">\
@@ -84,7 +84,7 @@ pub(crate) fn sign_in(status: StatusCode, problem: Option<&str>, next: &str, pro
     page(status, "Sign in", problem, &body)
 }
 
-/// What a link shows. A program that looks at links before people do does not press buttons.
+/// Page of a sign-in link. It has a button because programs that preview links do not press buttons.
 pub(crate) fn link(status: StatusCode, problem: Option<&str>) -> Response {
     let body = match problem {
         None => "<p>This link works once.</p><form method=post><button class=first>Sign in</button></form>",
@@ -93,7 +93,7 @@ pub(crate) fn link(status: StatusCode, problem: Option<&str>) -> Response {
     page(status, "Sign in to Coracle", problem, body)
 }
 
-/// What this is, and where to go: for whoever comes to `/`.
+/// Page at `/`, which describes the server.
 pub(crate) fn home(base: &str) -> Response {
     let base = escaped(base);
     let body = format!(
@@ -106,7 +106,7 @@ pub(crate) fn home(base: &str) -> Response {
     page(StatusCode::OK, "Coracle", None, &body)
 }
 
-/// The same for programs that show no pages.
+/// Page at `/` as plain text.
 pub(crate) fn home_text(base: &str) -> String {
     format!(
         "Coracle runs code that calls tools, in a sandbox.\n\n\
@@ -117,7 +117,7 @@ pub(crate) fn home_text(base: &str) -> String {
     )
 }
 
-/// For whoever is signed in.
+/// Account page of a signed-in user.
 pub(crate) fn account(user: &str, is_admin: bool, token: &str) -> Response {
     let admin = if is_admin { " (admin)" } else { "" };
     let body = format!(
@@ -130,7 +130,7 @@ pub(crate) fn account(user: &str, is_admin: bool, token: &str) -> Response {
     page(StatusCode::OK, "Coracle", None, &body)
 }
 
-/// For whoever wants another password.
+/// Page for setting a password.
 pub(crate) fn password(status: StatusCode, problem: Option<&str>, user: &str, asks: bool, token: &str) -> Response {
     let current = if asks {
         "<label>Current password<input name=current type=password autocomplete=current-password required></label>"
@@ -149,7 +149,7 @@ pub(crate) fn password(status: StatusCode, problem: Option<&str>, user: &str, as
     page(status, "Set a password", problem, &body)
 }
 
-/// Something went wrong on the way.
+/// Page for a failed sign-in.
 pub(crate) fn failed(status: StatusCode, problem: &str) -> Response {
     page(status, "Not signed in", Some(problem), "<p><a href=/sign-in>Try again</a></p>")
 }

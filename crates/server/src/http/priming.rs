@@ -1,6 +1,6 @@
-//! Events without data, which prepare a client for reconnecting, only for clients that know them.
+//! Removes events without data, which prepare a client for reconnecting, for clients that do not support them.
 //!
-//! The protocol has them since revision 2025-11-25. Clients of before take one for a message, and complain that it is no
+//! The protocol has these events since revision 2025-11-25. Older clients take one for a message and report invalid
 //! JSON.
 
 use super::SESSION;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The first revision that knows such events.
+/// First revision with events without data.
 const SINCE: &str = "2025-11-25";
 
 #[derive(Deserialize)]
@@ -25,18 +25,18 @@ struct Parameters {
     protocol_version: String,
 }
 
-/// Whether the client that sent this knows events without data: by the header of its revision, or by its first message.
+/// Whether the client supports events without data, according to the revision in its header or its first message.
 pub(super) fn is_known(headers: &HeaderMap, body: &[u8]) -> bool {
     if let Some(version) = headers.get("mcp-protocol-version") {
         return version.to_str().is_ok_and(|version| version >= SINCE);
     }
-    // Without a header a session is of a revision that had none.
+    // A session without the header is of an older revision.
     !headers.contains_key(SESSION)
         && serde_json::from_slice::<Initialize>(body)
             .is_ok_and(|message| message.params.protocol_version.as_str() >= SINCE)
 }
 
-/// A stream of events without those that have no data.
+/// Event stream without the events that have no data.
 pub(super) struct Unprimed<B>(B);
 
 impl<B> Unprimed<B> {
@@ -67,7 +67,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Unprimed<B> {
     }
 }
 
-/// Whether an event has data, and nothing in it. A comment has none.
+/// Whether an event has only empty data. A comment has no data at all.
 fn is_empty(event: &[u8]) -> bool {
     let mut data = event.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:")).peekable();
     data.peek().is_some() && data.all(|data| data.trim_ascii().is_empty())
@@ -86,19 +86,19 @@ mod tests {
     }
 
     #[test]
-    fn a_client_says_its_revision_in_a_header_or_at_the_beginning() {
+    fn the_revision_is_read_from_the_header_or_the_first_message() {
         let begin = |version: &str| format!(r#"{{"method":"initialize","params":{{"protocolVersion":"{version}"}}}}"#);
         assert!(known(&[], &begin("2025-11-25")) && known(&[], &begin("2026-07-28")));
         assert!(!known(&[], &begin("2025-06-18")) && !known(&[], &begin("2024-11-05")));
         let id = ("mcp-session-id", "x");
         assert!(known(&[id, ("mcp-protocol-version", "2025-11-25")], "{}"));
         assert!(!known(&[id, ("mcp-protocol-version", "2025-06-18")], "{}"));
-        assert!(!known(&[id], &begin("2025-11-25")), "no session of that revision is without the header");
+        assert!(!known(&[id], &begin("2025-11-25")), "sessions of that revision always send the header");
         assert!(!known(&[], "") && !known(&[], "[]"));
     }
 
     #[test]
-    fn only_events_without_data_are_left_out() {
+    fn only_events_without_data_are_removed() {
         assert!(is_empty(b"data: \nid: 0\nretry: 3000\n\n") && is_empty(b"id: 0\ndata:\n\n"));
         assert!(!is_empty(b"data: {}\nid: 1\n\n") && !is_empty(b":\n\n") && !is_empty(b"retry: 3000\n\n"));
     }

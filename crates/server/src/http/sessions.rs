@@ -1,5 +1,5 @@
-//! Connections of clients that begin with `initialize`: so many are remembered. If there are more, whoever has most of
-//! them loses the one that is needed least.
+//! Sessions of clients that start with `initialize`, up to a limit. If there are more, the user with most of them loses
+//! the least used one.
 
 use coracle_types::UserId;
 use std::collections::HashMap;
@@ -9,25 +9,25 @@ use std::time::Instant;
 /// Maximum number of sessions of all users together.
 pub(crate) const MAX_SESSIONS: usize = 1_000;
 
-/// Which there are, and when each was last used.
+/// All sessions, with the time of their last use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sessions(Arc<Mutex<HashMap<Arc<str>, Entry>>>);
 
 #[derive(Debug)]
 struct Entry {
-    /// Who has begun it: nobody else may use it.
+    /// User who started the session. No other user can use it.
     user: UserId,
     last: Instant,
-    /// Requests under way.
+    /// Number of running requests.
     requests: usize,
-    /// Somebody came back after the first request: a client, and not just a knock.
+    /// Whether there was a request after the first one.
     is_used: bool,
-    /// Its client knows events without data, by the revision that it began with.
+    /// Whether the client supports events without data, by the revision that it started with.
     is_primed: bool,
 }
 
 impl Sessions {
-    /// There is a new one; the one that has to go for it, if there are too many.
+    /// Adds a session. Returns the one that was removed for it, if there were too many.
     pub(crate) fn add(&self, id: &str, user: &UserId, is_primed: bool) -> Option<Arc<str>> {
         let mut all = self.lock();
         all.insert(
@@ -41,7 +41,7 @@ impl Sessions {
         for entry in all.values() {
             *counts.entry(&entry.user).or_default() += 1;
         }
-        // Users who have equally many all have to give: the least needed of theirs goes.
+        // Among users with equally many sessions, the least used session is removed.
         let most = counts.values().copied().max()?;
         let others = all.iter().filter(|(other, entry)| other.as_ref() != id && counts.get(&entry.user) == Some(&most));
         let least = others.min_by_key(|(_, entry)| (entry.requests > 0, entry.is_used, entry.last))?.0.clone();
@@ -54,12 +54,12 @@ impl Sessions {
         self.lock().get(id).map(|entry| entry.is_primed)
     }
 
-    /// Whether somebody else has begun it.
+    /// Whether the session belongs to another user.
     pub(crate) fn is_anothers(&self, id: &str, user: &UserId) -> bool {
         self.lock().get(id).is_some_and(|entry| entry.user != *user)
     }
 
-    /// A request for one of them is under way, until what comes back is dropped.
+    /// Marks a session as in use until the guard is dropped.
     pub(crate) fn begin(&self, id: &str) -> Option<InUse> {
         let mut all = self.lock();
         let entry = all.get_mut(id)?;
@@ -78,7 +78,7 @@ impl Sessions {
     }
 }
 
-/// A request that is under way.
+/// Guard of a running request.
 #[derive(Debug)]
 pub(crate) struct InUse {
     id: Arc<str>,
@@ -100,7 +100,7 @@ mod tests {
     use coracle_types::UserId;
 
     #[test]
-    fn whoever_has_most_gives_way() {
+    fn the_user_with_most_sessions_loses_one() {
         let sessions = Sessions::default();
         let (ann, bob, carl) = (user("ann"), user("bob"), user("carl"));
         for number in 0..10 {
@@ -108,7 +108,7 @@ mod tests {
         }
         for number in 10..MAX_SESSIONS {
             assert_eq!(sessions.add(&format!("bob {number}"), &bob, true), None);
-            // Even what bob uses goes before what ann does not.
+            // Even sessions that bob is using are removed before unused ones of ann.
             std::mem::forget(sessions.begin(&format!("bob {number}")));
         }
         for number in 0..2_000 {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_knocks_goes_first_and_whoever_is_served_last() {
+    fn unused_sessions_are_removed_first_and_busy_ones_last() {
         let sessions = Sessions::default();
         for name in ["served", "client", "knock"] {
             assert_eq!(sessions.add(name, &UserId::local(), true), None);

@@ -1,8 +1,8 @@
 //! Signing in and out: the pages under `/sign-in`, and `/api/auth/login` for front ends.
 
 use super::api::Body;
-use super::desk::{Desk, form_token, local_path, session_of};
-use super::{ApiError, App, door, pages};
+use super::auth_state::{AuthState, form_token, local_path, session_of};
+use super::{ApiError, App, authentication, pages};
 use crate::accounts::SignInError;
 use crate::identity::{How, Identity};
 use axum::extract::rejection::FormRejection;
@@ -26,7 +26,7 @@ const MAX_FORM: usize = 16 << 10;
 /// After signing in with a link, a user can set a password for this long without the current one.
 const LINK_TRUST: Duration = Duration::from_mins(15);
 
-type Desks = State<Arc<Desk>>;
+type Auth = State<Arc<AuthState>>;
 
 /// Routes without authentication middleware: handlers that need a session check it themselves.
 pub(super) fn router() -> Router<App> {
@@ -39,14 +39,14 @@ pub(super) fn router() -> Router<App> {
 }
 
 /// The client address of a request.
-pub(crate) struct Whence(pub(crate) IpAddr);
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
 
-impl FromRequestParts<App> for Whence {
+impl FromRequestParts<App> for ClientAddress {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Self::Rejection> {
-        let desk = Arc::<Desk>::from_ref(app);
-        Ok(Self(desk.client(door::peer(&parts.extensions), &parts.headers)))
+        let auth = Arc::<AuthState>::from_ref(app);
+        Ok(Self(auth.client(authentication::peer(&parts.extensions), &parts.headers)))
     }
 }
 
@@ -61,19 +61,19 @@ impl Next {
     }
 }
 
-fn provider(desk: &Desk, next: &str) -> Option<String> {
-    desk.provider.as_ref().filter(|provider| provider.signs_people_in())?;
+fn provider(auth: &AuthState, next: &str) -> Option<String> {
+    auth.provider.as_ref().filter(|provider| provider.signs_people_in())?;
     let query: String = url::form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
     Some(format!("/auth/oidc/login?{query}"))
 }
 
-async fn show(State(desk): Desks, Query(next): Query<Next>, headers: HeaderMap) -> Result<Response, ApiError> {
-    if let Some(caller) = door::signed_in(&desk, &headers).await?
+async fn show(State(auth): Auth, Query(next): Query<Next>, headers: HeaderMap) -> Result<Response, ApiError> {
+    if let Some(caller) = authentication::signed_in(&auth, &headers).await?
         && let Some(session) = session_of(&caller)
     {
         return Ok(pages::account(caller.user.as_str(), caller.role == Role::Admin, &form_token(session)));
     }
-    let provider = provider(&desk, next.path());
+    let provider = provider(&auth, next.path());
     Ok(pages::sign_in(StatusCode::OK, None, next.path(), provider.as_deref()))
 }
 
@@ -85,22 +85,22 @@ struct SignInForm {
 }
 
 async fn by_form(
-    State(desk): Desks,
-    Whence(from): Whence,
+    State(auth): Auth,
+    ClientAddress(from): ClientAddress,
     uri: Uri,
     headers: HeaderMap,
     form: Result<Form<SignInForm>, FormRejection>,
 ) -> Result<Response, ApiError> {
-    same_origin(&desk, &uri, &headers)?;
+    same_origin(&auth, &uri, &headers)?;
     let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
     let next = Next { next: form.next };
-    match desk.people.by_password(&form.user, &form.password, from).await {
-        Ok(user) => begun(&desk, &user, &headers, Way::Password, next.path()).await,
+    match auth.people.by_password(&form.user, &form.password, from).await {
+        Ok(user) => begun(&auth, &user, &headers, Way::Password, next.path()).await,
         Err(SignInError::Account(error)) => Err(error.into()),
         Err(error) => {
             let text = error.to_string();
             let refused = ApiError::from(error).into_response();
-            let provider = provider(&desk, next.path());
+            let provider = provider(&auth, next.path());
             let mut page = pages::sign_in(refused.status(), Some(&text), next.path(), provider.as_deref());
             let retry = refused.headers().get(header::RETRY_AFTER).cloned();
             page.headers_mut().extend(retry.map(|value| (header::RETRY_AFTER, value)));
@@ -139,17 +139,17 @@ pub(crate) struct Login {
     )
 )]
 pub(crate) async fn login(
-    State(desk): Desks,
-    Whence(from): Whence,
+    State(auth): Auth,
+    ClientAddress(from): ClientAddress,
     uri: Uri,
     headers: HeaderMap,
     Body(body): Body<Login>,
 ) -> Result<Response, ApiError> {
-    same_origin(&desk, &uri, &headers)?;
-    let user = desk.people.by_password(&body.user, &body.password, from).await?;
-    let token = session(&desk, &user, &headers, Way::Password).await?;
+    same_origin(&auth, &uri, &headers)?;
+    let user = auth.people.by_password(&body.user, &body.password, from).await?;
+    let token = session(&auth, &user, &headers, Way::Password).await?;
     let mut response = Json(super::api::Me::of(&user, "session")).into_response();
-    remember(&desk, Some(&token), &mut response);
+    remember(&auth, Some(&token), &mut response);
     Ok(response)
 }
 
@@ -158,15 +158,15 @@ async fn show_link() -> Response {
 }
 
 async fn by_link(
-    State(desk): Desks,
-    Whence(from): Whence,
+    State(auth): Auth,
+    ClientAddress(from): ClientAddress,
     Path(token): Path<String>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    same_origin(&desk, &uri, &headers)?;
-    match desk.people.by_link(&token, from).await {
-        Ok(user) => begun(&desk, &user, &headers, Way::Link, "/sign-in/password").await,
+    same_origin(&auth, &uri, &headers)?;
+    match auth.people.by_link(&token, from).await {
+        Ok(user) => begun(&auth, &user, &headers, Way::Link, "/sign-in/password").await,
         Err(SignInError::Account(error)) => Err(error.into()),
         Err(SignInError::Wrong) => {
             let text = "This link was used already, or has expired. Ask for a new one: coracle users link NAME";
@@ -186,49 +186,49 @@ pub(crate) enum Way {
 
 /// Starts a session for a user and redirects to the page that they requested.
 pub(crate) async fn begun(
-    desk: &Desk,
+    auth: &AuthState,
     user: &User,
     headers: &HeaderMap,
     way: Way,
     next: &str,
 ) -> Result<Response, ApiError> {
-    let token = session(desk, user, headers, way).await?;
-    let mut response = gone_to(next);
-    remember(desk, Some(&token), &mut response);
+    let token = session(auth, user, headers, way).await?;
+    let mut response = redirect_to(next);
+    remember(auth, Some(&token), &mut response);
     Ok(response)
 }
 
 /// Starts a new session and ends the browser's previous one, whoever it belonged to.
-async fn session(desk: &Desk, user: &User, headers: &HeaderMap, way: Way) -> Result<Secret, ApiError> {
-    if let Some(before) = desk.cookie(headers) {
-        desk.people.end_session(before.expose()).await?;
+async fn session(auth: &AuthState, user: &User, headers: &HeaderMap, way: Way) -> Result<Secret, ApiError> {
+    if let Some(before) = auth.cookie(headers) {
+        auth.people.end_session(before.expose()).await?;
     }
     tracing::info!(user = %user.id, "signed in");
-    Ok(desk.people.begin_session(&user.id, desk.session, way == Way::Link).await?)
+    Ok(auth.people.begin_session(&user.id, auth.session, way == Way::Link).await?)
 }
 
-pub(crate) fn remember(desk: &Desk, token: Option<&Secret>, response: &mut Response) {
-    response.headers_mut().extend(desk.set_cookie(token).map(|cookie| (header::SET_COOKIE, cookie)));
+pub(crate) fn remember(auth: &AuthState, token: Option<&Secret>, response: &mut Response) {
+    response.headers_mut().extend(auth.set_cookie(token).map(|cookie| (header::SET_COOKIE, cookie)));
     pages::private(response.headers_mut());
 }
 
-pub(crate) fn gone_to(path: &str) -> Response {
+pub(crate) fn redirect_to(path: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
     response.headers_mut().insert(header::LOCATION, path);
     response
 }
 
-pub(crate) fn same_origin(desk: &Desk, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-    if desk.is_same_origin(uri, headers) {
+pub(crate) fn same_origin(auth: &AuthState, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    if auth.is_same_origin(uri, headers) {
         return Ok(());
     }
-    Err(ApiError::forbidden("csrf", "this can be done from a page of this server only"))
+    Err(ApiError::forbidden("csrf", "this request must come from a page of this server"))
 }
 
 /// Returns the signed-in user and their session.
-async fn caller(desk: &Desk, headers: &HeaderMap) -> Result<Option<(Identity, Secret)>, ApiError> {
-    let caller = door::signed_in(desk, headers).await?;
+async fn caller(auth: &AuthState, headers: &HeaderMap) -> Result<Option<(Identity, Secret)>, ApiError> {
+    let caller = authentication::signed_in(auth, headers).await?;
     Ok(caller.and_then(|caller| session_of(&caller).cloned().map(|session| (caller, session))))
 }
 
@@ -241,9 +241,9 @@ pub(crate) fn asks_for_current(caller: &Identity, user: &User) -> bool {
     user.password.is_some() && !by_link
 }
 
-async fn show_password(State(desk): Desks, headers: HeaderMap) -> Result<Response, ApiError> {
-    let Some((caller, session)) = caller(&desk, &headers).await? else { return Ok(gone_to(HOME)) };
-    let user = desk.people.find(&caller.user).await?;
+async fn show_password(State(auth): Auth, headers: HeaderMap) -> Result<Response, ApiError> {
+    let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(redirect_to(HOME)) };
+    let user = auth.people.find(&caller.user).await?;
     let asks = asks_for_current(&caller, &user);
     Ok(pages::password(StatusCode::OK, None, user.id.as_str(), asks, &form_token(&session)))
 }
@@ -256,24 +256,24 @@ struct PasswordForm {
 }
 
 async fn set_password(
-    State(desk): Desks,
-    Whence(from): Whence,
+    State(auth): Auth,
+    ClientAddress(from): ClientAddress,
     uri: Uri,
     headers: HeaderMap,
     form: Result<Form<PasswordForm>, FormRejection>,
 ) -> Result<Response, ApiError> {
-    same_origin(&desk, &uri, &headers)?;
-    let Some((caller, session)) = caller(&desk, &headers).await? else { return Ok(gone_to(HOME)) };
+    same_origin(&auth, &uri, &headers)?;
+    let Some((caller, session)) = caller(&auth, &headers).await? else { return Ok(redirect_to(HOME)) };
     let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
     known_form(&form.csrf, &session)?;
-    match changed_password(&desk, &caller, from, form.current, &form.password).await {
+    match changed_password(&auth, &caller, from, form.current, &form.password).await {
         Ok(token) => {
-            let mut response = gone_to(HOME);
-            remember(&desk, Some(&token), &mut response);
+            let mut response = redirect_to(HOME);
+            remember(&auth, Some(&token), &mut response);
             Ok(response)
         }
         Err(refusal) if refusal.status.is_client_error() => {
-            let user = desk.people.find(&caller.user).await?;
+            let user = auth.people.find(&caller.user).await?;
             let asks = asks_for_current(&caller, &user);
             let token = form_token(&session);
             Ok(pages::password(refusal.status, Some(&refusal.error), user.id.as_str(), asks, &token))
@@ -284,23 +284,23 @@ async fn set_password(
 
 /// Sets the caller's password, ends all of their sessions and returns a new one.
 pub(crate) async fn changed_password(
-    desk: &Desk,
+    auth: &AuthState,
     caller: &Identity,
     from: IpAddr,
     current: Option<Secret>,
     password: &Secret,
 ) -> Result<Secret, ApiError> {
-    let user = desk.people.find(&caller.user).await?;
+    let user = auth.people.find(&caller.user).await?;
     if asks_for_current(caller, &user) {
         let current = current.unwrap_or_default();
-        let known = desk.people.by_password(user.id.as_str(), &current, from).await;
+        let known = auth.people.by_password(user.id.as_str(), &current, from).await;
         known.map_err(|error| match error {
             SignInError::Wrong => ApiError::forbidden("wrong_password", "the current password is wrong"),
             other => other.into(),
         })?;
     }
-    desk.people.set_password(&user.id, password).await?;
-    Ok(desk.people.begin_session(&user.id, desk.session, false).await?)
+    auth.people.set_password(&user.id, password).await?;
+    Ok(auth.people.begin_session(&user.id, auth.session, false).await?)
 }
 
 #[derive(Deserialize)]
@@ -309,19 +309,19 @@ struct OutForm {
 }
 
 async fn sign_out(
-    State(desk): Desks,
+    State(auth): Auth,
     uri: Uri,
     headers: HeaderMap,
     form: Result<Form<OutForm>, FormRejection>,
 ) -> Result<Response, ApiError> {
-    same_origin(&desk, &uri, &headers)?;
-    let mut response = gone_to(HOME);
-    if let Some((_, session)) = caller(&desk, &headers).await? {
+    same_origin(&auth, &uri, &headers)?;
+    let mut response = redirect_to(HOME);
+    if let Some((_, session)) = caller(&auth, &headers).await? {
         let Form(form) = form.map_err(|error| ApiError::invalid(error.body_text()))?;
         known_form(&form.csrf, &session)?;
-        desk.people.end_session(session.expose()).await?;
+        auth.people.end_session(session.expose()).await?;
     }
-    remember(&desk, None, &mut response);
+    remember(&auth, None, &mut response);
     Ok(response)
 }
 

@@ -1,9 +1,9 @@
-//! `execute_code`, `execute_bash`, and the tools that are a small program in the sandbox.
+//! `execute_code`, `execute_bash`, and the tools that are implemented as a small program in the sandbox.
 
 use super::progress::Progress;
 use super::run::{Call, Run};
-use super::{arguments, refusal, shown, tokens};
-use crate::face::Face;
+use super::{arguments, refusal, render, token_count};
+use crate::frontend::Frontend;
 use coracle_engine::Request;
 use coracle_policy::NobodyToAsk;
 use coracle_types::{Language, SessionId};
@@ -30,7 +30,7 @@ struct ExecuteCode {
     memory_mb: Option<u64>,
     #[serde(default)]
     session: Option<String>,
-    /// For the person who reads along.
+    /// Description for the user.
     #[serde(default)]
     description: Option<String>,
 }
@@ -43,7 +43,7 @@ struct ExecuteBash {
     timeout: Option<f64>,
 }
 
-/// Which answer the caller expects.
+/// Format of the result.
 #[derive(Clone, Copy)]
 enum Kind {
     Code,
@@ -51,60 +51,60 @@ enum Kind {
 }
 
 pub(crate) async fn execute_code(
-    face: &Face,
+    frontend: &Frontend,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    execute(face, request, context, Kind::Code, code_request).await
+    execute(frontend, request, context, Kind::Code, code_request).await
 }
 
 pub(crate) async fn execute_bash(
-    face: &Face,
+    frontend: &Frontend,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    execute(face, request, context, Kind::Bash, bash_request).await
+    execute(frontend, request, context, Kind::Bash, bash_request).await
 }
 
 async fn execute(
-    face: &Face,
+    frontend: &Frontend,
     request: CallToolRequestParams,
     context: RequestContext<RoleServer>,
     kind: Kind,
-    read: fn(&Face, &CallToolRequestParams) -> Result<Request, String>,
+    read: fn(&Frontend, &CallToolRequestParams) -> Result<Request, String>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let call = Call::of(&face.user(), &request);
-    if let Some(resumed) = face.parked.resume(&request, &call) {
-        return resumed?.of(&context).follow(face, &call, &context).await;
+    let call = Call::of(&frontend.user(), &request);
+    if let Some(resumed) = frontend.parked.resume(&request, &call) {
+        return resumed?.of(&context).follow(frontend, &call, &context).await;
     }
-    let mut code = match read(face, &request) {
+    let mut code = match read(frontend, &request) {
         Ok(code) => code,
         Err(mistake) => return Ok(refusal(mistake).into()),
     };
     let (progress, events) = Progress::of_code(&context);
     code.events = events;
-    let run = Run::start(&context, progress, |cancel, outward| {
+    let run = Run::start(&context, progress, |cancel, client| {
         code.cancel = cancel;
-        code.approver = outward;
-        let face = face.clone();
+        code.approver = client;
+        let frontend = frontend.clone();
         async move {
-            let execution = face.execute(code).await;
+            let execution = frontend.execute(code).await;
             Ok(match kind {
-                Kind::Code => shown::of_code(&face, execution).await.into(),
-                Kind::Bash => shown::of_bash(&face, execution).into(),
+                Kind::Code => render::of_code(&frontend, execution).await.into(),
+                Kind::Bash => render::of_bash(&frontend, execution).into(),
             })
         }
     });
-    run.follow(face, &call, &context).await
+    run.follow(frontend, &call, &context).await
 }
 
-fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request, String> {
+fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
     let wanted: ExecuteCode = arguments(request)?;
     let language = match &wanted.language {
         None => Language::default(),
         Some(name) => name.parse::<Language>().map_err(|error| error.to_string())?,
     };
-    let mut code = fresh(face, language, wanted.code);
+    let mut code = fresh(frontend, language, wanted.code);
     code.vars = wanted.context_vars.unwrap_or_default();
     code.session = match wanted.session.filter(|name| !name.is_empty()) {
         None => None,
@@ -116,25 +116,25 @@ fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request,
     if let Some(memory) = wanted.memory_mb {
         code.limits.memory_mb = memory;
     }
-    code.limits = face.options.settings.within_guardrails(code.limits);
+    code.limits = frontend.options.settings.within_guardrails(code.limits);
     code.description = wanted.description;
     Ok(code)
 }
 
-fn bash_request(face: &Face, request: &CallToolRequestParams) -> Result<Request, String> {
+fn bash_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
     let wanted: ExecuteBash = arguments(request)?;
-    let mut code = fresh(face, Language::Bash, wanted.command);
+    let mut code = fresh(frontend, Language::Bash, wanted.command);
     if let Some(seconds) = wanted.timeout {
         code.limits.wall_ms = milliseconds("timeout", seconds)?;
     }
-    code.limits = face.options.settings.within_guardrails(code.limits);
+    code.limits = frontend.options.settings.within_guardrails(code.limits);
     Ok(code)
 }
 
-fn fresh(face: &Face, language: Language, code: String) -> Request {
-    let mut request = Request::new(face.user(), language, code);
-    request.workspace = face.workspace().map(Path::to_owned);
-    request.limits = face.options.settings.limits();
+fn fresh(frontend: &Frontend, language: Language, code: String) -> Request {
+    let mut request = Request::new(frontend.user(), language, code);
+    request.workspace = frontend.workspace().map(Path::to_owned);
+    request.limits = frontend.options.settings.limits();
     request
 }
 
@@ -143,10 +143,10 @@ pub(crate) fn milliseconds(name: &str, seconds: f64) -> Result<u64, String> {
     if seconds.is_finite() && seconds > 0.0 && seconds <= DAY {
         return Ok(((seconds * 1e3).round() as u64).max(1));
     }
-    Err(format!("{name} is {seconds}: give more than 0 and at most {DAY} seconds"))
+    Err(format!("{name} is {seconds}: it must be greater than 0 and at most {DAY}"))
 }
 
-/// The programs behind tools that are no more than that: what they read is hostile, and in the sandbox it is held.
+/// Programs of simple tools. They run in the sandbox because the files that they read are hostile.
 pub(crate) const READ_FILE: &str = r#"
 import itertools, os
 with open(os.path.join("/workspace", file_path), encoding="utf-8", errors="replace", newline="") as opened:
@@ -154,7 +154,7 @@ with open(os.path.join("/workspace", file_path), encoding="utf-8", errors="repla
     result = "".join(itertools.islice(opened, offset, last))
 "#;
 
-/// See [`READ_FILE`]. Whoever reads the file meanwhile sees the old or the new one.
+/// See [`READ_FILE`]. The write is atomic.
 pub(crate) const WRITE_FILE: &str = r#"
 import os, tempfile
 path = os.path.join("/workspace", file_path)
@@ -194,27 +194,27 @@ for part in function_name.split(".") if body is not None else ():
 result = "" if body is None else ast.get_docstring(node) or f"{function_name} has no docstring"
 "#;
 
-/// Runs one of these; its result is the answer, as a text.
+/// Runs one of these programs and returns its result as text.
 pub(crate) async fn program(
-    face: &Face,
+    frontend: &Frontend,
     program: &str,
     vars: Map<String, Value>,
     cancel: CancellationToken,
 ) -> CallToolResult {
-    let mut request = fresh(face, Language::Python, program.to_owned());
+    let mut request = fresh(frontend, Language::Python, program.to_owned());
     request.vars = vars;
     request.cancel = cancel;
     request.approver = Arc::new(NobodyToAsk);
-    let execution = face.execute(request).await;
+    let execution = frontend.execute(request).await;
     let budget = usize::try_from(execution.limits.requested.output_tokens).unwrap_or(usize::MAX);
     if let Some(failure) = execution.failure {
         return refusal(failure.error);
     }
-    let Some(Value::String(text)) = execution.result else { return refusal("the file is too large to be read") };
-    if tokens::fits(&text, budget) {
+    let Some(Value::String(text)) = execution.result else { return refusal("the file is too large") };
+    if token_count::fits(&text, budget) {
         return CallToolResult::success(vec![ContentBlock::text(text)]);
     }
-    let head = tokens::head(&text, budget);
+    let head = token_count::head(&text, budget);
     let lines = head.lines().count();
     CallToolResult::success(vec![ContentBlock::text(format!(
         "{head}\n… cut after {lines} lines: read on with `offset`, or work on the file with execute_code"

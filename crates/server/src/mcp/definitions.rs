@@ -1,4 +1,4 @@
-//! The tools that Coracle offers itself, as clients see them. Every word here is paid for in every conversation.
+//! Definitions of Coracle's own tools. Every word here costs tokens in every conversation.
 
 use crate::profile::Profile;
 use rmcp::model::{Tool, ToolAnnotations};
@@ -6,18 +6,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What a tool does to the world, as clients are told.
+/// Side effects of a tool, for its annotations.
 #[derive(Clone, Copy, Debug)]
 enum Effect {
-    /// Nothing.
+    /// The tool changes nothing.
     Reads,
-    /// Whatever its argument says.
+    /// The tool may do anything.
     Anything,
-    /// It replaces files in the workspace.
+    /// The tool replaces files in the workspace.
     Writes,
 }
 
-/// One tool.
+/// Definition of a tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Definition {
     pub(crate) name: &'static str,
@@ -27,19 +27,19 @@ pub(crate) struct Definition {
     effect: Effect,
 }
 
-/// What the profile `code` consists of.
+/// Tools of the profile `code`.
 const CODE: [&str; 3] = ["execute_code", "search_tools", "get_tool_definition"];
 
-/// The tools of a profile, or exactly those that are wanted.
+/// Returns the tools of a profile, or exactly the wanted ones.
 ///
 /// # Errors
-/// The wanted names that there are not.
+/// Returns the wanted names that do not exist.
 pub(crate) fn chosen(profile: Profile, wanted: Option<&[String]>) -> Result<Vec<Definition>, Vec<String>> {
     let all = all(profile);
     if let Some(wanted) = wanted {
         let missing: Vec<String> =
             wanted.iter().filter(|name| all.iter().all(|tool| tool.name != **name)).cloned().collect();
-        // A gateway is narrowed to tools of others, which are not known yet.
+        // The gateway can be restricted to tools of other servers, which are not known yet.
         if !missing.is_empty() && profile != Profile::Direct {
             return Err(missing);
         }
@@ -52,18 +52,18 @@ pub(crate) fn chosen(profile: Profile, wanted: Option<&[String]>) -> Result<Vec<
     })
 }
 
-/// A tool as a model is told of it.
+/// Tool as it is presented to a model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfferedTool {
-    /// What it is called.
+    /// Name of the tool.
     pub name: &'static str,
-    /// What it does.
+    /// Description of the tool.
     pub description: &'static str,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
-/// What of Coracle's own a model is offered by a profile.
+/// Coracle's own tools in a profile.
 pub fn offered(profile: Profile) -> Vec<OfferedTool> {
     let chosen = chosen(profile, None).unwrap_or_default().into_iter();
     let told =
@@ -71,20 +71,20 @@ pub fn offered(profile: Profile) -> Vec<OfferedTool> {
     told.collect()
 }
 
-/// The names of all tools that Coracle offers itself.
+/// Names of all of Coracle's own tools.
 pub fn names() -> Vec<&'static str> {
     all(Profile::Full).iter().map(|tool| tool.name).collect()
 }
 
 impl Definition {
-    /// As it goes to a client.
+    /// Converts the definition for the protocol.
     pub(crate) fn tool(&self) -> Tool {
         let object = |value: &Value| Arc::new(value.as_object().cloned().unwrap_or_default());
         let mut tool = Tool::new(self.name, self.description, object(&self.input));
         tool.output_schema = self.output.as_ref().map(object);
         tool.annotations = Some(match self.effect {
             Effect::Reads => ToolAnnotations::new().read_only(true),
-            // The defaults of the protocol: it may destroy, and reach beyond.
+            // The defaults of the protocol: the tool may be destructive and have an open world.
             Effect::Anything => ToolAnnotations::new().open_world(true),
             Effect::Writes => ToolAnnotations::new().open_world(false),
         });
@@ -99,7 +99,7 @@ typescript: import { git_log } from \"servers/git\"; await git_log({...})\n\
 bash: tool git git_log --repo_path .\n\
 No network. Files: /workspace (kept), /artifacts (shown to the user).";
 
-/// A property with a type and a default, or just a type.
+/// JSON Schema of a type.
 fn typed(kind: &str) -> Value {
     json!({ "type": kind })
 }
@@ -335,7 +335,7 @@ fn writes(name: &'static str, description: &'static str, properties: &Value, req
     Definition { effect: Effect::Writes, ..reads(name, description, properties, required) }
 }
 
-/// The workspace without a sandbox.
+/// Tools for the workspace that do not start a sandbox.
 fn workspace() -> [Definition; 5] {
     [
         writes(
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_wanted_tools_are_there() {
+    fn exactly_the_wanted_tools_are_offered() {
         let wanted = ["read_file".to_owned(), "execute_code".to_owned()];
         let chosen_names =
             |profile| -> Vec<&str> { chosen(profile, Some(&wanted)).unwrap().iter().map(|tool| tool.name).collect() };
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn every_profile_has_what_it_promises() {
+    fn each_profile_has_its_tools() {
         let names_of = |profile| -> Vec<&str> { chosen(profile, None).unwrap().iter().map(|tool| tool.name).collect() };
         assert_eq!(names_of(Profile::Code), ["execute_code", "search_tools", "get_tool_definition"]);
         assert!(names_of(Profile::Direct).is_empty());

@@ -1,4 +1,4 @@
-//! The gateway: every tool, resource and prompt of every server, passed through as it is, past the same policy.
+//! The gateway: forwards every tool, resource and prompt of every server, subject to the same policy.
 
 mod lists;
 mod requests;
@@ -6,14 +6,14 @@ mod watching;
 
 pub(crate) use lists::Headed;
 
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_types::ServerName;
 use coracle_upstream::{Upstream, UpstreamError};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, ServerCapabilities};
 use serde_json::Value;
 
-/// What the gateway offers; what of it a server has not is empty.
+/// Capabilities of the gateway. Lists are empty if no server offers a capability.
 pub(crate) fn capabilities() -> ServerCapabilities {
     let all = serde_json::json!({
         "tools": { "listChanged": true },
@@ -25,8 +25,8 @@ pub(crate) fn capabilities() -> ServerCapabilities {
     serde_json::from_value(all).unwrap_or_default()
 }
 
-impl Face {
-    /// The connections to the servers.
+impl Frontend {
+    /// Returns the connections to the servers.
     fn upstream(&self) -> Result<&Upstream, ErrorData> {
         let upstream = self.toolbox().and_then(|toolbox| toolbox.upstream().passes_on());
         upstream.ok_or_else(|| ErrorData::internal_error("no servers are configured", None))
@@ -38,7 +38,7 @@ impl Face {
     }
 }
 
-/// What a server did not do, as the client is told.
+/// Converts the error of a server for the client.
 fn failed(error: &UpstreamError) -> ErrorData {
     match error {
         UpstreamError::Refused { number, message, data, .. } => refused(*number, message.clone(), data.clone()),
@@ -46,20 +46,20 @@ fn failed(error: &UpstreamError) -> ErrorData {
     }
 }
 
-/// A server's own refusal, in its words.
+/// Returns a server's own error unchanged.
 fn refused(number: i64, message: String, data: Option<Box<Value>>) -> ErrorData {
     let number = i32::try_from(number).unwrap_or(ErrorCode::INTERNAL_ERROR.0);
     ErrorData::new(ErrorCode(number), message, data.map(|data| *data))
 }
 
-/// What came from a server, as the protocol library knows it.
+/// Parses a server's response.
 fn read<T: serde::de::DeserializeOwned>(mut value: Value, server: &ServerName) -> Result<T, ErrorData> {
-    // Servers of before 2026 do not say of what kind their answer is, and clients of today want to know.
+    // Servers before 2026 do not send `resultType`, which current clients require.
     if let Some(members) = value.as_object_mut() {
         members.entry("resultType").or_insert_with(|| "complete".into());
     }
     serde_json::from_value(value).map_err(|error| {
-        tracing::warn!(%server, %error, "an answer is malformed");
-        ErrorData::internal_error(format!("the answer of server {server} is malformed"), None)
+        tracing::warn!(%server, %error, "malformed response");
+        ErrorData::internal_error(format!("malformed response from server {server}"), None)
     })
 }

@@ -1,8 +1,8 @@
-//! Which tools there are, for whoever is about to write code.
+//! Tools for discovering the tools of servers.
 
 use super::count_tokens;
 use super::{arguments, refusal, structured};
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_catalog::{Entry, Level};
 use coracle_engine::{FoundTool, Inventory, ToolSearch, Toolbox, described};
 use coracle_upstream::ServerState;
@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 
 const NO_SERVERS: &str = "no servers are configured: add one with `coracle servers add`";
 
-/// No search gives more.
+/// Maximum number of search results.
 const MAX_LIMIT: usize = 100;
 const DEFAULT_LIMIT: usize = 10;
-/// Of the reason why a server is not there so much is told.
+/// Maximum length of the reason why a server is not available, in characters.
 const MAX_REASON: usize = 300;
 
 #[derive(Deserialize)]
@@ -64,32 +64,37 @@ struct OfCategory {
 fn level(name: Option<&String>, default: Level) -> Result<Level, String> {
     match name.map(String::as_str) {
         None => Ok(default),
-        // What earlier tools of this kind call it.
+        // Name of this level in earlier tools of this kind.
         Some("description") => Ok(Level::Summary),
         Some(name) => name.parse::<Level>().map_err(|error| error.to_string()),
     }
 }
 
-pub(crate) async fn search_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn search_tools(
+    frontend: &Frontend,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
     let Search { query, category, server, detail_level, limit, max_tokens } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let (toolbox, inventory) = (toolbox(face)?, inventory(face, server.as_deref().or(category.as_deref())).await?);
+    let (toolbox, inventory) =
+        (toolbox(frontend)?, inventory(frontend, server.as_deref().or(category.as_deref())).await?);
     if let Some(server) = &server {
-        there(&inventory, server)?;
+        check_available(&inventory, server)?;
     }
     let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let search = ToolSearch { query: query.clone(), server, category: category.clone(), level, limit };
-    let mut found = toolbox.search(&face.user(), &inventory, search).await?;
+    let mut found = toolbox.search(&frontend.user(), &inventory, search).await?;
     let left_out = max_tokens.map_or(0, |budget| fit(&mut found, budget));
     let mut text = String::new();
     for tool in &found {
         let _ = writeln!(text, "{}", tool.text);
     }
     if left_out > 0 {
-        let _ = writeln!(text, "{left_out} more fit, but not into max_tokens");
+        let _ = writeln!(text, "{left_out} more matches exceed max_tokens");
     } else if found.is_empty() {
         let among = category.as_ref().map(|category| format!(" of {category}")).unwrap_or_default();
-        let _ = writeln!(text, "none of the {} tools{among} fits; an empty query lists them", inventory.catalog.len());
+        let _ =
+            writeln!(text, "none of the {} tools{among} matches; an empty query lists them", inventory.catalog.len());
     }
     text.push_str(&missing(&inventory));
     let tools: Vec<Value> = found.into_iter().map(|tool| tool.value).collect();
@@ -99,7 +104,7 @@ pub(crate) async fn search_tools(face: &Face, request: &CallToolRequestParams) -
     Ok(structured(&text, all))
 }
 
-/// Leaves out from the end what is beyond so many tokens; how many that were.
+/// Removes tools from the end that exceed the token budget, and returns their number.
 fn fit(found: &mut Vec<FoundTool>, budget: usize) -> usize {
     let mut left = budget;
     let fitting = found.iter().take_while(|tool| {
@@ -114,14 +119,14 @@ fn fit(found: &mut Vec<FoundTool>, budget: usize) -> usize {
 }
 
 pub(crate) async fn get_tool_definition(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let Definition { tool_name, category, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Python)?;
     let wanted = tool_name.strip_prefix("servers.").unwrap_or(&tool_name);
     let server = wanted.split_once(['.', '/']).map(|(server, _)| server).or(category.as_deref());
-    let inventory = inventory(face, server).await?;
+    let inventory = inventory(frontend, server).await?;
     let catalog = &inventory.catalog;
     let (server, tool) = match (wanted.split_once(['.', '/']), &category) {
         (Some((server, tool)), _) => (server.to_owned(), tool.to_owned()),
@@ -135,7 +140,7 @@ pub(crate) async fn get_tool_definition(
                 (Some((entry, _)), None) => (entry.server.clone(), entry.name.clone()),
                 (Some((one, _)), Some((other, _))) => {
                     return Err(format!(
-                        "more than one server has a tool {wanted}: say {}.{} or {}.{}",
+                        "more than one server has a tool {wanted}: use {}.{} or {}.{}",
                         one.package, one.function, other.package, other.function
                     ));
                 }
@@ -153,7 +158,7 @@ pub(crate) async fn get_tool_definition(
         if let Some(shown) = catalog.show(&server, &tool, Level::Summary) {
             return Err(shown);
         }
-        there(&inventory, &server)?;
+        check_available(&inventory, &server)?;
         let similar = catalog.similar(&server, &tool);
         let near = if similar.is_empty() {
             "find it with search_tools".to_owned()
@@ -166,8 +171,8 @@ pub(crate) async fn get_tool_definition(
     Ok(structured(&shown, described(catalog, entry, level)))
 }
 
-pub(crate) async fn list_tool_categories(face: &Face) -> Result<CallToolResult, String> {
-    let inventory = inventory(face, None).await?;
+pub(crate) async fn list_tool_categories(frontend: &Frontend) -> Result<CallToolResult, String> {
+    let inventory = inventory(frontend, None).await?;
     let all = inventory.catalog.categories();
     let text = all.iter().fold(String::new(), |mut text, category| {
         let _ = writeln!(text, "{}: {} tools of {}", category.name, category.tools, category.servers.join(", "));
@@ -189,12 +194,12 @@ pub(crate) async fn list_tool_categories(face: &Face) -> Result<CallToolResult, 
 }
 
 pub(crate) async fn list_available_tools(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let OfCategory { category } = arguments(request)?;
-    let found = listed(face, None, category, Level::Summary).await?;
-    let inventory = inventory(face, None).await?;
+    let found = listed(frontend, None, category, Level::Summary).await?;
+    let inventory = inventory(frontend, None).await?;
     let mut servers: Map<String, Value> = Map::new();
     for tool in &found {
         if let Some((server, tool)) = tool.value["name"].as_str().and_then(|name| name.split_once('.'))
@@ -206,19 +211,19 @@ pub(crate) async fn list_available_tools(
     Ok(lines(&found, &missing(&inventory), json!({ "count": found.len(), "servers": servers })))
 }
 
-/// Every tool of a server or a category, in order.
+/// Lists every tool of a server or a category, in order.
 async fn listed(
-    face: &Face,
+    frontend: &Frontend,
     server: Option<String>,
     category: Option<String>,
     level: Level,
 ) -> Result<Vec<FoundTool>, String> {
-    let (toolbox, inventory) = (toolbox(face)?, inventory(face, server.as_deref()).await?);
+    let (toolbox, inventory) = (toolbox(frontend)?, inventory(frontend, server.as_deref()).await?);
     let search = ToolSearch { query: String::new(), server, category, level, limit: usize::MAX };
-    toolbox.search(&face.user(), &inventory, search).await
+    toolbox.search(&frontend.user(), &inventory, search).await
 }
 
-/// One line for each tool, and the same as an object.
+/// Renders one line per tool, with the same data as an object.
 fn lines(found: &[FoundTool], more: &str, mut all: Value) -> CallToolResult {
     let text = found.iter().fold(String::new(), |mut text, tool| {
         let _ = writeln!(text, "{}", tool.text);
@@ -228,11 +233,11 @@ fn lines(found: &[FoundTool], more: &str, mut all: Value) -> CallToolResult {
     structured(&(text + more), all)
 }
 
-pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> {
-    let inventory = inventory(face, None).await?;
-    let states: Map<String, Value> = face
+pub(crate) async fn list_servers(frontend: &Frontend) -> Result<CallToolResult, String> {
+    let inventory = inventory(frontend, None).await?;
+    let states: Map<String, Value> = frontend
         .toolbox()
-        .map(|toolbox| toolbox.upstream().status(&face.user()))
+        .map(|toolbox| toolbox.upstream().status(&frontend.user()))
         .unwrap_or_default()
         .iter()
         .map(|status| (status.name.to_string(), Value::from(state(&status.state))))
@@ -250,7 +255,7 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
         })
         .collect();
     servers.extend(inventory.missing.iter().map(|(name, reason)| {
-        let is_unusable = face.toolbox().is_some_and(|toolbox| toolbox.is_unusable(name));
+        let is_unusable = frontend.toolbox().is_some_and(|toolbox| toolbox.is_unusable(name));
         let state = match states.get(name.as_str()).and_then(Value::as_str) {
             _ if is_unusable => "unusable",
             Some(state @ ("idle" | "starting")) => state,
@@ -267,21 +272,24 @@ pub(crate) async fn list_servers(face: &Face) -> Result<CallToolResult, String> 
     Ok(structured(&text, json!({ "count": servers.len(), "servers": servers })))
 }
 
-pub(crate) async fn get_server_tools(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn get_server_tools(
+    frontend: &Frontend,
+    request: &CallToolRequestParams,
+) -> Result<CallToolResult, String> {
     let OfServer { server_name, detail_level } = arguments(request)?;
     let level = level(detail_level.as_ref(), Level::Summary)?;
-    let inventory = inventory(face, Some(&server_name)).await?;
-    there(&inventory, &server_name)?;
-    let found = listed(face, Some(server_name.clone()), None, level).await?;
+    let inventory = inventory(frontend, Some(&server_name)).await?;
+    check_available(&inventory, &server_name)?;
+    let found = listed(frontend, Some(server_name.clone()), None, level).await?;
     Ok(lines(&found, "", json!({ "server": server_name, "count": found.len() })))
 }
 
-fn toolbox(face: &Face) -> Result<&std::sync::Arc<Toolbox>, String> {
-    face.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
+fn toolbox(frontend: &Frontend) -> Result<&std::sync::Arc<Toolbox>, String> {
+    frontend.toolbox().ok_or_else(|| NO_SERVERS.to_owned())
 }
 
-async fn inventory(face: &Face, named: Option<&str>) -> Result<std::sync::Arc<Inventory>, String> {
-    face.inventory(named).await.ok_or_else(|| NO_SERVERS.to_owned())
+async fn inventory(frontend: &Frontend, named: Option<&str>) -> Result<std::sync::Arc<Inventory>, String> {
+    frontend.inventory(named).await.ok_or_else(|| NO_SERVERS.to_owned())
 }
 
 fn state(state: &ServerState) -> &'static str {
@@ -293,8 +301,8 @@ fn state(state: &ServerState) -> &'static str {
     }
 }
 
-/// A server that is configured and has no tools is told by its reason, and not that there is none.
-fn there(inventory: &Inventory, server: &str) -> Result<(), String> {
+/// Returns an error with the reason if a server is configured but not available.
+fn check_available(inventory: &Inventory, server: &str) -> Result<(), String> {
     let is_meant = |name: &str| name == server || coracle_catalog::package_name(name) == server;
     let missing = inventory.missing.iter().find(|(name, _)| is_meant(name.as_str()));
     match missing {
@@ -305,7 +313,7 @@ fn there(inventory: &Inventory, server: &str) -> Result<(), String> {
     }
 }
 
-/// Servers that have not said what tools they have.
+/// Lists the servers whose tools are not known, with the reason.
 fn missing(inventory: &Inventory) -> String {
     inventory.missing.iter().fold(String::new(), |mut text, (server, reason)| {
         let _ = writeln!(text, "the tools of {server} are not known: {}", short(reason));
@@ -317,7 +325,7 @@ fn short(reason: &str) -> String {
     reason.chars().take(MAX_REASON).collect()
 }
 
-/// A mistake of the caller as an answer.
+/// Converts an error of the caller to a tool result.
 pub(crate) fn answered(outcome: Result<CallToolResult, String>) -> CallToolResult {
     outcome.unwrap_or_else(refusal)
 }

@@ -1,7 +1,7 @@
-//! The workspace as tools and as resources: files and state, without a sandbox.
+//! The workspace as tools and resources: files and state, without a sandbox.
 
-use super::{arguments, refusal, shown, tokens};
-use crate::face::Face;
+use super::{arguments, refusal, render, token_count};
+use crate::frontend::Frontend;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, WorkspaceFiles};
@@ -13,19 +13,19 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
-/// No file that is handed to a model or a client in one piece is larger.
+/// Maximum size of a file that is returned in one piece, in bytes.
 const MAX_READ: u64 = 4 << 20;
-/// No file that is read as a resource is larger.
+/// Maximum size of a file that is read as a resource, in bytes.
 const MAX_RESOURCE: u64 = 16 << 20;
-/// So many files of the workspace are listed as resources.
+/// Maximum number of workspace files that are listed as resources.
 const MAX_RESOURCES: usize = 200;
-/// What the address of a file of the workspace begins with.
+/// Prefix of resource URIs of workspace files.
 pub(crate) const SCHEME: &str = "coracle://workspace/";
-/// Where state is kept, in the workspace.
+/// Folder of state files in the workspace.
 const STATE: &str = "state";
-/// The state of those who name a file, if they name none.
+/// Default of `state_file`.
 const STATE_FILE: &str = "state.json";
-/// No state has a longer name.
+/// Maximum length of a key in bytes.
 const MAX_KEY: usize = 100;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ struct List {
     recursive: Option<bool>,
 }
 
-/// `filename` is what earlier tools of this kind call the key, with its ending; others name a file of the workspace in
+/// `filename` is the name of the key in earlier tools of this kind, with its extension. Others name a workspace file in
 /// `state_file` instead.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,7 +61,7 @@ struct GetState {
     state_file: Option<String>,
 }
 
-/// See [`GetState`]; they call the value `state`, or `state_data` if they have a `state_file`.
+/// See [`GetState`]. Earlier tools call the value `state`, or `state_data` together with `state_file`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SaveState {
@@ -75,14 +75,14 @@ struct SaveState {
     state_data: Option<Value>,
 }
 
-/// `null` is a value, too.
+/// Accepts `null` as a value.
 fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(value).map(Some)
 }
 
-/// Which file a state is in.
+/// File that holds a state.
 struct StateFile {
-    /// Its name, if it is one of ours in [`STATE`].
+    /// Key, if the file is in [`STATE`].
     key: Option<String>,
     path: String,
 }
@@ -102,12 +102,12 @@ impl StateFile {
         Ok(Self { key: Some(key), path })
     }
 
-    /// A file of the workspace, which is checked when it is opened.
+    /// Uses a file of the workspace. The path is checked when the file is opened.
     fn at(path: Option<String>) -> Self {
         Self { key: None, path: path.unwrap_or_else(|| STATE_FILE.to_owned()) }
     }
 
-    /// What both forms say of it.
+    /// Fields that both forms have in their result.
     fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("success".to_owned(), true.into());
@@ -123,14 +123,15 @@ impl StateFile {
     }
 }
 
-/// Works on the caller's workspace where waiting for a disk hinders nobody.
+/// Accesses the caller's workspace on a blocking thread.
 pub(crate) async fn with_files<T: Send + 'static>(
-    face: &Face,
+    frontend: &Frontend,
     work: impl FnOnce(&WorkspaceFiles) -> Result<T, FileError> + Send + 'static,
 ) -> Result<T, FileError> {
-    let face = face.clone();
+    let frontend = frontend.clone();
     let done = tokio::task::spawn_blocking(move || {
-        let files = face.engine.files(&face.user(), face.workspace(), &face.options.settings.limits())?;
+        let files =
+            frontend.engine.files(&frontend.user(), frontend.workspace(), &frontend.options.settings.limits())?;
         work(&files)
     });
     match done.await {
@@ -139,26 +140,26 @@ pub(crate) async fn with_files<T: Send + 'static>(
     }
 }
 
-/// An answer that says in its fields, too, that nothing came of it.
+/// Tool result that also reports the failure in its fields.
 fn failed(error: &FileError) -> CallToolResult {
     let error = match error.hint() {
         Some(hint) => format!("{error}; {hint}"),
         None => error.to_string(),
     };
     let fields = json!({ "success": false, "error": error });
-    shown::answer(vec![ContentBlock::text(error)], fields, true)
+    render::answer(vec![ContentBlock::text(error)], fields, true)
 }
 
 fn succeeded(text: String, fields: Value) -> CallToolResult {
-    shown::answer(vec![ContentBlock::text(text)], fields, false)
+    render::answer(vec![ContentBlock::text(text)], fields, false)
 }
 
 pub(crate) async fn write_workspace_file(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let Write { filename, content } = arguments(request)?;
-    let wrote = with_files(face, {
+    let wrote = with_files(frontend, {
         let filename = filename.clone();
         move |files| files.write(&filename, content.as_bytes(), Existing::Replace)
     });
@@ -172,24 +173,24 @@ pub(crate) async fn write_workspace_file(
 }
 
 pub(crate) async fn read_workspace_file(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
     let Read { filename } = arguments(request)?;
     let wanted = filename.clone();
-    let (info, bytes) = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
+    let (info, bytes) = match with_files(frontend, move |files| files.read(&wanted, MAX_READ)).await {
         Ok(read) => read,
         Err(error) => return Ok(failed(&error)),
     };
     let Ok(content) = String::from_utf8(bytes) else {
         return Ok(refusal(format!("{filename} is not text: process it with execute_code")));
     };
-    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     let mut fields = json!({ "success": true, "filename": filename, "content": content, "size": info.bytes });
-    if tokens::fits(&content, budget) {
+    if token_count::fits(&content, budget) {
         return Ok(succeeded(content, fields));
     }
-    let head = tokens::head(&content, budget);
+    let head = token_count::head(&content, budget);
     fields["content"] = head.into();
     fields["truncated"] = true.into();
     let text =
@@ -198,25 +199,25 @@ pub(crate) async fn read_workspace_file(
 }
 
 pub(crate) async fn list_workspace_files(
-    face: &Face,
+    frontend: &Frontend,
     request: &CallToolRequestParams,
 ) -> Result<CallToolResult, String> {
-    /// So many lines are shown as text.
+    /// Maximum number of lines of text.
     const MAX_LINES: usize = 200;
     let List { subpath, recursive } = arguments(request)?;
     let wanted = subpath.unwrap_or_else(|| ".".to_owned());
     let listed = if recursive.unwrap_or(true) { Listed::Below } else { Listed::Here };
-    let mut list = match with_files(face, move |files| files.list(&wanted, listed)).await {
+    let mut list = match with_files(frontend, move |files| files.list(&wanted, listed)).await {
         Ok(list) => list,
         Err(error) => return Ok(failed(&error)),
     };
-    // The links to modules, which are nobody's files.
+    // Skips the links to modules, which are not the user's files.
     list.files.retain(|file| file.kind != FileKind::Link || !["servers", "skills"].contains(&file.path.as_str()));
     let entry = |file: &FileInfo| {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         json!({ "name": name, "path": file.path, "type": kind(file.kind), "size": file.bytes, "modified_ms": file.modified_ms })
     };
-    // A folder says nothing that the paths in it do not say, unless these are not listed.
+    // Folders are listed only if their contents are not.
     let parents: HashSet<&str> =
         list.files.iter().filter_map(|file| file.path.rsplit_once('/').map(|(folder, _)| folder)).collect();
     let is_told = |file: &&FileInfo| file.kind != FileKind::Folder || !parents.contains(file.path.as_str());
@@ -257,16 +258,16 @@ fn kind(kind: FileKind) -> &'static str {
     }
 }
 
-/// A name without what could move a cursor, begin a line or turn it around.
+/// Replaces characters that could move the cursor, start a line or change the text direction.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
-pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn get_state(frontend: &Frontend, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let GetState { key, state_file } = arguments(request)?;
     let file = match (key, state_file) {
         (Some(_), Some(_)) => return Err("give either `key` or `state_file`, not both".to_owned()),
-        (None, None) => default_state(face).await?,
+        (None, None) => default_state(frontend).await?,
         (None, state_file) => StateFile::at(state_file),
         (key, None) => StateFile::of_key(key)?,
     };
@@ -274,7 +275,7 @@ pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> R
     let mut fields = file.fields();
     let mut tell = |exists: bool, value: Value, none: Value| {
         fields.insert("exists".to_owned(), exists.into());
-        // Whoever names nothing may know it by either name.
+        // Without arguments the result has both fields.
         if file.key.is_none() || !is_named {
             fields.insert("data".to_owned(), if exists { value.clone() } else { none });
         }
@@ -284,21 +285,21 @@ pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> R
         Value::Object(std::mem::take(&mut fields))
     };
     let wanted = file.path.clone();
-    let bytes = match with_files(face, move |files| files.read(&wanted, MAX_READ)).await {
+    let bytes = match with_files(frontend, move |files| files.read(&wanted, MAX_READ)).await {
         Ok((_, bytes)) => bytes,
         Err(FileError::Missing { .. }) => {
-            let text = format!("nothing is saved as {}", plain(file.name()));
+            let text = format!("there is no saved state {}", plain(file.name()));
             return Ok(succeeded(text, tell(false, Value::Null, json!({}))));
         }
         Err(error) => return Ok(failed(&error)),
     };
     let value: Value = serde_json::from_slice(&bytes)
-        .map_err(|error| format!("{} is no JSON ({error}): save_state writes it anew", plain(&file.path)))?;
+        .map_err(|error| format!("{} is not valid JSON ({error}): save_state replaces it", plain(&file.path)))?;
     let text = value.to_string();
-    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
-    if !tokens::fits(&text, budget) {
+    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+    if !token_count::fits(&text, budget) {
         return Err(format!(
-            "the state {} has {} bytes, more than can be shown: read {} with execute_code",
+            "the state {} has {} bytes and is too large to return: read {} with execute_code",
             plain(file.name()),
             bytes.len(),
             WorkspaceFiles::seen_at(&plain(&file.path))
@@ -307,11 +308,11 @@ pub(crate) async fn get_state(face: &Face, request: &CallToolRequestParams) -> R
     Ok(succeeded(text, tell(true, value, Value::Null)))
 }
 
-/// The state of somebody who names none: whichever of the two was written last.
-async fn default_state(face: &Face) -> Result<StateFile, String> {
+/// Default state: the more recent of the two default files.
+async fn default_state(frontend: &Frontend) -> Result<StateFile, String> {
     let ours = StateFile::of_key(None)?;
     let path = ours.path.clone();
-    let written = with_files(face, move |files| {
+    let written = with_files(frontend, move |files| {
         let time = |path: &str| files.stat(path).map_or(0, |info| info.modified_ms);
         Ok((time(&path), time(STATE_FILE)))
     });
@@ -321,20 +322,21 @@ async fn default_state(face: &Face) -> Result<StateFile, String> {
     })
 }
 
-pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+pub(crate) async fn save_state(frontend: &Frontend, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let SaveState { key, value, state_file, state_data } = arguments(request)?;
     let (file, value) = match (value, state_data) {
         (Some(_), Some(_)) => return Err("give either `value` or `state_data`, not both".to_owned()),
-        (None, None) => return Err("wrong arguments: missing field `value`".to_owned()),
+        (None, None) => return Err("invalid arguments: missing field `value`".to_owned()),
         (Some(value), None) if state_file.is_none() => (StateFile::of_key(key)?, value),
         (Some(value), None) | (None, Some(value)) if key.is_none() => (StateFile::at(state_file), value),
         (None, Some(value)) if state_file.is_none() => (StateFile::of_key(key)?, value),
         (Some(_), None) | (None, Some(_)) => return Err("give either `key` or `state_file`, not both".to_owned()),
     };
-    let mut bytes = serde_json::to_vec_pretty(&value).map_err(|error| format!("the value is no JSON: {error}"))?;
+    let mut bytes =
+        serde_json::to_vec_pretty(&value).map_err(|error| format!("the value is not valid JSON: {error}"))?;
     bytes.push(b'\n');
     let wanted = file.path.clone();
-    Ok(match with_files(face, move |files| files.write(&wanted, &bytes, Existing::Replace)).await {
+    Ok(match with_files(frontend, move |files| files.write(&wanted, &bytes, Existing::Replace)).await {
         Ok(info) => {
             let mut fields = file.fields();
             fields.insert("size".to_owned(), info.bytes.into());
@@ -347,10 +349,10 @@ pub(crate) async fn save_state(face: &Face, request: &CallToolRequestParams) -> 
     })
 }
 
-/// What `get_execution_stats` says of the workspace.
-pub(crate) async fn stats(face: &Face) -> Value {
-    let user = face.user();
-    match with_files(face, |files| Ok((files.usage()?, files.quota()))).await {
+/// Statistics of the workspace for `get_execution_stats`.
+pub(crate) async fn stats(frontend: &Frontend) -> Value {
+    let user = frontend.user();
+    match with_files(frontend, |files| Ok((files.usage()?, files.quota()))).await {
         Ok((usage, quota)) => json!({
             "path": "/workspace", "user": user.as_str(), "bytes": usage.bytes, "files": usage.files,
             "quota": { "bytes": quota.bytes, "files": quota.files },
@@ -359,9 +361,9 @@ pub(crate) async fn stats(face: &Face) -> Value {
     }
 }
 
-/// Files of the workspace as resources: the first ones, without what is hidden.
-pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
-    let listed = with_files(face, |files| files.list(".", Listed::Below)).await;
+/// Lists files of the workspace as resources, without hidden ones.
+pub(crate) async fn resources(frontend: &Frontend) -> Vec<Resource> {
+    let listed = with_files(frontend, |files| files.list(".", Listed::Below)).await;
     let files = listed.map(|list| list.files).unwrap_or_default();
     let hidden = |path: &str| path.split('/').any(|name| name.starts_with('.'));
     files
@@ -372,12 +374,12 @@ pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
         .collect()
 }
 
-/// A file of the workspace, read as a resource.
-pub(crate) async fn resource(face: &Face, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+/// Reads a file of the workspace as a resource.
+pub(crate) async fn resource(frontend: &Frontend, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let shown: String = uri.chars().take(300).collect();
     let missing = || ErrorData::resource_not_found(format!("there is no {shown}"), None);
     let path = uri.strip_prefix(SCHEME).and_then(coracle_engine::percent_decoded).ok_or_else(missing)?;
-    let read = with_files(face, move |files| files.read(&path, MAX_RESOURCE)).await;
+    let read = with_files(frontend, move |files| files.read(&path, MAX_RESOURCE)).await;
     let (_, bytes) = read.map_err(|error| match error {
         FileError::Missing { .. } => missing(),
         error => ErrorData::invalid_params(error.to_string(), None),

@@ -1,4 +1,4 @@
-//! Tells a client that its call goes on, if it wants to know.
+//! Progress notifications for a call, if the client wants them.
 
 use coracle_types::Event;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// No two reports come sooner after each other.
+/// Minimum interval between two notifications.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// While nothing is printed, the client hears that the code still runs.
+/// Interval of notifications while nothing is printed.
 const LONGEST: Duration = Duration::from_secs(5);
-/// Of a line so much is told.
+/// Maximum length of a message in characters.
 const MAX_CHARS: usize = 200;
-/// Output that waits to be reported.
+/// Maximum number of events that wait to be reported.
 const QUEUE: usize = 64;
 
 enum Source {
-    /// Nobody wants to know.
+    /// No progress is reported.
     Nothing,
-    /// What code prints.
+    /// Output of code.
     Output(mpsc::Receiver<Event>),
 }
 
@@ -38,7 +38,7 @@ impl Progress {
         Self { token, source, begun, next: begun + SHORTEST, count: 0.0, line: String::new() }
     }
 
-    /// Of code; the other end is for its output.
+    /// Progress of code, with a sender for its events.
     pub(crate) fn of_code(context: &RequestContext<RoleServer>) -> (Self, Option<mpsc::Sender<Event>>) {
         let Some(token) = context.meta.get_progress_token() else {
             return (Self::none(), None);
@@ -47,23 +47,23 @@ impl Progress {
         (Self::new(Some(token), Source::Output(events)), Some(sender))
     }
 
-    /// Of something that tells its progress itself.
+    /// No progress, for calls that report it themselves.
     pub(crate) fn none() -> Self {
         Self::new(None, Source::Nothing)
     }
 
-    /// The client wants to hear of it under another token from now on.
+    /// Uses the progress token of another request from now on.
     pub(crate) fn follow(&mut self, context: &RequestContext<RoleServer>) {
         self.token = context.meta.get_progress_token();
     }
 
-    /// Takes in what has happened, and tells the client at most once. Never returns if there is nothing to tell.
+    /// Sends at most one notification. Never returns if there is nothing to report.
     pub(crate) async fn report(&mut self, peer: &Peer<RoleServer>) {
         let Some(token) = self.token.clone() else { return std::future::pending().await };
         let param = match &mut self.source {
             Source::Nothing => return std::future::pending().await,
             Source::Output(events) => {
-                // Until it is time: all that is printed, of which the last line counts.
+                // Reads events until the next notification is due; the last line counts.
                 loop {
                     let due = if self.line.is_empty() { self.next + LONGEST - SHORTEST } else { self.next };
                     tokio::select! {
@@ -93,12 +93,12 @@ impl Progress {
         };
         self.next = Instant::now() + SHORTEST;
         if let Err(error) = peer.notify_progress(param).await {
-            tracing::debug!(%error, "progress is not told");
+            tracing::debug!(%error, "cannot send a progress notification");
         }
     }
 }
 
-/// The last line with anything in it, without what is no text.
+/// Returns the last line that is not blank, without control characters.
 fn last_line(bytes: &[u8]) -> Option<String> {
     let end = bytes.len().min(64 << 10);
     let text = String::from_utf8_lossy(bytes.get(bytes.len() - end..)?);
@@ -111,7 +111,7 @@ mod tests {
     use super::last_line;
 
     #[test]
-    fn the_last_line_is_what_is_told() {
+    fn the_last_line_is_reported() {
         assert_eq!(last_line(b"one\ntwo\n\n"), Some("two".to_owned()));
         assert_eq!(last_line(b"\x1b[31mred"), Some("[31mred".to_owned()));
         assert_eq!(last_line(b"  \n"), None);

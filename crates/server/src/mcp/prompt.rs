@@ -1,21 +1,21 @@
-//! The prompt `agent_system_prompt`, and what clients are told when they connect.
+//! The prompt `agent_system_prompt`, and the instructions that clients get when they connect.
 
 use super::skills;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_types::Language;
 use std::fmt::Write as _;
 
 pub(crate) const NAME: &str = "agent_system_prompt";
 pub(crate) const DESCRIPTION: &str = "How to work with tools by writing code, and which servers there are.";
 
-/// What every client is told. Short: it is in every conversation.
+/// Instructions for every client. They are short because they are part of every conversation.
 pub const INSTRUCTIONS: &str = "Tools of other servers are functions for code: find them with search_tools, read \
 one with get_tool_definition, then call as many as the task needs in one execute_code.";
 
-/// More servers than this are counted and not named.
+/// Maximum number of servers that are listed by name.
 const MAX_SERVERS: usize = 50;
 
-pub(crate) async fn text(face: &Face) -> String {
+pub(crate) async fn text(frontend: &Frontend) -> String {
     let mut text = String::from(
         "# Agentic Code Execution with Domain Skills\n\n\
          You solve tasks by writing programs that call tools, instead of calling tools one by one.\n\n\
@@ -31,8 +31,8 @@ pub(crate) async fn text(face: &Face) -> String {
     );
     let languages = [Language::Python, Language::TypeScript, Language::Bash].map(Language::as_str).join(", ");
     let _ = writeln!(text, "\nLanguages: {languages}. There is no network but the tools.");
-    text.push_str(&skills::prompt(face).await);
-    let Some(inventory) = face.inventory(None).await else { return text };
+    text.push_str(&skills::prompt(frontend).await);
+    let Some(inventory) = frontend.inventory(None).await else { return text };
     text.push_str("\nServers:\n");
     for server in inventory.catalog.servers().iter().take(MAX_SERVERS) {
         let about = server.description.as_deref().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! Follows one call of a client to its end: progress, questions, cancellation, a client that is gone.
+//! Follows one call of a client to its end: progress, questions, cancellation and disconnects.
 
-use super::outward::{self, Asked, Outward, Way};
+use super::client_requests::{self, Asked, ClientRequests, Way};
 use super::progress::Progress;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use crate::http::Gone;
 use coracle_types::UserId;
 use futures::StreamExt;
@@ -19,75 +19,80 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// A client that was asked something and does not come back for so long has given up.
+/// A client that does not answer a question within this time has given up.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// What our own states begin with: those of servers behind us are passed on.
+/// Prefix of our own request states. Those of servers behind the gateway are forwarded.
 const OURS: &str = "coracle-";
 
-/// So many calls may wait for their clients to come back.
+/// Maximum number of calls that wait for an answer of their client.
 const MAX_PARKED: usize = 256;
-/// So many of them may be one user's, so that others find room.
+/// Maximum number of waiting calls per user, so that others find room.
 const MAX_PARKED_OF_ONE: usize = 32;
 
-/// What a call comes to.
+/// Result of a call.
 pub(crate) type Answer = Result<CallToolResponse, ErrorData>;
 
-/// Something that a client has called and that goes on by itself.
+/// Running call of a client.
 pub(crate) struct Run {
     task: JoinHandle<Answer>,
     asked: mpsc::Receiver<Asked>,
-    /// Put and not answered, by key.
+    /// Questions without an answer, by key.
     open: BTreeMap<String, Asked>,
     progress: Progress,
     cancel: CancellationToken,
-    /// A run that nobody follows any more ends.
+    /// Cancels the run when it is no longer followed.
     _ends: DropGuard,
 }
 
 impl Run {
-    /// Starts something. It gets the token that ends it, and the way to ask the client.
+    /// Starts a call with a cancellation token and a way to ask the client.
     pub(crate) fn start<F>(
         context: &RequestContext<RoleServer>,
         progress: Progress,
-        start: impl FnOnce(CancellationToken, Arc<Outward>) -> F,
+        start: impl FnOnce(CancellationToken, Arc<ClientRequests>) -> F,
     ) -> Self
     where
         F: Future<Output = Answer> + Send + 'static,
     {
-        let (outward, asked) = Outward::new(context);
+        let (client, asked) = ClientRequests::new(context);
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(start(cancel.clone(), Arc::new(outward)));
+        let task = tokio::spawn(start(cancel.clone(), Arc::new(client)));
         Self { task, asked, open: BTreeMap::new(), progress, _ends: cancel.clone().drop_guard(), cancel }
     }
 
-    /// Until it has ended, or the client has to answer something first.
-    pub(crate) async fn follow(mut self, face: &Face, call: &Call, context: &RequestContext<RoleServer>) -> Answer {
+    /// Follows the call until it ends or the client has to answer a question first.
+    pub(crate) async fn follow(
+        mut self,
+        frontend: &Frontend,
+        call: &Call,
+        context: &RequestContext<RoleServer>,
+    ) -> Answer {
         let way = Way::of(context);
         let mut put = FuturesUnordered::new();
-        let gone = gone(face, context);
+        let gone = gone(frontend, context);
         tokio::pin!(gone);
         loop {
             tokio::select! {
                 biased;
                 () = &mut gone => {
                     self.cancel.cancel();
-                    // Not before the sandbox is free again.
+                    // Waits until the sandbox is free again.
                     let _ended = (&mut self.task).await;
                     return Err(ErrorData::internal_error("cancelled", None));
                 }
                 ended = &mut self.task => return match ended {
                     Ok(answer) => answer,
-                    Err(error) => Err(ErrorData::internal_error(format!("the call has failed: {error}"), None)),
+                    Err(error) => Err(ErrorData::internal_error(format!("the call failed: {error}"), None)),
                 },
                 Some(asked) = self.asked.recv() => match way {
-                    Way::Request => put.push(outward::put(context.peer.clone(), asked)),
+                    Way::Request => put.push(client_requests::put(context.peer.clone(), asked)),
                     Way::InputRequired => {
                         self.open.insert(asked.key.clone(), asked);
                         while let Ok(asked) = self.asked.try_recv() {
                             self.open.insert(asked.key.clone(), asked);
                         }
-                        return face.parked.park(self, call);
+                        return frontend.parked.park(self, call);
                     }
                 },
                 Some(()) = put.next() => {}
@@ -96,25 +101,25 @@ impl Run {
         }
     }
 
-    /// From now on it is followed for this request of the client.
+    /// Reports progress to this request from now on.
     pub(crate) fn of(mut self, context: &RequestContext<RoleServer>) -> Self {
         self.progress.follow(context);
         self
     }
 
-    /// What the client says to what it was asked.
+    /// Passes the client's answers to the questions.
     fn answered(&mut self, mut answers: BTreeMap<String, Value>) {
         for (key, asked) in std::mem::take(&mut self.open) {
             match answers.remove(&key) {
-                // Whoever asked may have stopped waiting.
+                // The asking side may have stopped waiting.
                 Some(answer) => drop(asked.reply.send(Ok(answer))),
-                None => drop(asked.reply.send(Err("the client gave no answer".to_owned()))),
+                None => drop(asked.reply.send(Err("the client did not answer".to_owned()))),
             }
         }
     }
 }
 
-/// Which call it is, and whose: an answer goes to the call that asked, and to no other.
+/// Identifies a call and its user: an answer only reaches the call that asked.
 pub(crate) struct Call {
     user: UserId,
     digest: String,
@@ -127,7 +132,7 @@ impl Call {
     }
 }
 
-/// Runs whose clients have something to answer first.
+/// Runs that wait for an answer of their client.
 #[derive(Clone, Default)]
 pub(crate) struct Parked(Arc<Mutex<HashMap<String, Waiting>>>);
 
@@ -141,7 +146,7 @@ impl Parked {
     fn park(&self, run: Run, call: &Call) -> Answer {
         let mut bytes = [0; 24];
         if getrandom::fill(&mut bytes).is_err() {
-            return Err(ErrorData::internal_error("the system gives no random numbers", None));
+            return Err(ErrorData::internal_error("cannot get random numbers", None));
         }
         let state = format!("{OURS}{}", hex::encode(bytes));
         let requests: InputRequests =
@@ -149,25 +154,28 @@ impl Parked {
         let mut parked = self.lock();
         let own = parked.values().filter(|waiting| waiting.user == call.user).count();
         if parked.len() >= MAX_PARKED || own >= MAX_PARKED_OF_ONE {
-            return Err(ErrorData::internal_error("too many calls wait for their clients: try again later", None));
+            return Err(ErrorData::internal_error(
+                "too many calls are waiting for their clients: try again later",
+                None,
+            ));
         }
         parked.insert(state.clone(), Waiting { run, user: call.user.clone(), digest: call.digest.clone() });
         let (all, key) = (self.clone(), state.clone());
         tokio::spawn(async move {
             tokio::time::sleep(PATIENCE).await;
-            // Dropped, it ends.
+            // Dropping the run ends it.
             let given_up = all.lock().remove(&key);
             drop(given_up);
         });
         Ok(InputRequiredResult::new(Some(requests), Some(state)).into())
     }
 
-    /// The run that a client has come back for, with its answers.
+    /// Returns the run that a client has answered a question of.
     pub(crate) fn resume(&self, request: &CallToolRequestParams, call: &Call) -> Option<Result<Run, ErrorData>> {
         let state = request.request_state.as_ref().filter(|state| state.starts_with(OURS))?;
         let gone = || {
             ErrorData::invalid_params(
-                "nothing waits under this requestState: it was answered already, ended, or belongs to another call",
+                "no call is waiting with this requestState: it was already answered, has ended, or belongs to another call",
                 None,
             )
         };
@@ -185,10 +193,10 @@ impl Parked {
     }
 }
 
-/// Returns when the client has cancelled the call, or its connection is gone.
-async fn gone(face: &Face, context: &RequestContext<RoleServer>) {
+/// Waits until the client cancels the call or disconnects.
+async fn gone(frontend: &Frontend, context: &RequestContext<RoleServer>) {
     let request = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
-    match request.map(|request| &request.0).or(face.gone.as_ref()) {
+    match request.map(|request| &request.0).or(frontend.gone.as_ref()) {
         None => context.ct.cancelled().await,
         Some(gone) => {
             tokio::select! {

@@ -1,16 +1,16 @@
-//! A big value in a few words: what it is, how long, its keys, a few of its items.
+//! Summary of a large value: type, length, keys and a few items.
 
 use serde_json::{Map, Value, json};
 
-/// So many items, and so many keys, are shown.
+/// Maximum number of items and of keys.
 const ITEMS: usize = 3;
 const KEYS: usize = 20;
-/// Of a text so much is shown.
+/// Maximum length of a text in characters.
 const CHARS: usize = 120;
-/// Deeper than this only the kind is told.
+/// Depth below which only the type and the length are given.
 const DEPTH: usize = 3;
 
-/// The shape of a value.
+/// Summarizes a value.
 pub(crate) fn summary(value: &Value) -> Value {
     match value {
         Value::Array(items) => {
@@ -30,7 +30,7 @@ pub(crate) fn summary(value: &Value) -> Value {
     }
 }
 
-/// The keys of the first object, if the first items are objects: a table has columns.
+/// Keys of the first item, if it is an object, as the columns of a table.
 fn shared_keys(items: &[Value]) -> Option<Value> {
     let Value::Object(first) = items.first()? else { return None };
     Some(Value::from(first.keys().take(KEYS).map(|key| short(key)).collect::<Vec<_>>()))
@@ -74,7 +74,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_table_is_its_length_its_columns_and_a_few_rows() {
+    fn a_table_is_summarized_by_length_columns_and_rows() {
         let rows: Vec<Value> = (0..1000).map(|n| json!({ "id": n, "name": "x".repeat(500) })).collect();
         let shown = summary(&Value::from(rows));
         assert_eq!(shown["length"], 1000);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_is_small_whatever_the_value() {
+    fn a_summary_is_always_small() {
         let mut deep = json!({ "k".repeat(10_000): "v" });
         for _ in 0..60 {
             deep = json!({ "a": [deep.clone(), deep], "b": "x".repeat(10_000) });

@@ -1,7 +1,7 @@
 //! Skills: code that agents save and import, and instructions that they read.
 
-use super::{structured, tokens};
-use crate::face::Face;
+use super::{structured, token_count};
+use crate::frontend::Frontend;
 use coracle_engine::{HelperModule, SkillError, SkillFolder, helper_modules};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceResult, Resource, ResourceContents};
@@ -9,22 +9,22 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// How the addresses of instructions begin.
+/// Prefix of resource URIs of instructions.
 pub(crate) const SCHEME: &str = "skill://";
 
-/// The parts of the prompt about skills and modules are no longer than this each, in tokens.
+/// Maximum length of each part of the prompt about skills and modules, in tokens.
 const MAX_PROMPT_TOKENS: usize = 1_500;
 
-/// Of one description so much is in the prompt.
+/// Maximum length of a description in the prompt, in characters.
 const MAX_LINE_CHARS: usize = 300;
 
-/// Answers `save_skill` and the like.
-pub(crate) async fn answer(face: &Face, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
+/// Handles the tools for skills, such as `save_skill`.
+pub(crate) async fn answer(frontend: &Frontend, request: &CallToolRequestParams) -> Result<CallToolResult, String> {
     let name = request.name.as_ref();
     let act = name.strip_suffix("_skill").or_else(|| name.strip_suffix("_skills")).unwrap_or(name);
     let arguments = request.arguments.clone().unwrap_or_default();
-    let answer = face.engine.skill_request(&face.user(), act, arguments).await.map_err(|error| told(&error))?;
-    Ok(shown(face, act, answer))
+    let answer = frontend.engine.skill_request(&frontend.user(), act, arguments).await.map_err(|error| told(&error))?;
+    Ok(render(frontend, act, answer))
 }
 
 fn told(error: &SkillError) -> String {
@@ -34,18 +34,18 @@ fn told(error: &SkillError) -> String {
     }
 }
 
-/// What a model reads, within its budget.
-fn shown(face: &Face, act: &str, mut answer: Value) -> CallToolResult {
-    let budget = usize::try_from(face.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
+/// Renders a result within the token budget.
+fn render(frontend: &Frontend, act: &str, mut answer: Value) -> CallToolResult {
+    let budget = usize::try_from(frontend.options.settings.limits().output_tokens).unwrap_or(usize::MAX);
     let rest = match act {
-        "get" if answer.get("location").is_none() => "code gets all of it with load_skill".to_owned(),
-        "load" => "code gets all of it with load_skill".to_owned(),
+        "get" if answer.get("location").is_none() => "code gets the rest with load_skill".to_owned(),
+        "load" => "code gets the rest with load_skill".to_owned(),
         _ => format!("the rest is in {}", answer["location"].as_str().unwrap_or_default()),
     };
     for field in ["code", "content"] {
-        let long = answer[field].as_str().filter(|text| !tokens::fits(text, budget));
+        let long = answer[field].as_str().filter(|text| !token_count::fits(text, budget));
         if let Some(text) = long {
-            answer[field] = Value::from(format!("{}\n… cut here: {rest}", tokens::head(text, budget)));
+            answer[field] = Value::from(format!("{}\n… cut here: {rest}", token_count::head(text, budget)));
         }
     }
     if act == "list" || act == "search" {
@@ -66,7 +66,7 @@ fn shown(face: &Face, act: &str, mut answer: Value) -> CallToolResult {
     structured(&text, answer)
 }
 
-/// Leaves out from the end of a list what is beyond the budget.
+/// Removes items from the end of a list that exceed the budget.
 fn shorten(answer: &mut Value, budget: usize) {
     let mut left_out = 0;
     for list in ["skills", "instructions"] {
@@ -87,10 +87,10 @@ fn shorten(answer: &mut Value, budget: usize) {
     }
 }
 
-/// What the prompt says of skills and of the operator's modules.
-pub(crate) async fn prompt(face: &Face) -> String {
+/// Parts of the prompt about skills and the operator's modules.
+pub(crate) async fn prompt(frontend: &Frontend) -> String {
     let mut text = String::new();
-    let folders = face.engine.library().read().await;
+    let folders = frontend.engine.library().read().await;
     let lines = folders.skills.iter().map(|skill| {
         let when = skill.use_when.as_ref().map(|when| format!(" Use when: {when}")).unwrap_or_default();
         format!("- {}: {} ({})", skill.name, plain(&format!("{}{when}", skill.description)), skill.location())
@@ -101,12 +101,12 @@ pub(crate) async fn prompt(face: &Face) -> String {
          read_file, or with get_skill",
         lines,
     );
-    // Their tools are not looked at: nobody waits for a server to read a prompt.
-    let saved = face.engine.search_skills(&face.user(), "", usize::MAX).await.unwrap_or_default();
+    // Tools are not checked, so that the prompt does not wait for a server.
+    let saved = frontend.engine.search_skills(&frontend.user(), "", usize::MAX).await.unwrap_or_default();
     let code = saved.into_iter().filter(|skill| skill.kind == coracle_engine::SkillKind::Code);
     let lines = code.map(|skill| format!("- {}: {} ({})", skill.name, plain(&skill.description), skill.usage));
     add(&mut text, "Saved code, to be imported", lines);
-    let execution = &face.options.settings.execution;
+    let execution = &frontend.options.settings.execution;
     let folders =
         [(&execution.tools_dir, ""), (&execution.skills_dir, "skills."), (&execution.servers_dir, "servers.")];
     let folders: Vec<_> =
@@ -116,7 +116,7 @@ pub(crate) async fn prompt(face: &Face) -> String {
     text
 }
 
-/// The modules of a folder; those of a package are Python's.
+/// Modules of a folder; only Python modules can belong to a package.
 fn written((folder, package): &(PathBuf, &str)) -> Vec<HelperModule> {
     let mut modules = helper_modules(folder);
     modules.retain(|module| package.is_empty() || !module.module.starts_with('"'));
@@ -152,15 +152,15 @@ fn add(text: &mut String, title: &str, lines: impl Iterator<Item = String>) {
     }
 }
 
-/// One line that says nothing but words.
+/// Joins a text to one line without hidden characters.
 fn plain(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_LINE_CHARS).collect()
 }
 
-/// The instructions as resources.
-pub(crate) async fn resources(face: &Face) -> Vec<Resource> {
-    let folders = face.engine.library().read().await;
+/// Lists the instructions as resources.
+pub(crate) async fn resources(frontend: &Frontend) -> Vec<Resource> {
+    let folders = frontend.engine.library().read().await;
     folders.skills.iter().map(resource).collect()
 }
 
@@ -170,14 +170,14 @@ fn resource(skill: &SkillFolder) -> Resource {
         .with_mime_type("text/markdown")
 }
 
-/// The instructions, or a file beside them, by an address of ours.
-pub(crate) async fn read(face: &Face, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+/// Reads instructions, or a file beside them, by URI.
+pub(crate) async fn read(frontend: &Frontend, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let missing = |message: String| ErrorData::resource_not_found(message, None);
     let rest = uri.strip_prefix(SCHEME).unwrap_or_default();
     let Some((name, path)) = rest.split_once('/') else {
-        return Err(missing(format!("an address of a skill looks like {SCHEME}NAME/SKILL.md")));
+        return Err(missing(format!("invalid skill URI: use {SCHEME}NAME/SKILL.md")));
     };
-    let found = face.engine.library().get(name, Some(path)).await.map_err(|error| missing(error.to_string()))?;
+    let found = frontend.engine.library().get(name, Some(path)).await.map_err(|error| missing(error.to_string()))?;
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     let mime = if ending.eq_ignore_ascii_case("md") { "text/markdown" } else { "text/plain" };
     Ok(ReadResourceResult::new(vec![ResourceContents::text(found.content, uri).with_mime_type(mime)]))

@@ -1,4 +1,4 @@
-//! Sessions of browsers: fixation, requests from other pages, links that work once, redirects.
+//! Browser sessions: fixation, requests from other pages, one-time links, redirects.
 
 use crate::lab::{Lab, PASSWORD, code, cookie, field, id, location};
 use reqwest::header::{COOKIE, ORIGIN};
@@ -20,7 +20,7 @@ fn with_form(request: RequestBuilder, pairs: &[(&str, &str)]) -> RequestBuilder 
 }
 
 #[tokio::test]
-async fn a_session_is_a_new_one_whatever_the_browser_brings() {
+async fn signing_in_always_starts_a_new_session() {
     let lab = Lab::with_people().await;
     let planted = "coracle_session=planted-by-somebody-else-0123456789";
     let response = lab
@@ -37,10 +37,10 @@ async fn a_session_is_a_new_one_whatever_the_browser_brings() {
     let me = async |cookie: &str| lab.get("/api/auth/me").header(COOKIE, cookie).send().await.unwrap();
     assert_eq!(me(planted).await.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(me(&first).await.json::<Value>().await.unwrap()["user"], "bob");
-    // Two of them could be one that was planted beside the right one.
+    // A second cookie could have been planted beside the right one.
     assert_eq!(me(&format!("{first}; {planted}")).await.status(), StatusCode::UNAUTHORIZED);
 
-    // Whoever signs in again, as whomever, has another one, and the one before has ended.
+    // Signing in again, as any user, starts a new session and ends the previous one.
     let again = lab.post("/api/auth/login").header(COOKIE, &first);
     let again = again.json(&json!({ "user": "ann", "password": PASSWORD })).send().await.unwrap();
     let second = cookie(again.headers()).unwrap();
@@ -50,7 +50,7 @@ async fn a_session_is_a_new_one_whatever_the_browser_brings() {
 }
 
 #[tokio::test]
-async fn a_session_ends_by_signing_out_by_a_new_password_and_by_being_shut_out() {
+async fn sessions_end_on_sign_out_new_password_and_disabling() {
     let lab = Lab::with_people().await;
     let me = async |cookie: &str| lab.get("/api/auth/me").header(COOKIE, cookie).send().await.unwrap().status();
     let out = lab.browser("bob").await;
@@ -77,7 +77,7 @@ async fn a_session_ends_by_signing_out_by_a_new_password_and_by_being_shut_out()
 }
 
 #[tokio::test]
-async fn an_expired_session_is_none() {
+async fn expired_sessions_are_rejected() {
     let lab = Lab::start(|auth| auth.session = std::time::Duration::from_millis(1)).await;
     lab.add("bob", coracle_store::Role::User).await;
     let cookie = lab.browser("bob").await;
@@ -87,7 +87,7 @@ async fn an_expired_session_is_none() {
 }
 
 #[tokio::test]
-async fn pages_of_others_change_nothing() {
+async fn pages_of_other_origins_cannot_change_anything() {
     let lab = Lab::with_people().await;
     let cookie = lab.browser("bob").await;
     let make = async |headers: &[(&str, &str)]| {
@@ -105,11 +105,8 @@ async fn pages_of_others_change_nothing() {
         (&[][..], "a form can send that"),
         (&[("origin", own)], "without the header that forms cannot send"),
         (&[("x-coracle-csrf", "1"), ("origin", "https://evil.example")], "another origin"),
-        (
-            &[("x-coracle-csrf", "1"), ("origin", "https://chat.example")],
-            "one that may call us, but not with our cookie",
-        ),
-        (&[("x-coracle-csrf", "1"), ("origin", "null")], "a page that hides where it is from"),
+        (&[("x-coracle-csrf", "1"), ("origin", "https://chat.example")], "an allowed origin, but not with our cookie"),
+        (&[("x-coracle-csrf", "1"), ("origin", "null")], "a page that hides its origin"),
         (&[("x-coracle-csrf", "1"), ("sec-fetch-site", "cross-site")], "another site"),
         (&[("x-coracle-csrf", "1"), ("sec-fetch-site", "same-site")], "a neighbour"),
     ] {
@@ -126,7 +123,7 @@ async fn pages_of_others_change_nothing() {
     };
     assert_eq!(who(&[]).await, Err(403));
     assert_eq!(who(&[("x-coracle-csrf", "1")]).await, Ok("bob".to_owned()));
-    // Nor does another's page sign anybody in.
+    // Pages of other origins cannot sign anybody in either.
     for origin in ["https://evil.example", "https://chat.example"] {
         let login = lab.post("/api/auth/login").header(ORIGIN, origin);
         let login = login.json(&json!({ "user": "bob", "password": PASSWORD })).send().await.unwrap();
@@ -137,7 +134,7 @@ async fn pages_of_others_change_nothing() {
 }
 
 #[tokio::test]
-async fn people_sign_in_and_out_by_pages_without_scripts() {
+async fn users_sign_in_and_out_on_pages_without_scripts() {
     let lab = Lab::with_people().await;
     let page = lab.get("/sign-in?next=/a%3Fb").send().await.unwrap();
     let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
@@ -169,7 +166,7 @@ async fn people_sign_in_and_out_by_pages_without_scripts() {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_elsewhere_after_signing_in() {
+async fn redirects_after_signing_in_are_local() {
     let lab = Lab::with_people().await;
     for next in [
         "https://evil.example/",
@@ -192,14 +189,14 @@ async fn nobody_is_sent_elsewhere_after_signing_in() {
 }
 
 #[tokio::test]
-async fn a_link_signs_in_once_and_looking_at_it_does_not_use_it_up() {
+async fn a_link_works_once_and_opening_it_does_not_use_it() {
     let lab = Lab::with_people().await;
     let token = lab.people.link(&id("bob")).await.unwrap();
     let path = format!("/sign-in/{}", token.expose());
     for _ in 0..3 {
         let shown = lab.get(&path).send().await.unwrap();
         assert_eq!(shown.status(), StatusCode::OK);
-        // With `no-referrer` browsers say `Origin: null` of its form.
+        // With `no-referrer`, browsers send `Origin: null` for its form.
         assert_eq!(shown.headers()["referrer-policy"], "same-origin");
         assert!(shown.headers().get("set-cookie").is_none());
     }
@@ -210,7 +207,7 @@ async fn a_link_signs_in_once_and_looking_at_it_does_not_use_it_up() {
     let cookie = cookie(used.headers()).unwrap();
     assert_eq!(lab.post(&path).send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
 
-    // Whoever came by it may set a password without the one that was forgotten.
+    // After signing in with a link, the current password is not required.
     let page = lab.get("/sign-in/password").header(COOKIE, &cookie).send().await.unwrap().text().await.unwrap();
     assert!(!page.contains("name=current"), "{page}");
     let csrf = field(&page, "csrf");
@@ -223,7 +220,7 @@ async fn a_link_signs_in_once_and_looking_at_it_does_not_use_it_up() {
     assert_eq!(set(&csrf, "yet another one").await, 303);
     assert_eq!(lab.login("bob", "yet another one").await.status(), StatusCode::OK);
 
-    // Whoever came by a password may not.
+    // After signing in with a password, it is.
     let cookie = crate::lab::cookie(lab.login("ann", PASSWORD).await.headers()).unwrap();
     let page = lab.get("/sign-in/password").header(COOKIE, &cookie).send().await.unwrap().text().await.unwrap();
     assert!(page.contains("name=current"), "{page}");
@@ -233,7 +230,7 @@ async fn a_link_signs_in_once_and_looking_at_it_does_not_use_it_up() {
 }
 
 #[tokio::test]
-async fn behind_https_cookies_are_of_this_host_and_for_https_only() {
+async fn behind_https_cookies_are_bound_to_the_host_and_https() {
     let lab = Lab::start(|auth| auth.public_url = Some("https://coracle.example".parse().unwrap())).await;
     lab.add("bob", coracle_store::Role::User).await;
     let response = lab.login("bob", PASSWORD).await;

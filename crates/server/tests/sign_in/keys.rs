@@ -1,4 +1,4 @@
-//! API keys: what they are good for, and when they are not.
+//! API keys: scopes, expiry and revocation.
 
 use crate::lab::{Lab, code, id};
 use coracle_server::KeyMaker;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
-async fn a_key_acts_in_the_name_of_its_owner_and_its_use_is_noted() {
+async fn a_key_acts_for_its_owner_and_its_use_is_recorded() {
     let lab = Lab::with_people().await;
     let key = lab.key("bob", &[KeyScope::Mcp]).await;
     assert!(key.starts_with("crk_"));
@@ -24,7 +24,7 @@ async fn a_key_acts_in_the_name_of_its_owner_and_its_use_is_noted() {
 }
 
 #[tokio::test]
-async fn what_is_no_good_key_is_refused_and_told_how_to_get_one() {
+async fn invalid_keys_are_rejected_with_a_challenge() {
     let lab = Lab::with_people().await;
     let good = lab.key("bob", &[KeyScope::Mcp]).await;
     let (revoked, secret) =
@@ -57,7 +57,7 @@ async fn what_is_no_good_key_is_refused_and_told_how_to_get_one() {
         );
         assert_eq!(code(response).await, (401, "invalid_token".to_owned()), "{bad}");
     }
-    // A wrong credential is not made good by a right one of another kind.
+    // A valid credential of another kind does not make up for an invalid one.
     let cookie = lab.browser("bob").await;
     let both = lab
         .user_by_mcp(|request| request.bearer_auth("crk_wrong").header("cookie", cookie).header("x-coracle-csrf", "1"));
@@ -73,7 +73,7 @@ async fn what_is_no_good_key_is_refused_and_told_how_to_get_one() {
 }
 
 #[tokio::test]
-async fn nobody_without_a_credential_gets_anything_but_what_is_for_all() {
+async fn requests_without_credentials_reach_only_public_routes() {
     let lab = Lab::with_people().await;
     for (method, path) in [
         (Method::POST, "/mcp"),
@@ -100,7 +100,7 @@ async fn nobody_without_a_credential_gets_anything_but_what_is_for_all() {
 }
 
 #[tokio::test]
-async fn a_key_is_good_for_its_scopes_only() {
+async fn a_key_is_limited_to_its_scopes() {
     let lab = Lab::with_people().await;
     let status = async |key: &str, path: &str| lab.get(path).bearer_auth(key).send().await.unwrap().status().as_u16();
     for (scope, expected) in [
@@ -114,7 +114,7 @@ async fn a_key_is_good_for_its_scopes_only() {
         for path in ["/mcp", "/api/keys", "/api/users", "/metrics"] {
             found.push(status(&key, path).await);
         }
-        // What /mcp says to a plain GET is its own affair, as long as it is asked.
+        // The response of /mcp to a plain GET does not matter, as long as it is reached.
         if scope == KeyScope::Mcp {
             assert_ne!(found[0], 403);
             found[0] = 406;
@@ -123,14 +123,14 @@ async fn a_key_is_good_for_its_scopes_only() {
     }
     let admin = lab.key("ann", &[KeyScope::Api, KeyScope::Admin]).await;
     assert_eq!(status(&admin, "/api/users").await, 200);
-    // An admin who is none any more has keys that are none either.
+    // Keys of a former admin lose the scope admin.
     lab.people.set_role(&id("ann"), Role::User).await.unwrap();
     assert_eq!(status(&admin, "/api/users").await, 403);
     assert_eq!(status(&admin, "/api/keys").await, 200);
 }
 
 #[tokio::test]
-async fn keys_are_made_shown_once_and_revoked_over_the_api() {
+async fn keys_are_created_and_revoked_over_the_api() {
     let lab = Lab::with_people().await;
     let key = lab.key("bob", &[KeyScope::Api]).await;
     let wanted = json!({ "name": "laptop", "scopes": ["api"], "expires_in_days": 30 });
@@ -141,7 +141,7 @@ async fn keys_are_made_shown_once_and_revoked_over_the_api() {
     let list = lab.get("/api/keys").bearer_auth(&key).send().await.unwrap().text().await.unwrap();
     assert!(list.contains("laptop") && !list.contains(secret));
 
-    // A key makes no key that is good for more.
+    // A key cannot create keys with more scopes.
     for scopes in [json!(["mcp"]), json!(["admin"]), json!(["api", "metrics"])] {
         let more = lab.post("/api/keys").bearer_auth(&key).json(&json!({ "name": "more", "scopes": scopes }));
         assert_eq!(code(more.send().await.unwrap()).await, (403, "insufficient_scope".to_owned()));
@@ -153,7 +153,7 @@ async fn keys_are_made_shown_once_and_revoked_over_the_api() {
         assert!([400, 403].contains(&response.status().as_u16()), "{wrong}");
     }
 
-    // Nobody revokes another's.
+    // Keys of other users cannot be revoked.
     let anns = lab.key("ann", &[KeyScope::Api]).await;
     let path = format!("/api/keys/{}", made["id"].as_str().unwrap());
     let delete = async |key: &str| lab.request(Method::DELETE, &path).bearer_auth(key).send().await.unwrap();
@@ -164,7 +164,7 @@ async fn keys_are_made_shown_once_and_revoked_over_the_api() {
 }
 
 #[tokio::test]
-async fn a_session_of_mcp_is_for_who_has_begun_it() {
+async fn an_mcp_session_belongs_to_the_user_who_started_it() {
     let lab = Lab::with_people().await;
     let [anns, bobs, other] = [
         lab.key("ann", &[KeyScope::Mcp]).await,
@@ -176,7 +176,7 @@ async fn a_session_of_mcp_is_for_who_has_begun_it() {
     let session = session.unwrap();
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });
-    // As one that there is not.
+    // Treated like an unknown session.
     let unknown = lab.mcp(&anns, Some("0f0f0f0f-0000-4000-8000-000000000000"), &list).await;
     let foreign = lab.mcp(&anns, Some(&session), &list).await;
     assert_eq!((foreign.status(), unknown.status()), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
@@ -186,7 +186,7 @@ async fn a_session_of_mcp_is_for_who_has_begun_it() {
     let stream = lab.get("/mcp").bearer_auth(&anns).header("mcp-session-id", &session);
     let stream = stream.header("accept", "text/event-stream").send().await.unwrap().status();
     assert!(!stream.is_success(), "{stream}");
-    // It is still there, for its owner, by whatever key.
+    // The session is still there for its owner, with any key.
     assert_eq!(lab.mcp(&bobs, Some(&session), &ready).await.status(), StatusCode::ACCEPTED, "after {end}");
     for key in [&bobs, &other] {
         let answer = lab.mcp(key, Some(&session), &list).await.text().await.unwrap();
@@ -195,7 +195,7 @@ async fn a_session_of_mcp_is_for_who_has_begun_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_key_makes_is_never_good_for_more() {
+async fn a_key_created_with_a_key_never_has_more_rights() {
     let lab = Lab::with_people().await;
     let make = async |key: &str, body: Value| -> Value {
         let response = lab.post("/api/keys").bearer_auth(key).json(&body).send().await.unwrap();
@@ -218,13 +218,13 @@ async fn a_key_that_a_key_makes_is_never_good_for_more() {
         let again = make(made["secret"].as_str().unwrap(), json!({ "name": "c", "scopes": ["api"] })).await;
         assert_eq!(again["expires_at"].as_u64(), Some(end));
     }
-    // It falls with the key that made it, at any depth.
+    // Revoking a key also revokes the keys created with it, at any depth.
     let child = make(secret.expose(), json!({ "name": "child", "scopes": ["api"] })).await;
     let grandchild = make(child["secret"].as_str().unwrap(), json!({ "name": "grandchild", "scopes": ["api"] })).await;
     assert!(works(&child).await && works(&grandchild).await);
     assert!(lab.people.revoke_key(None, &short.id).await.unwrap());
     assert!(!works(&child).await && !works(&grandchild).await);
-    // One that never ends makes ones that end when they are told to.
+    // A key without expiry can create keys with any expiry.
     let forever = lab.key("bob", &[KeyScope::Api]).await;
     assert_eq!(make(&forever, json!({ "name": "d", "scopes": ["api"] })).await["expires_at"], Value::Null);
     assert!(
@@ -233,7 +233,7 @@ async fn a_key_that_a_key_makes_is_never_good_for_more() {
 }
 
 #[tokio::test]
-async fn a_key_that_a_person_makes_falls_with_the_person_and_not_with_the_browser() {
+async fn a_key_created_in_a_browser_outlives_the_session_but_not_the_user() {
     let lab = Lab::with_people().await;
     let cookie = lab.browser("bob").await;
     let as_bob = |method, path| lab.request(method, path).header("cookie", &cookie).header("x-coracle-csrf", "1");
@@ -249,7 +249,7 @@ async fn a_key_that_a_person_makes_falls_with_the_person_and_not_with_the_browse
 }
 
 #[tokio::test]
-async fn metrics_are_for_admins_and_for_keys_that_an_admin_has_made() {
+async fn metrics_require_an_admin_or_a_key_created_by_one() {
     let lab = Lab::with_people().await;
     let ask = async |user: &str, method: Method, path: &str| {
         let cookie = lab.browser(user).await;
@@ -262,7 +262,7 @@ async fn metrics_are_for_admins_and_for_keys_that_an_admin_has_made() {
     let made: Value = ask("ann", Method::POST, "/api/keys").await.json().await.unwrap();
     let key = made["secret"].as_str().unwrap().to_owned();
     assert_eq!(lab.get("/metrics").bearer_auth(&key).send().await.unwrap().status(), StatusCode::OK);
-    // The operator may give one to somebody who is no admin: it reads, and makes no others.
+    // The operator can give such a key to a user who is not an admin. It reads metrics but cannot create others.
     let bobs = lab.key("bob", &[KeyScope::Api, KeyScope::Metrics]).await;
     assert_eq!(lab.get("/metrics").bearer_auth(&bobs).send().await.unwrap().status(), StatusCode::OK);
     let more = lab.post("/api/keys").bearer_auth(&bobs).json(&json!({ "name": "x", "scopes": ["metrics"] }));
@@ -270,7 +270,7 @@ async fn metrics_are_for_admins_and_for_keys_that_an_admin_has_made() {
 }
 
 #[tokio::test]
-async fn one_user_cannot_push_out_the_sessions_of_another() {
+async fn a_user_cannot_evict_sessions_of_another() {
     let lab = Lab::with_people().await;
     let [anns, bobs] = [lab.key("ann", &[KeyScope::Mcp]).await, lab.key("bob", &[KeyScope::Mcp]).await];
     let (_, session) = lab.initialize(&anns).await;
@@ -284,6 +284,6 @@ async fn one_user_cannot_push_out_the_sessions_of_another() {
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     assert_eq!(lab.mcp(&anns, Some(&session), &ready).await.status(), StatusCode::ACCEPTED);
     assert_eq!(lab.mcp(&anns, Some(&session), &list).await.status(), StatusCode::OK);
-    // It is bob's own that had to go.
+    // One of bob's own sessions was removed.
     assert_eq!(lab.mcp(&bobs, Some(&first), &list).await.status(), StatusCode::NOT_FOUND);
 }

@@ -1,10 +1,12 @@
-//! A server, and clients that talk to it.
+//! A server, and clients for it.
 
 use async_trait::async_trait;
 use coracle_config::{Oidc, Settings};
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{Backend, Sandbox, SandboxError, Spec};
-use coracle_server::{AuthOptions, Face, FaceOptions, HttpOptions, KeyMaker, People, Profile, serve_http, user_name};
+use coracle_server::{
+    AuthOptions, Frontend, FrontendOptions, HttpOptions, KeyMaker, People, Profile, serve_http, user_name,
+};
 use coracle_store::{KeyScope, MemoryStore, Role, Store, User};
 use coracle_types::{Secret, UserId};
 use reqwest::header::{HeaderMap, LOCATION, SET_COOKIE};
@@ -16,10 +18,10 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// A password that is long enough.
+/// Password that is long enough.
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
-/// Nothing here runs code.
+/// Backend without sandboxes.
 #[derive(Debug)]
 struct NoSandbox;
 
@@ -32,7 +34,7 @@ impl Backend for NoSandbox {
     async fn shutdown(&self) {}
 }
 
-/// A server until it is dropped.
+/// Server that stops when dropped.
 pub(crate) struct Lab {
     pub(crate) base: String,
     pub(crate) people: People,
@@ -43,7 +45,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// With `ann`, an admin, and `bob`, a user, who have passwords.
+    /// Starts with the admin `ann` and the user `bob`, who have passwords.
     pub(crate) async fn with_people() -> Self {
         let lab = Self::start(|_| {}).await;
         for (name, role) in [("ann", Role::Admin), ("bob", Role::User)] {
@@ -63,8 +65,9 @@ impl Lab {
         let people = People::new(Arc::clone(&store)).with_workspaces(folder.path());
         let config = EngineConfig { workspaces: folder.path().to_owned(), session_idle: Duration::from_mins(1) };
         let engine = Engine::new(config, Arc::new(NoSandbox), Arc::clone(&store), None);
-        let options = FaceOptions { profile: Profile::Full, settings: Settings::default(), ..FaceOptions::default() };
-        let face = Face::new(engine, options).unwrap();
+        let options =
+            FrontendOptions { profile: Profile::Full, settings: Settings::default(), ..FrontendOptions::default() };
+        let frontend = Frontend::new(engine, options).unwrap();
         let mut auth = AuthOptions {
             people: people.clone(),
             required: true,
@@ -79,14 +82,14 @@ impl Lab {
         let origin = auth.public_url.as_ref().map(|url| url.origin().ascii_serialization());
         let options = HttpOptions {
             allowed_hosts: host.into_iter().collect(),
-            // A page that may call us, and is none of ours.
+            // An allowed origin that is not our own.
             allowed_origins: origin.into_iter().chain(["https://chat.example".to_owned()]).collect(),
             auth: Some(auth),
             ..HttpOptions::default()
         };
         let base = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        tokio::spawn(serve_http(face, listener, options, stop.clone()));
+        tokio::spawn(serve_http(frontend, listener, options, stop.clone()));
         let http = client();
         Self { base, people, store, http, stop, _folder: folder }
     }
@@ -121,19 +124,19 @@ impl Lab {
         self.request(Method::POST, path)
     }
 
-    /// One attempt to sign in.
+    /// Attempts to sign in.
     pub(crate) async fn login(&self, user: &str, password: &str) -> Response {
         self.post("/api/auth/login").json(&json!({ "user": user, "password": password })).send().await.unwrap()
     }
 
-    /// Signs in; what the browser sends from then on.
+    /// Signs in, and returns the cookie of the browser.
     pub(crate) async fn browser(&self, user: &str) -> String {
         let response = self.login(user, PASSWORD).await;
         assert_eq!(response.status(), StatusCode::OK);
         cookie(response.headers()).unwrap()
     }
 
-    /// The beginning of a session of MCP, and its id.
+    /// Starts an MCP session, and returns its ID.
     pub(crate) async fn initialize(&self, bearer: &str) -> (StatusCode, Option<String>) {
         let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
@@ -150,7 +153,7 @@ impl Lab {
         request.send().await.unwrap()
     }
 
-    /// Who the server thinks is calling, by a tool of MCP without a session.
+    /// Returns the user that the server sees, from an MCP tool without a session.
     pub(crate) async fn user_by_mcp(
         &self,
         change: impl FnOnce(RequestBuilder) -> RequestBuilder,
@@ -181,7 +184,7 @@ impl Drop for Lab {
     }
 }
 
-/// A client that follows nothing by itself.
+/// Client that does not follow redirects.
 pub(crate) fn client() -> Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap()
@@ -191,7 +194,7 @@ pub(crate) fn id(name: &str) -> UserId {
     UserId::new(name).unwrap()
 }
 
-/// The cookie that an answer sets, as it is sent back.
+/// Cookie that a response sets, as it is sent back.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
     let set = headers.get(SET_COOKIE)?.to_str().unwrap();
     Some(set.split(';').next().unwrap().to_owned())
@@ -207,7 +210,7 @@ pub(crate) async fn code(response: Response) -> (u16, String) {
     (status, body["code"].as_str().unwrap_or_default().to_owned())
 }
 
-/// The value of a hidden field of a page.
+/// Value of a hidden field of a page.
 pub(crate) fn field(page: &str, name: &str) -> String {
     let (_, rest) = page.split_once(&format!("name={name} value=")).unwrap_or_else(|| panic!("no {name}: {page}"));
     rest.split(['>', ' ']).next().unwrap().trim_matches('"').to_owned()

@@ -1,12 +1,12 @@
-//! Who is let in, and who is not: a real server on a port of this machine, and clients of all kinds.
+//! Authentication against a real server on a local port, with clients of all kinds.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
+mod access_tokens;
+mod accounts;
 mod browsers;
 mod keys;
 mod lab;
 mod modes;
 mod oidc;
 mod passwords;
-mod people;
-mod tokens;

@@ -1,4 +1,4 @@
-//! Who must sign in at all, and whom a proxy may speak for.
+//! When authentication is required, and which users a proxy may name.
 
 use crate::lab::{Lab, PASSWORD, code, id};
 use coracle_store::{KeyScope, Owner, Role};
@@ -7,16 +7,16 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 #[tokio::test]
-async fn without_users_there_is_the_one_of_this_machine_until_somebody_is_added() {
+async fn without_users_everything_is_the_local_user_until_one_is_added() {
     let lab = Lab::start(|auth| auth.required = false).await;
     assert_eq!(lab.user_by_mcp(|request| request).await, Ok("local".to_owned()));
-    // Whatever clients were configured with changes nothing.
+    // Credentials of clients are ignored.
     assert_eq!(lab.user_by_mcp(|request| request.bearer_auth("x")).await, Ok("local".to_owned()));
     assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Ok("local".to_owned()));
     let me: Value = lab.get("/api/auth/me").send().await.unwrap().json().await.unwrap();
     assert_eq!((me["user"].as_str(), me["how"].as_str()), (Some("local"), Some("local")));
     lab.add("ann", Role::Admin).await;
-    // It is looked up once in a second.
+    // The server checks once per second.
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
     assert_eq!(lab.user_by_mcp(|request| request).await, Err(401));
     let key = lab.key("ann", &[KeyScope::Mcp]).await;
@@ -24,7 +24,7 @@ async fn without_users_there_is_the_one_of_this_machine_until_somebody_is_added(
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_named_speaks_for_nobody() {
+async fn an_unknown_proxy_cannot_name_users() {
     let lab = Lab::start(|auth| auth.user_id_proxies = vec!["10.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
     assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Err(401));
@@ -34,7 +34,7 @@ async fn a_proxy_that_is_not_named_speaks_for_nobody() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_named_says_who_asks() {
+async fn a_configured_proxy_names_the_user() {
     let lab = Lab::start(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
     let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
@@ -45,11 +45,11 @@ async fn a_proxy_that_is_named_says_who_asks() {
     }
     let two = lab.user_by_mcp(|request| request.header("x-user-id", "ann").header("x-user-id", "bob"));
     assert_eq!(two.await, Err(400));
-    // Nobody is nobody, and whoever is shut out stays out.
+    // Requests without a name are rejected, and disabled users stay disabled.
     assert_eq!(lab.user_by_mcp(|request| request).await, Err(401));
     lab.people.set_disabled(&id("ann"), true).await.unwrap();
     assert_eq!(as_user("ann").await, Err(403));
-    // It may also say where a guess comes from.
+    // The proxy may also name the address of an attempt.
     for number in 0..25 {
         let guess = serde_json::json!({ "user": format!("user{number}"), "password": "wrong" });
         let request = lab.post("/api/auth/login").header("x-forwarded-for", "6.6.6.6, 203.0.113.9").json(&guess);
@@ -64,14 +64,14 @@ async fn a_proxy_that_is_named_says_who_asks() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_trusted_with_addresses_alone_says_nothing_about_users() {
+async fn a_proxy_trusted_for_addresses_cannot_name_users() {
     let lab = Lab::start(|auth| auth.trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
     assert_eq!(lab.user_by_mcp(|request| request.header("x-user-id", "ann")).await, Err(401));
     let key = lab.key("ann", &[KeyScope::Mcp]).await;
     let both = lab.user_by_mcp(|request| request.bearer_auth(key).header("x-user-id", "bob"));
     assert_eq!(both.await, Ok("ann".to_owned()));
-    // Whom it names is slowed down, and not everybody behind it.
+    // Only the named address is slowed down, not all clients of the proxy.
     let guess = async |number: usize, address: &str| {
         let guess = serde_json::json!({ "user": format!("user{number}"), "password": "wrong" });
         let request = lab.post("/api/auth/login").header("x-forwarded-for", address).json(&guess);
@@ -85,7 +85,7 @@ async fn a_proxy_that_is_trusted_with_addresses_alone_says_nothing_about_users()
 }
 
 #[tokio::test]
-async fn a_name_is_the_same_however_a_proxy_writes_it() {
+async fn names_from_a_proxy_are_normalized() {
     let lab = Lab::start(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
     lab.add("bob", Role::User).await;
     let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
@@ -99,7 +99,7 @@ async fn a_name_is_the_same_however_a_proxy_writes_it() {
 }
 
 #[tokio::test]
-async fn a_name_with_a_meaning_is_nobodys() {
+async fn reserved_names_from_a_proxy_are_rejected() {
     let lab = Lab::start(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
     let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
@@ -107,7 +107,7 @@ async fn a_name_with_a_meaning_is_nobodys() {
         assert_eq!(as_user(name).await, Err(403), "{name:?}");
     }
     assert_eq!(as_user("localhost").await, Ok("localhost".to_owned()));
-    // Whom the operator has called so is meant.
+    // A user that the operator added with such a name is accepted.
     lab.add("admin", Role::Admin).await;
     assert_eq!(as_user("admin").await, Ok("admin".to_owned()));
     let admin = lab.key("ann", &[KeyScope::Api, KeyScope::Admin]).await;
@@ -122,9 +122,9 @@ async fn a_name_with_a_meaning_is_nobodys() {
 }
 
 #[tokio::test]
-async fn who_has_a_reserved_name_gets_in_again_with_another_and_keeps_everything() {
+async fn a_user_with_a_reserved_name_can_be_renamed_and_keeps_everything() {
     let lab = Lab::with_people().await;
-    // As an earlier version added them.
+    // As added by an earlier version.
     lab.add("local", Role::User).await;
     let key = lab.key("local", &[KeyScope::Mcp]).await;
     lab.store.put_secret(&Owner::User(id("local")), "oauth", &Secret::new("the operator's")).await.unwrap();
@@ -133,7 +133,7 @@ async fn who_has_a_reserved_name_gets_in_again_with_another_and_keeps_everything
     lab.people.rename(&id("local"), &id("lou")).await.unwrap();
     assert_eq!(lab.user_by_mcp(|request| request.bearer_auth(&key)).await, Ok("lou".to_owned()));
     assert_eq!(lab.login("lou", PASSWORD).await.status(), StatusCode::OK);
-    // What the operator has signed in to stays the operator's.
+    // The operator's sign-ins are not moved.
     assert!(lab.store.secret(&Owner::User(id("local")), "oauth").await.unwrap().is_some());
     assert!(lab.store.secret(&Owner::User(id("lou")), "oauth").await.unwrap().is_none());
 }

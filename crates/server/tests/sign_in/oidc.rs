@@ -1,4 +1,4 @@
-//! Sign-in by a real OpenID provider, and access tokens that it has issued.
+//! Sign-in with a real OpenID provider, and its access tokens.
 
 use crate::lab::{Lab, client, code, id, location};
 use coracle_server::AuthOptions;
@@ -15,10 +15,10 @@ use std::time::SystemTime;
 use tokio::net::TcpListener;
 use url::Url;
 
-/// The provider until it is dropped.
+/// Provider that stops when dropped.
 struct Provider {
     child: Child,
-    /// It does not survive having nobody to talk to.
+    /// Keeps the pipe open, because the provider does not survive a closed one.
     _said: BufReader<ChildStdout>,
     issuer: String,
 }
@@ -52,7 +52,7 @@ impl Drop for Provider {
     }
 }
 
-/// A server whose people the provider knows.
+/// Server whose users sign in with the provider.
 async fn lab(change: impl FnOnce(&mut AuthOptions)) -> (Lab, Provider) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let provider = Provider::start(&format!("http://{}/auth/oidc/callback", listener.local_addr().unwrap()));
@@ -66,7 +66,7 @@ async fn lab(change: impl FnOnce(&mut AuthOptions)) -> (Lab, Provider) {
     (lab, provider)
 }
 
-/// What a browser is to these tests: cookies, and redirects that are followed by hand.
+/// Minimal browser: cookies, and redirects followed by hand.
 struct Browser {
     http: Client,
     cookies: BTreeMap<String, BTreeMap<String, String>>,
@@ -97,7 +97,7 @@ impl Browser {
         response
     }
 
-    /// Follows redirects to a page, or to an address that begins so.
+    /// Follows redirects to a page, or to an address with this prefix.
     async fn follow(&mut self, mut url: Url, until: &str) -> (Url, Option<Response>) {
         for _ in 0..20 {
             if url.as_str().starts_with(until) {
@@ -112,7 +112,7 @@ impl Browser {
         panic!("no end of redirects: {url}");
     }
 
-    /// From an address that leads to the provider to what it sends the browser back to.
+    /// Follows the provider from the first address to the address that it sends the browser back to.
     async fn through_the_provider(&mut self, begin: Url, name: &str, back: &str) -> Url {
         let (mut url, mut page) = self.follow(begin, back).await;
         for form in [format!("prompt=login&login={name}&password=x"), "prompt=consent".to_owned()] {
@@ -132,7 +132,7 @@ impl Browser {
         url
     }
 
-    /// Signs in to Coracle; its answer to the browser that comes back.
+    /// Signs in to Coracle, and returns the response to the callback.
     async fn sign_in(&mut self, lab: &Lab, name: &str, next: &str) -> Response {
         let mut begin = Url::parse(&lab.url("/auth/oidc/login")).unwrap();
         begin.query_pairs_mut().append_pair("next", next);
@@ -147,7 +147,7 @@ impl Browser {
 }
 
 #[tokio::test]
-async fn people_sign_in_with_the_provider_and_stay_who_they_are() {
+async fn users_sign_in_with_the_provider_and_keep_their_account() {
     let (lab, provider) = lab(|_| {}).await;
     lab.add("bob", Role::Admin).await;
     let mut browser = Browser::new();
@@ -159,14 +159,14 @@ async fn people_sign_in_with_the_provider_and_stay_who_they_are() {
     let me = browser.me(&lab).await;
     let expected = json!({ "user": "zoe", "display_name": "zoe of the provider", "role": "user", "how": "session" });
     assert_eq!(me, expected);
-    // The same person again, in another browser; and nobody is sent elsewhere.
+    // The same user again, in another browser. Redirects stay local.
     for next in ["https://evil.example", "//evil.example", "/\\evil.example"] {
         let response = Browser::new().sign_in(&lab, "zoe", next).await;
         assert_eq!((response.status(), location(&response)), (StatusCode::SEE_OTHER, "/sign-in"));
     }
     assert_eq!(lab.people.all().await.unwrap().len(), 2);
 
-    // Whom the provider calls bob is not the bob of here.
+    // The provider's bob is not the local bob.
     let mut other = Browser::new();
     other.sign_in(&lab, "bob", "/").await;
     let me = other.me(&lab).await;
@@ -182,7 +182,7 @@ async fn people_sign_in_with_the_provider_and_stay_who_they_are() {
 }
 
 #[tokio::test]
-async fn whom_nobody_has_added_stays_out_where_that_is_wanted() {
+async fn unknown_users_are_rejected_without_auto_create() {
     let (lab, provider) = lab(|auth| auth.oidc.auto_create = false).await;
     let refused = Browser::new().sign_in(&lab, "zoe", "/").await;
     assert_eq!(refused.status(), StatusCode::FORBIDDEN);
@@ -196,7 +196,7 @@ async fn whom_nobody_has_added_stays_out_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn of_those_who_may_be_added_only_verified_addresses_of_a_domain_count() {
+async fn only_verified_addresses_of_allowed_domains_are_added() {
     let (lab, _provider) = lab(|auth| auth.oidc.allowed_domains = vec!["Example.com".to_owned()]).await;
     assert_eq!(Browser::new().sign_in(&lab, "unverified-zoe", "/").await.status(), StatusCode::FORBIDDEN);
     assert_eq!(Browser::new().sign_in(&lab, "zoe", "/").await.status(), StatusCode::SEE_OTHER);
@@ -205,12 +205,12 @@ async fn of_those_who_may_be_added_only_verified_addresses_of_a_domain_count() {
 }
 
 #[tokio::test]
-async fn a_sign_in_ends_in_the_browser_that_has_begun_it_and_once() {
+async fn a_sign_in_completes_once_and_in_the_browser_that_started_it() {
     let (lab, _provider) = lab(|_| {}).await;
     let (mut browser, mut victim) = (Browser::new(), Browser::new());
     let begin = Url::parse(&lab.url("/auth/oidc/login")).unwrap();
     let back = browser.through_the_provider(begin.clone(), "mallory", &lab.url("/auth/oidc/callback")).await;
-    // Somebody else is lured to it, one who has begun a sign-in of their own among them.
+    // A victim is lured to the callback, with and without a sign-in of their own.
     assert_eq!(victim.go(Method::GET, &back, None).await.status(), StatusCode::BAD_REQUEST);
     victim.go(Method::GET, &begin, None).await;
     assert_eq!(victim.go(Method::GET, &back, None).await.status(), StatusCode::BAD_REQUEST);
@@ -227,7 +227,7 @@ async fn a_sign_in_ends_in_the_browser_that_has_begun_it_and_once() {
     assert_eq!(browser.go(Method::GET, &back, None).await.status(), StatusCode::BAD_REQUEST);
     assert_eq!(browser.me(&lab).await["user"], "mallory");
 
-    // A code that is none, and an answer of another provider, are no sign-in either; the state is used up by them.
+    // An invalid code or a response from another provider is rejected as well, and uses up the state.
     for (name, value) in [("code", "none"), ("iss", "https://evil.example")] {
         let mut browser = Browser::new();
         let back = browser.through_the_provider(begin.clone(), "mallory", &lab.url("/auth/oidc/callback")).await;
@@ -272,7 +272,7 @@ async fn tokens(provider: &Provider, name: &str, resource: &str) -> Value {
 }
 
 #[tokio::test]
-async fn mcp_clients_come_with_access_tokens_for_this_server_only() {
+async fn access_tokens_must_be_for_this_server() {
     let (lab, provider) = lab(|_| {}).await;
     let metadata = lab.get("/.well-known/oauth-protected-resource/mcp").send().await.unwrap();
     let metadata: Value = metadata.json().await.unwrap();
@@ -283,7 +283,7 @@ async fn mcp_clients_come_with_access_tokens_for_this_server_only() {
     let access = good["access_token"].as_str().unwrap_or_else(|| panic!("{good:#}"));
     let by = async |token: &str| lab.user_by_mcp(|request| request.bearer_auth(token)).await;
     assert_eq!(by(access).await, Ok("zoe".to_owned()));
-    // Not for admins' work, whoever has it.
+    // Access tokens never grant admin rights, whoever has them.
     lab.people.set_role(&id("zoe"), Role::Admin).await.unwrap();
     let users = lab.get("/api/users").bearer_auth(access).send().await.unwrap();
     assert_eq!(code(users).await, (403, "admins_only".to_owned()));
@@ -296,10 +296,10 @@ async fn mcp_clients_come_with_access_tokens_for_this_server_only() {
     for (token, why) in [
         (elsewhere["access_token"].as_str().unwrap().to_owned(), "for another resource"),
         (good["id_token"].as_str().unwrap().to_owned(), "for signing in to a client"),
-        (format!("{none}.{body}."), "signed by nobody"),
-        (format!("{hmac}.{body}.{signature}"), "signed by a key that everybody knows"),
-        (format!("{head}.{body}.{changed}{}", &signature[1..]), "with another signature"),
-        (format!("{head}.{body}"), "a part of one"),
+        (format!("{none}.{body}."), "unsigned"),
+        (format!("{hmac}.{body}.{signature}"), "signed with a known key"),
+        (format!("{head}.{body}.{changed}{}", &signature[1..]), "another signature"),
+        (format!("{head}.{body}"), "incomplete"),
     ] {
         assert_eq!(by(&token).await, Err(401), "{why}");
     }
@@ -310,10 +310,10 @@ async fn mcp_clients_come_with_access_tokens_for_this_server_only() {
 }
 
 #[tokio::test]
-async fn names_of_the_provider_meet_no_others() {
+async fn names_from_the_provider_do_not_collide() {
     let (lab, _provider) = lab(|auth| auth.user_id_proxies = vec!["127.0.0.0/8".parse().unwrap()]).await;
     lab.add("ann", Role::Admin).await;
-    // Names with a meaning.
+    // Reserved names.
     for name in ["local", "LOCAL", "admin"] {
         let mut browser = Browser::new();
         assert_eq!(browser.sign_in(&lab, name, "/").await.status(), StatusCode::SEE_OTHER);
@@ -321,7 +321,7 @@ async fn names_of_the_provider_meet_no_others() {
         let plain = name.to_lowercase();
         assert!(me["user"].as_str().unwrap().starts_with(&format!("{plain}-")) && me["role"] == "user", "{me}");
     }
-    // Somebody whom a proxy has named, and who has left something.
+    // A name that a proxy has used and that has data.
     let as_user = async |name: &str| lab.user_by_mcp(|request| request.header("x-user-id", name)).await;
     assert_eq!(as_user("carl").await, Ok("carl".to_owned()));
     lab.store.put_secret(&Owner::User(id("carl")), "token", &coracle_types::Secret::new("carl's")).await.unwrap();
@@ -338,7 +338,7 @@ async fn names_of_the_provider_meet_no_others() {
 }
 
 #[tokio::test]
-async fn a_key_that_an_access_token_makes_ends_with_the_token() {
+async fn a_key_created_with_an_access_token_expires_with_it() {
     let (lab, provider) = lab(|_| {}).await;
     let tokens = tokens(&provider, "zoe", &lab.url("/mcp")).await;
     let (access, lifetime) = (tokens["access_token"].as_str().unwrap(), tokens["expires_in"].as_u64().unwrap());

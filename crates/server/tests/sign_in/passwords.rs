@@ -1,11 +1,11 @@
-//! Guessing passwords.
+//! Password guessing.
 
 use crate::lab::{Lab, PASSWORD};
 use reqwest::StatusCode;
 use serde_json::Value;
 
 #[tokio::test]
-async fn an_error_does_not_tell_which_half_was_wrong() {
+async fn the_error_does_not_reveal_which_part_was_wrong() {
     let lab = Lab::with_people().await;
     lab.add("carl", coracle_store::Role::User).await;
     lab.people.set_disabled(&crate::lab::id("carl"), true).await.unwrap();
@@ -31,7 +31,7 @@ async fn an_error_does_not_tell_which_half_was_wrong() {
 }
 
 #[tokio::test]
-async fn whoever_guesses_is_slowed_down_also_when_all_guesses_come_at_once() {
+async fn parallel_guesses_are_slowed_down() {
     let lab = Lab::with_people().await;
     let guesses = (0..40).map(|number| {
         let request = lab.post("/api/auth/login");
@@ -51,15 +51,15 @@ async fn whoever_guesses_is_slowed_down_also_when_all_guesses_come_at_once() {
             other => panic!("{other}"),
         }
     }
-    assert!(wrong <= 6 && wrong + slowed == 40, "{wrong} guesses were looked at, {slowed} not");
-    // The right one is not taken either for as long, and says nothing: else a guess could be told from the answer.
+    assert!(wrong <= 6 && wrong + slowed == 40, "{wrong} guesses were checked, {slowed} were not");
+    // The right password is rejected as well during that time; otherwise the response would reveal a correct guess.
     assert_eq!(lab.login("bob", PASSWORD).await.status(), StatusCode::TOO_MANY_REQUESTS);
-    // Others are not concerned.
+    // Other users are not affected.
     assert_eq!(lab.login("ann", PASSWORD).await.status(), StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_name_after_the_other_is_slowed_down_by_where_it_comes_from() {
+async fn guesses_for_many_names_are_slowed_down_by_address() {
     let lab = Lab::with_people().await;
     let mut slowed = false;
     for number in 0..25 {
@@ -69,7 +69,7 @@ async fn a_name_after_the_other_is_slowed_down_by_where_it_comes_from() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_none_is_an_error_of_ours() {
+async fn invalid_bodies_are_reported_as_problems() {
     let lab = Lab::with_people().await;
     for (kind, body, status) in [("application/json", "{", 400), ("application/json", "{}", 400)] {
         let response = lab.post("/api/auth/login").header("content-type", kind).body(body).send().await.unwrap();

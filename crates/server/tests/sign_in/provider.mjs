@@ -1,10 +1,10 @@
-// A certified OpenID provider, as people run it: any name and password will do to sign in to it.
+// A certified OpenID provider that accepts any name and password.
 import { createServer } from 'node:http';
 import { pathToFileURL } from 'node:url';
 
 const { default: Provider } = await import(pathToFileURL(`${process.env.PROVIDER}/lib/index.js`));
 const { redirect } = JSON.parse(process.argv[2]);
-// Its parent has a pipe to it, and it ends with that.
+// Ends when the pipe from its parent is closed.
 process.stdin.resume().on('end', () => process.exit());
 const server = createServer();
 server.listen(0, '127.0.0.1', () => {

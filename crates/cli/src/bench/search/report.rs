@@ -1,4 +1,4 @@
-//! What `bench search` prints: the JSON of `--json`, and a table.
+//! Output of `bench search`: JSON and a table.
 
 use crate::bench::report::{align, plain, rounded};
 use crate::timing::{milliseconds, quantile};
@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Of a ranking so many count.
+/// Ranks at which recall is measured.
 const CUTS: [usize; 3] = [1, 5, 10];
 
 #[derive(Debug, Default, Serialize)]
@@ -14,13 +14,13 @@ pub(super) struct Report {
     pub(super) rows: Vec<Row>,
 }
 
-/// One catalogue.
+/// Results of one catalog.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     name: String,
     tools: usize,
     queries: usize,
-    /// To take in the definitions, to be ready for words, and for meanings.
+    /// Times for reading the definitions, and until search by words and by meaning is ready.
     #[serde(serialize_with = "rounded")]
     listed_ms: f64,
     #[serde(serialize_with = "rounded")]
@@ -33,7 +33,7 @@ pub(super) struct Row {
     p50_ms: f64,
     #[serde(serialize_with = "rounded")]
     p99_ms: f64,
-    /// The share of the right tools among the first 1, 5 and 10; the mean of one by the place of the first right one.
+    /// Recall among the first 1, 5 and 10 results, and the mean reciprocal rank.
     recall: [f64; 3],
     mrr: f64,
     #[serde(skip)]
@@ -43,7 +43,7 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(name: String, tools: usize, queries: usize, times: [Duration; 3], index_bytes: u64) -> Self {
         let [listed_ms, ready_ms, whole_ms] = times.map(milliseconds);
-        #[expect(clippy::cast_precision_loss, reason = "nobody has that much memory")]
+        #[expect(clippy::cast_precision_loss, reason = "no machine has 2^52 bytes")]
         let index_mib = index_bytes as f64 / f64::from(1 << 20);
         Self {
             name,
@@ -65,7 +65,7 @@ impl Row {
         self.times.push(milliseconds(time));
     }
 
-    /// What one query found, best first, and what it should have found.
+    /// Records the results of a query, best first, and the expected ones.
     #[expect(clippy::cast_precision_loss, reason = "places and counts are small")]
     pub(super) fn found(&mut self, found: &[&str], relevant: &[String]) {
         let places: Vec<usize> = relevant.iter().filter_map(|id| found.iter().position(|found| found == id)).collect();
@@ -88,17 +88,8 @@ impl Row {
 
 impl Report {
     pub(super) fn render(&self) -> String {
-        let headings = [
-            "catalogue",
-            "tools",
-            "queries",
-            "taken in ms",
-            "words ms",
-            "meanings ms",
-            "index MiB",
-            "p50 ms",
-            "p99 ms",
-        ];
+        let headings =
+            ["catalog", "tools", "queries", "read ms", "words ms", "meanings ms", "index MiB", "p50 ms", "p99 ms"];
         let mut table = plain(headings);
         for row in &self.rows {
             let whole = |value: f64| format!("{value:.0}");
@@ -130,5 +121,5 @@ impl Report {
 }
 
 const HOW: &str = "\
-Words: from the definitions to an index that finds words. Meanings: the same until it also finds what means the same.\n\
-The index is what the process has grown by meanwhile. Queries are asked one after the other, for 50 tools each.\n";
+Words: time from the definitions to an index for search by words. Meanings: time until search by meaning is ready too.\n\
+The size of the index is the growth of the process. Queries run one after another, for 50 tools each.\n";

@@ -1,7 +1,7 @@
-"""A scripted agent: does tasks in one way, and tells what a model would have read and written.
+"""A scripted agent: does tasks in one way, and reports what a model would have read and written.
 
 Argument: a file with the plan, {"way", "command", "env", "world", "shown_as", "tasks"}. It prints one line of JSON for each
-task. A task's paths are below `shown_as`; the real folder takes its place on the way to a tool, and gives it back.
+task. Paths in a task are below `shown_as`, which is replaced with the real folder in calls and restored in results.
 """
 
 import ast
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from mcp import Client, StdioServerParameters
 
-# Of what went wrong so much is told.
+# Maximum length of an error message.
 MAX_WORDS = 2_000
 
 
@@ -29,7 +29,7 @@ def compact(value):
 
 
 class Mishap(Exception):
-    """The task cannot go on."""
+    """The task cannot continue."""
 
 
 class Conversation:
@@ -46,7 +46,7 @@ class Conversation:
         self.parts.append({"by": "model", "kind": kind, "text": text})
 
     async def turn(self, kind, client, calls):
-        """One turn of the model: all of these calls, and then all of their answers."""
+        """One turn of the model: all of these calls, and then all of their results."""
         self.trips += 1
         answers = []
         for name, arguments in calls:
@@ -62,7 +62,7 @@ class Conversation:
 
 
 def data(text):
-    """A text as the value that it is of: JSON, or as Python writes it."""
+    """Parse a text as JSON or as a Python literal."""
     try:
         return json.loads(text)
     except ValueError:
@@ -74,7 +74,7 @@ def rows(text):
 
 
 def table(items):
-    """Rows as a text of CSV."""
+    """Format rows as CSV."""
     out = io.StringIO()
     writer = csv.DictWriter(out, items[0].keys(), lineterminator="\n")
     writer.writeheader()
@@ -82,14 +82,14 @@ def table(items):
     return out.getvalue()
 
 
-# What a model does in its head, expressions do here.
+# Expressions stand for what a model does in its head.
 HEAD = {
     name: globals()[name] for name in ("Counter", "ast", "csv", "data", "io", "json", "re", "rows", "statistics", "table")
 }
 
 
 def filled(value, names):
-    """A value in which each <<expression>> is replaced by what it comes to."""
+    """Replace each <<expression>> in a value with its result."""
     if isinstance(value, dict):
         return {key: filled(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -120,11 +120,11 @@ class Agent:
     async def prepare(self):
         for client in filter(None, (self.direct, self.code)):
             for tool in (await client.list_tools()).tools:
-                # What clients pass on to a model.
+                # Definitions as clients send them to a model.
                 told = {"name": tool.name, "description": tool.description, "input_schema": tool.input_schema}
                 self.definitions[tool.name] = compact(told)
         if self.code:
-            # All servers are up, and nobody waits for them later.
+            # All servers are running now, so later calls do not wait for them.
             await self.code.call_tool("search_tools", {"query": "warm"})
 
     def offered(self, talk, names):
@@ -162,7 +162,7 @@ class Agent:
         calls = [("search_tools", {"query": query}) for query in task["search"]]
         texts, _ = await talk.turn("search", self.code, calls)
         found = {line.split(":")[0] for text in texts for line in text.split("\n")}
-        # Whoever did not find what it needs tries other words.
+        # A model that does not find a tool tries other words.
         missing = [name for name in dict.fromkeys(wanted) if name.replace("-", "_") not in found]
         if missing:
             words = [bare(name).replace("_", " ").replace("-", " ") for name in missing]
@@ -184,7 +184,7 @@ class Agent:
         return {"answer": evaluated(task["answer"], {"r": results}), "calls": count, "bytes": moved}
 
     async def discover(self, task):
-        """What a model does first. Nothing has been learned of any answer yet."""
+        """Search for tools and read definitions, before anything has been learned from results."""
         talk = Conversation(self.plan)
         begun = time.perf_counter()
         await self.search(talk, task)
@@ -227,7 +227,7 @@ class Agent:
 
 
 def bare(name):
-    """`server.tool` as it is called directly."""
+    """Return the name for direct calls of `server.tool`."""
     return name.split(".", 1)[1]
 
 
@@ -238,17 +238,17 @@ def answered(answer):
 async def main(plan):
     async with AsyncExitStack() as stack:
 
-        async def face(profile):
+        async def connect(profile):
             arguments = [*plan["command"][1:], "--profile", profile]
             server = StdioServerParameters(command=plan["command"][0], args=arguments, env=plan["env"])
             return await stack.enter_async_context(Client(server))
 
         way = plan["way"]
-        direct = await face("direct") if way != "code" else None
-        code = await face("code") if way != "direct" else None
+        direct = await connect("direct") if way != "code" else None
+        code = await connect("code") if way != "direct" else None
         agent = Agent(plan, direct, code)
         await agent.prepare()
-        # Before any of them runs: what one program teaches must not help the next.
+        # Before any program runs, so that what is learned from one does not help the next.
         found = [await agent.discover(task) if way == "code" else None for task in plan["tasks"]]
         for task, discovery in zip(plan["tasks"], found):
             print(json.dumps(await agent.do(task, discovery)), flush=True)

@@ -1,8 +1,8 @@
-//! Has tasks done by the scripted agent: a client of `coracle mcp`, in a world of its own for each way.
+//! Runs tasks with the scripted agent, a client of `coracle mcp`, in a separate world for each way.
 
 use super::task::{Set, Task};
 use crate::bench::program::Program;
-use crate::environment;
+use crate::variables;
 use anyhow::Context;
 use coracle_server::count_tokens;
 use serde::Deserialize;
@@ -13,18 +13,18 @@ use std::time::Duration;
 
 const AGENT: &str = include_str!("agent.py");
 
-/// What the world is called in tasks, and in what is counted: the real folder has a name by chance.
+/// Path of the world in tasks and in counted text, because the real folder has a random name.
 const SHOWN_AS: &str = "/home/ada/work";
 
-/// All tasks in one way take no longer.
+/// Time limit for all tasks in one way.
 const WITHIN: Duration = Duration::from_mins(10);
 
-/// How a task is done.
+/// Way to do a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Every definition is in the context, and so is every result.
+    /// All definitions and all results are in the context.
     Direct,
-    /// The same calls, with a search, and the definitions of the tools that are used.
+    /// The same calls, but with a search and only the definitions of the tools that are used.
     Deferred,
     /// The three tools of the profile `code`.
     Code,
@@ -42,7 +42,7 @@ impl Way {
     }
 }
 
-/// Who writes a part of a conversation.
+/// Author of a part of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum By {
@@ -57,7 +57,7 @@ struct Part {
     text: String,
 }
 
-/// What came of a task, as the agent tells it.
+/// Outcome of a task, as reported by the agent.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Outcome {
     name: String,
@@ -70,7 +70,7 @@ pub(super) struct Outcome {
     effect: Value,
     #[serde(default)]
     error: Option<String>,
-    /// Of direct calls: how many, and the bytes of their arguments and answers.
+    /// Number of direct calls, and the bytes of their arguments and results.
     #[serde(default)]
     pub(super) calls: usize,
     #[serde(default)]
@@ -88,7 +88,7 @@ impl Outcome {
         self.tokens(|part| part.by == By::Model)
     }
 
-    /// What of the context are definitions in the form that clients pass on, and what the server says of itself.
+    /// Tokens of definitions, as clients send them to a model, and of the server's instructions.
     pub(super) fn definitions(&self) -> usize {
         self.tokens(|part| part.kind == "definitions" || part.kind == "instructions")
     }
@@ -97,7 +97,7 @@ impl Outcome {
         self.parts.iter().filter(|part| is_counted(part)).map(|part| count_tokens(&part.text)).sum()
     }
 
-    /// What is wrong with the result, if anything is.
+    /// Returns what is wrong with the result, if anything.
     pub(super) fn fault(&self, task: &Task) -> Option<String> {
         if let Some(error) = &self.error {
             return Some(error.clone());
@@ -110,13 +110,13 @@ impl Outcome {
     }
 }
 
-/// The agent, and the servers whose tools it uses.
+/// Agent and the servers whose tools it uses.
 #[derive(Debug)]
 pub(super) struct Agent {
     servers: PathBuf,
 }
 
-/// Where each of the servers is in the folder of the test servers.
+/// Paths of the servers in the folder of the test servers.
 const NPM: &str = "npm/node_modules/@modelcontextprotocol";
 const NEEDED: [&str; 7] = [
     "npm/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js",
@@ -130,10 +130,10 @@ const NEEDED: [&str; 7] = [
 
 impl Agent {
     pub(super) fn find(servers: Option<PathBuf>) -> anyhow::Result<Self> {
-        let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
-        let servers = servers.or_else(environment::test_servers);
-        let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
-        let servers = std::path::absolute(&servers).context("the folder of the test servers")?;
+        let hint = "install them with `cargo xtask test-servers`, or use --servers for another folder";
+        let servers = servers.or_else(variables::test_servers);
+        let servers = servers.with_context(|| format!("cannot find the test servers: {hint}"))?;
+        let servers = std::path::absolute(&servers).context("cannot find the folder of the test servers")?;
         for part in NEEDED {
             let path = servers.join(part);
             anyhow::ensure!(path.is_file(), "there is no {}: {hint}", path.display());
@@ -141,23 +141,26 @@ impl Agent {
         Ok(Self { servers })
     }
 
-    /// All tasks in one way, in a fresh world.
+    /// Runs all tasks in one way, in a fresh world.
     pub(super) async fn run(&self, way: Way, set: &Set) -> anyhow::Result<Vec<Outcome>> {
-        let folder = tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("make a folder to work in")?;
-        let top = folder.path().canonicalize().context("find the folder to work in")?;
+        let folder =
+            tempfile::Builder::new().prefix("coracle-bench-").tempdir().context("cannot create a temporary folder")?;
+        let top = folder.path().canonicalize().context("cannot find the temporary folder")?;
         let (world, home) = (top.join("world"), top.join("home"));
-        std::fs::create_dir(&world).and_then(|()| std::fs::create_dir(&home)).context("make a folder to work in")?;
+        std::fs::create_dir(&world)
+            .and_then(|()| std::fs::create_dir(&home))
+            .context("cannot create a temporary folder")?;
         let write = |name: &str, text: &str| -> anyhow::Result<PathBuf> {
             let path = top.join(name);
-            std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
             Ok(path)
         };
         let script = write("world.py", &set.world)?;
-        self.python(&world, [script]).output().await.context("make the world of the tasks")?;
+        self.python(&world, [script]).output().await.context("cannot create the world of the tasks")?;
         let settings = write("home/coracle.yaml", &self.settings(&world).to_string())?;
         let plan = json!({
             "way": way.as_str(),
-            "command": [std::env::current_exe().context("find this program")?, Path::new("--config"), &settings, Path::new("mcp")],
+            "command": [std::env::current_exe().context("cannot find this program")?, Path::new("--config"), &settings, Path::new("mcp")],
             "env": variables(&home),
             "world": world,
             "shown_as": SHOWN_AS,
@@ -167,20 +170,20 @@ impl Agent {
         let output = self.python(&top, [agent, plan]).output_within(WITHIN).await?;
         let text = String::from_utf8_lossy(&output.stdout);
         let outcomes: Result<Vec<Outcome>, _> = text.lines().map(serde_json::from_str).collect();
-        let outcomes = outcomes.context("read what the agent did")?;
+        let outcomes = outcomes.context("cannot read the report of the agent")?;
         let is_whole = outcomes.iter().map(|outcome| &outcome.name).eq(set.tasks.iter().map(|task| &task.name));
         anyhow::ensure!(is_whole, "the agent did not do all tasks");
         Ok(outcomes)
     }
 
-    /// Python on a script, in a folder.
+    /// Runs Python on a script in a folder.
     fn python<const N: usize>(&self, folder: &Path, line: [PathBuf; N]) -> Program {
         let python = self.servers.join("venv/bin/python");
         let words = ["env".into(), "-C".into(), folder.into(), python.into_os_string(), "-I".into()];
         Program::new(words.into_iter().chain(line.map(OsString::from)))
     }
 
-    /// Everything is allowed: it is a world of our own.
+    /// Settings of the servers. Everything is allowed, because the world is our own.
     fn settings(&self, world: &Path) -> Value {
         let npm = |name: &str| self.servers.join(NPM).join(format!("server-{name}/dist/index.js"));
         json!({
@@ -205,10 +208,10 @@ impl Agent {
     }
 }
 
-/// What `coracle mcp` is told: nothing of what the user has set for their own use.
+/// Environment of `coracle mcp`, without the user's own settings.
 fn variables(home: &Path) -> Value {
-    let mut variables = json!({ environment::HOME: home });
-    for name in ["PATH", environment::PYTHON, environment::LOG] {
+    let mut variables = json!({ variables::HOME: home });
+    for name in ["PATH", variables::PYTHON, variables::LOG] {
         if let Ok(value) = std::env::var(name) {
             variables[name] = Value::from(value);
         }

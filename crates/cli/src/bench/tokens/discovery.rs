@@ -1,4 +1,4 @@
-//! What it takes a model to find one tool: a search, one definition, one import.
+//! Cost of finding one tool: a search, one definition, one import.
 
 use super::{mistake, own};
 use coracle_catalog::{Catalog, Level, Query, ServerTools};
@@ -10,17 +10,17 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// So many are shown by `search_tools` if nobody says how many.
+/// Default number of results of `search_tools`.
 const SHOWN: usize = 10;
 
-/// More searches than this tell nothing more.
+/// Maximum number of searches.
 const MAX_SEARCHES: usize = 500;
 
-/// Tokens of a whole discovery, over many searches.
+/// Tokens of a complete discovery, over many searches.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Discovery {
     pub(super) tools: usize,
-    /// All their definitions.
+    /// Tokens of all definitions.
     pub(super) definitions: usize,
     pub(super) searches: usize,
     pub(super) median: usize,
@@ -43,13 +43,13 @@ struct Asked {
     query: String,
 }
 
-/// In a catalogue, with the words of its own tools.
+/// Measures a catalog with the descriptions of its own tools as queries.
 pub(super) fn of_catalog(catalog: &Catalog) -> Option<Discovery> {
     let queries: Vec<&str> = catalog.entries().map(|(entry, _)| entry.summary.as_str()).collect();
     of_queries(catalog, &queries)
 }
 
-/// In a set of tools, with its queries.
+/// Measures a set of tools with its queries.
 pub(super) fn of_set(folder: &Path) -> anyhow::Result<Discovery> {
     let path = folder.join("tools.jsonl");
     let mut servers: BTreeMap<ServerName, Vec<Tool>> = BTreeMap::new();
@@ -74,7 +74,7 @@ pub(super) fn of_set(folder: &Path) -> anyhow::Result<Discovery> {
     let path = folder.join("queries.jsonl");
     let asked = lines::<Asked>(&path)?;
     let queries: Vec<&str> = asked.iter().map(|asked| asked.query.as_str()).collect();
-    of_queries(&catalog, &queries).ok_or_else(|| mistake(&path, "nothing is found"))
+    of_queries(&catalog, &queries).ok_or_else(|| mistake(&path, "no query has a result"))
 }
 
 fn lines<T: DeserializeOwned>(path: &Path) -> anyhow::Result<Vec<T>> {
@@ -98,7 +98,7 @@ fn of_queries(catalog: &Catalog, queries: &[&str]) -> Option<Discovery> {
     })
 }
 
-/// Of one search, the definition of the tool that is found first, and its import; both calls and both answers count.
+/// Tokens of a search, the definition of its first result, and the import, including both calls and both responses.
 fn cost(catalog: &Catalog, query: &str) -> Option<usize> {
     let hits = catalog.search(&Query::new(query), SHOWN);
     let first = hits.first()?.entry;

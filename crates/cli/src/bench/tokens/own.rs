@@ -1,4 +1,4 @@
-//! What the definitions of the user's own servers cost. Servers whose tools are known are not started.
+//! Tokens of the definitions of the user's own servers. Servers with known tools are not started.
 
 use super::discovery::{self, Discovery};
 use crate::{settings, tools};
@@ -8,13 +8,13 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The servers of the settings.
+/// Configured servers.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Own {
     pub(super) servers: Vec<OfServer>,
     pub(super) tools: usize,
     pub(super) tokens: usize,
-    /// The three tools of the profile `code`, and what it says when a client connects.
+    /// Tokens of the three tools of the profile `code` and its instructions.
     pub(super) code_tokens: usize,
     pub(super) discovery: Option<Discovery>,
     /// Servers whose tools are not known.
@@ -28,7 +28,7 @@ pub(super) struct OfServer {
     pub(super) tokens: usize,
 }
 
-/// As clients pass it on to a model.
+/// Definition as clients send it to a model.
 #[derive(Serialize)]
 struct Told<'a, S> {
     name: &'a str,
@@ -36,13 +36,13 @@ struct Told<'a, S> {
     input_schema: &'a S,
 }
 
-/// The tokens of one definition.
+/// Tokens of one definition.
 fn definition(name: &str, description: &str, input_schema: &impl Serialize) -> usize {
     let told = Told { name, description, input_schema };
     count_tokens(&serde_json::to_string(&told).unwrap_or_default())
 }
 
-/// None if there are no servers.
+/// Counts the definitions; `None` if there are no servers.
 pub(super) async fn count(config: Option<PathBuf>) -> anyhow::Result<Option<Own>> {
     let loaded = settings::load(config.as_deref(), Vec::new())?;
     if loaded.servers.is_empty() {
@@ -60,7 +60,7 @@ pub(super) async fn count(config: Option<PathBuf>) -> anyhow::Result<Option<Own>
     }))
 }
 
-/// What every conversation pays for the profile `code`.
+/// Tokens of the profile `code` in every conversation.
 fn code_tokens() -> usize {
     let tools = offered_tools(Profile::Code);
     let tools: usize = tools.iter().map(|tool| definition(tool.name, tool.description, &tool.input_schema)).sum();

@@ -1,4 +1,4 @@
-//! What `bench tokens` prints: the JSON of `--json`, and tables.
+//! Output of `bench tokens`: JSON and tables.
 
 use super::agent::Outcome;
 use super::discovery::Discovery;
@@ -9,51 +9,51 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A task is heavy if it takes so many direct calls, or so many bytes go through the context.
+/// Thresholds of a heavy task: number of direct calls, and bytes through the context.
 const HEAVY_CALLS: usize = 5;
 const HEAVY_BYTES: usize = 10 << 10;
 
-/// All numbers of one run. What was not asked for is missing.
+/// Results of one run. Parts that were not requested are missing.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) own: Option<Own>,
     pub(super) set: Option<Discovery>,
     tasks: Vec<Row>,
     figures: Option<Figures>,
-    /// Why something is missing.
+    /// Reasons for missing results.
     skipped: BTreeMap<String, String>,
 }
 
-/// One task, done three ways.
+/// One task, done in three ways.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     name: String,
     title: String,
-    /// Of direct calls, and the bytes of their arguments and answers.
+    /// Number of direct calls, and the bytes of their arguments and results.
     calls: usize,
     bytes: usize,
     heavy: bool,
     direct: Cost,
     deferred: Cost,
     code: Cost,
-    /// What part of the tokens code saves; less than nothing if it costs more.
+    /// Fraction of the tokens that code saves; negative if it needs more.
     #[serde(serialize_with = "rounded")]
     saved: f64,
     #[serde(serialize_with = "rounded")]
     saved_of_deferred: f64,
-    /// Code is cheaper than direct calls as soon as all definitions together have more tokens than this.
+    /// Code needs fewer tokens than direct calls as soon as all definitions together have more tokens than this.
     break_even: usize,
-    /// What is wrong with the results.
+    /// Problems of the results.
     faults: BTreeMap<&'static str, String>,
 }
 
-/// What one way takes.
+/// Cost of one way.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Cost {
     #[serde(rename = "in")]
     tokens_in: usize,
     out: usize,
-    /// Of `in`: the definitions that are there from the start, or come with a search.
+    /// Part of `in`: definitions that are there from the start or come with a search.
     definitions: usize,
     round_trips: usize,
     #[serde(serialize_with = "rounded")]
@@ -78,19 +78,19 @@ impl Cost {
     }
 }
 
-/// What the rows are there to tell.
+/// Figures of all rows.
 #[derive(Clone, Debug, Serialize)]
 struct Figures {
-    /// All definitions, and those of the profile `code` with its words.
+    /// Tokens of all definitions, and of those of the profile `code` with its instructions.
     definitions: usize,
     code_definitions: usize,
-    /// Results that are what the task says, all three ways.
+    /// Number of tasks with the expected result in all three ways.
     equal: usize,
     heavy: Heavy,
     light: Light,
 }
 
-/// Over the heavy tasks: the geometric mean of what part of the tokens is left, as the part that is saved.
+/// Heavy tasks: fraction of tokens saved, from the geometric mean of the remaining fractions.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Heavy {
     tasks: usize,
@@ -98,12 +98,12 @@ struct Heavy {
     saved: f64,
     #[serde(serialize_with = "rounded")]
     saved_of_deferred: f64,
-    /// The same if direct calls had their definitions for nothing.
+    /// The same if definitions for direct calls were free.
     #[serde(serialize_with = "rounded")]
     saved_without_definitions: f64,
 }
 
-/// Over the other tasks: the most tokens that code takes more; less than nothing if it always takes fewer.
+/// Other tasks: the largest number of additional tokens with code; negative if code always needs fewer.
 #[derive(Clone, Debug, Serialize)]
 struct Light {
     tasks: usize,
@@ -111,7 +111,7 @@ struct Light {
     worst_task: String,
     worst_of_deferred: i64,
     worst_of_deferred_task: String,
-    /// Code is cheaper in all of them as soon as all definitions together have more tokens than this.
+    /// Code needs fewer tokens in all of them as soon as all definitions together have more tokens than this.
     break_even: usize,
 }
 
@@ -143,18 +143,18 @@ impl Row {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody counts to 2^52")]
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 fn ratio(one: usize, other: usize) -> f64 {
     one as f64 / other.max(1) as f64
 }
 
-/// How many more; less than nothing if they are fewer.
+/// Difference; negative if `one` is smaller.
 fn more(one: usize, other: usize) -> i64 {
     i64::try_from(one).unwrap_or(i64::MAX) - i64::try_from(other).unwrap_or(i64::MAX)
 }
 
-/// Zero for nothing.
-#[expect(clippy::cast_precision_loss, reason = "nobody has 2^52 tasks")]
+/// Saved fraction; zero without rows.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
 fn saved(rows: &[&Row], left: impl Fn(&Row) -> f64) -> f64 {
     if rows.is_empty() {
         return 0.0;
@@ -201,7 +201,7 @@ impl Report {
         self.skipped.insert(name.to_owned(), reason.to_owned());
     }
 
-    /// What came of all tasks, for each way.
+    /// Adds the outcomes of all tasks, for each way.
     pub(super) fn take_in(&mut self, tasks: &[Task], ways: &[Vec<Outcome>]) {
         if let [direct, deferred, code] = ways {
             let outcomes = direct.iter().zip(deferred).zip(code);
@@ -212,7 +212,7 @@ impl Report {
         self.figures = Figures::of(&self.tasks);
     }
 
-    /// Whether no task came to another result than it should.
+    /// Whether all tasks had the expected result.
     pub(super) fn is_equal(&self) -> bool {
         self.tasks.iter().all(Row::is_equal)
     }
@@ -287,7 +287,7 @@ fn percent(part: f64) -> String {
 
 fn sentence(found: &Discovery) -> String {
     format!(
-        "a whole discovery (search, one definition, one import) among {} tools: {} tokens at the median, {} at p90, {} at \
+        "a complete discovery (search, one definition, one import) among {} tools: {} tokens at the median, {} at p90, {} at \
          most, of {} searches; all definitions: {} tokens",
         found.tools, found.median, found.p90, found.most, found.searches, found.definitions
     )
@@ -298,7 +298,7 @@ fn own_servers(text: &mut String, own: &Own) {
     for server in &own.servers {
         table.add_row([server.server.clone(), server.tools.to_string(), server.tokens.to_string()]);
     }
-    table.add_row(["all of them".to_owned(), own.tools.to_string(), own.tokens.to_string()]);
+    table.add_row(["all".to_owned(), own.tools.to_string(), own.tokens.to_string()]);
     table.add_row(["profile code".to_owned(), "3".to_owned(), own.code_tokens.to_string()]);
     align(&mut table, 1..=2);
     let _ = writeln!(text, "{table}\n");
@@ -317,8 +317,7 @@ fn sums(text: &mut String, figures: &Figures, tasks: usize) {
         "definitions: {} tokens of all servers, {} of the profile code",
         figures.definitions, figures.code_definitions
     );
-    let _ =
-        writeln!(text, "equal: {} of {tasks} tasks came to the same and right result in all three ways", figures.equal);
+    let _ = writeln!(text, "equal: {} of {tasks} tasks had the same correct result in all three ways", figures.equal);
     if heavy.tasks > 0 {
         let _ = writeln!(
             text,
@@ -388,7 +387,7 @@ mod tests {
             row("c", false, cost(900, 100, 500), cost(90, 10, 50), cost(280, 20, 40)),
         ];
         let figures = Figures::of(&rows).unwrap();
-        // 1/10 and 1/1000: 1/100.
+        // The geometric mean of 1/10 and 1/1000 is 1/100.
         assert!((figures.heavy.saved - 0.99).abs() < 1e-9, "{figures:?}");
         assert!((figures.heavy.saved_of_deferred - 0.8).abs() < 1e-9, "{figures:?}");
         assert_eq!((figures.light.worst, figures.light.worst_of_deferred), (-700, 200));

@@ -1,4 +1,4 @@
-//! Tasks, as data: what to do, how by direct calls, how by code, and what must come of it.
+//! Tasks as data: the question, direct calls, code, and the expected result.
 
 use super::{Mistake, mistake};
 use anyhow::Context;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Makes the place in which the tasks of a set are done.
+/// Program that creates the world of a set of tasks.
 const WORLD: &str = "world.py";
 
 macro_rules! embedded {
@@ -15,7 +15,7 @@ macro_rules! embedded {
     };
 }
 
-/// The tasks of this program, in order.
+/// Built-in tasks, in order.
 const EMBEDDED: [(&str, &str); 28] = embedded![
     "01-hour-elsewhere",
     "02-sum",
@@ -48,68 +48,68 @@ const EMBEDDED: [(&str, &str); 28] = embedded![
 ];
 const EMBEDDED_WORLD: &str = include_str!("../../../../../bench/tasks/world.py");
 
-/// One task. Expressions are Python's, for what a model does in its head.
+/// A task. Expressions in Python stand for what a model does in its head.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
-    /// Its file, without the ending.
+    /// File name without the extension.
     #[serde(skip_deserializing)]
     pub(super) name: String,
     pub(super) title: String,
-    /// What the user asks.
+    /// Question of the user.
     question: String,
-    /// What the model searches for when it has not been shown all tools.
+    /// Queries of the model, if it does not see all tools.
     search: Vec<String>,
     direct: Vec<Step>,
-    /// The answer, from the results `r` of the steps.
+    /// Answer, computed from the results `r` of the steps.
     answer: String,
-    /// The tools whose definitions the model reads before it writes code.
+    /// Tools whose definitions the model reads before it writes code.
     definitions: Vec<String>,
-    /// What it writes: the last program gives the answer, those before it are looks and mistakes.
+    /// Programs of the model. The last one gives the answer; those before are exploration and mistakes.
     code: Vec<String>,
-    /// The answer, from the `result` or `stdout` of the last program; without it the result is the answer.
+    /// Answer, computed from the `result` or `stdout` of the last program; defaults to the result.
     #[serde(default)]
     read: Option<String>,
-    /// What the answer must be.
+    /// Expected answer.
     pub(super) expect: Value,
-    /// What is left in the world.
+    /// Expression for the state of the world afterwards.
     #[serde(default)]
     effect: Option<String>,
-    /// What that must be.
+    /// Expected state.
     #[serde(default)]
     pub(super) leaves: Value,
 }
 
-/// Calls of one tool: one turn of the model.
+/// Calls of one tool, in one turn of the model.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Step {
-    /// `server.tool`.
+    /// Tool, as `server.tool`.
     call: String,
-    /// An expression that gives a list: so many calls, all at once, each for an `item`.
+    /// Expression for a list: one parallel call for each `item`.
     #[serde(default)]
     each: Option<String>,
-    /// The arguments; `<<expression>>` in a text is replaced by its value.
+    /// Arguments. `<<expression>>` in a text is replaced with its value.
     #[serde(default)]
     with: Map<String, Value>,
 }
 
-/// Tasks that are done in one world.
+/// Tasks in one world.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
-    /// The program that makes it, in the current folder.
+    /// Program that creates the world in the current folder.
     pub(super) world: String,
     pub(super) tasks: Vec<Task>,
 }
 
 impl Set {
-    /// Those of this program.
+    /// Returns the built-in tasks.
     pub(super) fn embedded() -> anyhow::Result<Self> {
         let tasks = EMBEDDED.iter().map(|(name, text)| parse(name, text).with_context(|| (*name).to_owned()));
         Ok(Self { world: EMBEDDED_WORLD.to_owned(), tasks: tasks.collect::<Result<_, _>>()? })
     }
 
-    /// Those of a folder, by name.
+    /// Reads the tasks of a folder, sorted by name.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
         let text = |path: &Path| std::fs::read_to_string(path).map_err(|error| mistake(path, error));
         let world = text(&folder.join(WORLD))?;
@@ -129,7 +129,7 @@ impl Set {
         Ok(Self { world, tasks })
     }
 
-    /// Those whose names have one of these texts in them; all if there are none.
+    /// Keeps tasks whose names contain one of these texts; all if there are none.
     pub(super) fn only(mut self, wanted: &[String]) -> anyhow::Result<Self> {
         for part in wanted {
             if !self.tasks.iter().any(|task| task.name.contains(part.as_str())) {
@@ -158,7 +158,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_tasks_of_this_program_are_those_of_the_folder() {
+    fn the_built_in_tasks_match_the_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/tasks");
         let (read, embedded) = (Set::read(&folder).unwrap(), Set::embedded().unwrap());
         assert_eq!(read.tasks, embedded.tasks);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_name_will_do_and_an_unknown_one_is_named() {
+    fn tasks_are_selected_by_parts_of_names() {
         let set = Set::embedded().unwrap();
         let wanted = |name: &str| set.clone().only(&[name.to_owned()]);
         assert_eq!(wanted("sum").unwrap().tasks.len(), 1);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_none_is_refused() {
+    fn unknown_keys_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("world.py"), "").unwrap();
         std::fs::write(folder.path().join("x.yaml"), "title: x\ntitel: y\n").unwrap();

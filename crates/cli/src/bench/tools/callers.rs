@@ -1,10 +1,10 @@
-//! Who makes the calls: code in sandboxes, and the Python client.
+//! Callers: code in sandboxes, and the Python client.
 
-use super::faces::Faces;
+use super::frontends::Frontends;
 use super::in_process::{Straight, echo};
 use super::plan::{By, From, NAP_SECONDS, Orders, Plan, Times};
 use crate::bench::program::Program;
-use crate::environment;
+use crate::variables;
 use crate::wiring::{Sandboxes, native};
 use anyhow::Context;
 use coracle_engine::{CallCaps, Engine, EngineConfig, Request, Servers, Toolbox, ToolboxConfig};
@@ -22,13 +22,13 @@ const DIRECT: &str = include_str!("direct.py");
 const PYTHON: &str = include_str!("guest.py");
 const TYPESCRIPT: &str = include_str!("guest.ts");
 
-/// What code calls the server.
+/// Name of the server in code.
 const NAME: &str = "bench";
 
-/// No row takes longer.
+/// Time limit of a row.
 const WITHIN: Duration = Duration::from_mins(5);
 
-/// A Python that has the package `mcp` in its second generation.
+/// Python with version 2 of the package `mcp`.
 #[derive(Clone, Debug)]
 struct Sdk {
     python: PathBuf,
@@ -38,18 +38,18 @@ struct Sdk {
 
 impl Sdk {
     async fn find(servers: Option<PathBuf>, folder: &Path) -> anyhow::Result<Self> {
-        let servers = servers.or_else(environment::test_servers);
-        let hint = "`cargo xtask test-servers` makes them; --servers names their folder";
-        let servers = servers.with_context(|| format!("no test servers are known: {hint}"))?;
+        let servers = servers.or_else(variables::test_servers);
+        let hint = "install them with `cargo xtask test-servers`, or use --servers for another folder";
+        let servers = servers.with_context(|| format!("cannot find the test servers: {hint}"))?;
         let python = servers.join("venv/bin/python");
         anyhow::ensure!(python.is_file(), "there is no {}: {hint}", python.display());
         let sdk = Self { python, server: folder.join("server.py"), direct: folder.join("direct.py") };
         std::fs::write(&sdk.server, SERVER)
             .and_then(|()| std::fs::write(&sdk.direct, DIRECT))
-            .context("write scripts")?;
+            .context("cannot write scripts")?;
         let import = ["-c", "import mcp.server.mcpserver"].map(Into::into);
         let probe = Program::new(std::iter::once(sdk.python.clone().into_os_string()).chain(import));
-        probe.output().await.context("the package mcp 2")?;
+        probe.output().await.context("cannot find mcp 2")?;
         Ok(sdk)
     }
 
@@ -75,18 +75,18 @@ impl Sdk {
         }
     }
 
-    /// The server that is called, by its command line.
+    /// Command line of the server that is called.
     fn server(&self) -> Vec<String> {
         std::iter::once(self.python.display().to_string()).chain(self.server_arguments()).collect()
     }
 
-    /// Calls a server of this address or command line.
+    /// Calls the server with this address or command line.
     async fn call(&self, server: Vec<String>, orders: &Orders) -> anyhow::Result<Times> {
-        let orders = serde_json::to_string(orders).context("write the orders")?;
+        let orders = serde_json::to_string(orders).context("cannot write the orders")?;
         let line = [self.python.as_os_str(), self.direct.as_os_str()].map(ToOwned::to_owned);
         let arguments = server.into_iter().chain([orders]).map(Into::into);
         let output = Program::new(line.into_iter().chain(arguments)).output().await?;
-        serde_json::from_slice(&output.stdout).context("read what the Python client measured")
+        serde_json::from_slice(&output.stdout).context("cannot read the measurements of the Python client")
     }
 }
 
@@ -94,28 +94,28 @@ impl Sdk {
 #[derive(Debug)]
 pub(super) struct Callers {
     in_process: Engine,
-    /// The rows that need it are left out without it, for this reason.
+    /// Rows that need this are skipped with the reason if it is missing.
     stdio: Result<(Engine, Sdk, Arc<Toolbox>), String>,
-    faces: Faces,
+    frontends: Frontends,
     workspace: PathBuf,
 }
 
 impl Callers {
     pub(super) async fn start(folder: &Path, servers: Option<PathBuf>) -> anyhow::Result<Self> {
         let sandboxes = Sandboxes {
-            pool: crate::face::POOL,
+            pool: crate::frontend::POOL,
             preload: true,
             require_full_isolation: false,
             limits: limits(),
-            python: environment::python(),
+            python: variables::python(),
             folders: Vec::new(),
             packages: coracle_sandbox::Packages::default(),
         };
         let backend = native(&sandboxes)?;
-        backend.report().await.context("start the sandbox (see `coracle doctor`)")?;
+        backend.report().await.context("cannot start the sandbox (see `coracle doctor`)")?;
         let workspace = folder.join("workspace");
-        std::fs::create_dir_all(&workspace).context("make a workspace")?;
-        let name = ServerName::new(NAME).context("the name of the server")?;
+        std::fs::create_dir_all(&workspace).context("cannot create a workspace")?;
+        let name = ServerName::new(NAME).context("invalid server name")?;
         let engine = |home: PathBuf, store: Arc<SqliteStore>, toolbox: &Arc<Toolbox>| {
             let config = EngineConfig { workspaces: home.join("workspaces"), session_idle: WITHIN };
             Engine::new(config, Arc::clone(&backend) as _, store, Some(Arc::clone(toolbox)))
@@ -131,11 +131,11 @@ impl Callers {
             }
             Err(reason) => Err(format!("{reason:#}")),
         };
-        let faces = Faces::start(folder, in_process.clone()).await?;
-        Ok(Self { in_process, stdio, faces, workspace })
+        let frontends = Frontends::start(folder, in_process.clone()).await?;
+        Ok(Self { in_process, stdio, frontends, workspace })
     }
 
-    /// One run of one row.
+    /// Runs one row once.
     pub(super) async fn run(&self, plan: &Plan, calls: usize) -> anyhow::Result<Times> {
         let orders = plan.orders(calls);
         let stdio = || self.stdio.as_ref().map_err(|reason| anyhow::anyhow!("{reason}"));
@@ -149,7 +149,7 @@ impl Callers {
                 sdk.call(sdk.server(), &orders).await?
             }
             By::Client(_) | By::Session(_) | By::First(_) | By::Baseline(_) => {
-                stdio()?.1.call(self.faces.server(plan)?, &orders).await?
+                stdio()?.1.call(self.frontends.server(plan)?, &orders).await?
             }
             By::Python => self.execute(engine, Language::Python, PYTHON, &orders).await?,
             By::TypeScript => self.execute(engine, Language::TypeScript, TYPESCRIPT, &orders).await?,
@@ -163,12 +163,12 @@ impl Callers {
         request.workspace = Some(self.workspace.clone());
         request.limits = limits();
         request.calls = Arc::new(Straight);
-        request.vars.insert("plan".to_owned(), serde_json::to_value(orders).context("write the orders")?);
+        request.vars.insert("plan".to_owned(), serde_json::to_value(orders).context("cannot write the orders")?);
         let execution = engine.execute(request).await;
         if let Some(failure) = &execution.failure {
             anyhow::bail!("{}", failure.error);
         }
-        serde_json::from_value(execution.result.unwrap_or_default()).context("read what the code measured")
+        serde_json::from_value(execution.result.unwrap_or_default()).context("cannot read the measurements of the code")
     }
 
     pub(super) async fn shutdown(&self) {
@@ -180,16 +180,17 @@ impl Callers {
     }
 }
 
-/// Those of everybody, but for the number of calls and the time for them.
+/// Default limits, except for the number of calls and the time.
 fn limits() -> Limits {
     Limits { calls: 1_000_000, wall_ms: WITHIN.as_millis() as u64, ..Limits::default() }
 }
 
-/// As a server would have it: a real store, and the rules of somebody who has made none.
+/// Toolbox as in a server: a real store, and no rules.
 async fn toolbox(home: &Path, servers: impl Servers + 'static) -> anyhow::Result<(Arc<SqliteStore>, Arc<Toolbox>)> {
-    let store = SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("make a store")?;
+    let store =
+        SqliteStore::open(&Home::new(home.to_owned()), KeySource::File).await.context("cannot create a store")?;
     let store = Arc::new(store);
-    let rules = Rules::new(Vec::new()).context("make no rules")?;
+    let rules = Rules::new(Vec::new()).context("cannot create an empty policy")?;
     let caps = CallCaps::default();
     let config =
         ToolboxConfig { cache: home.join("cache"), registry: None, embedder: None, caps, unusable: Vec::new() };

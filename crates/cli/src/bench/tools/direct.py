@@ -1,4 +1,4 @@
-"""Calls by the client of the Python SDK. Arguments: the server's address or command line, then the plan as JSON."""
+"""Calls with the Python SDK's client. Arguments: the server's address or command line, then the plan as JSON."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ async def main() -> None:
         answer = await client.call_tool(plan["tool"], arguments)
         each.append((time.perf_counter_ns() - begun) / 1e3)
         if answer.is_error or (plan["echoes"] and answer.structured_content != {"result": plan["text"]}):
-            raise SystemExit(f"an answer that makes no sense: {answer}")
+            raise SystemExit(f"unexpected result: {answer}")
 
     if plan["first"]:
         for _ in range(plan["warm_up"] + plan["calls"]):
@@ -33,7 +33,7 @@ async def main() -> None:
         print(json.dumps({"each": each, "total": sum(each)}))
         return
     async with Client(server) as client:
-        # After a call clients look whether the answer is as promised there.
+        # Clients validate results against the listed output schemas.
         await client.list_tools()
 
         async def calls(count: int) -> None:

@@ -10,7 +10,7 @@ each = []
 
 
 def straight(text):
-    """What the host answers without the broker: frames of the same size."""
+    """Call that the host answers without the broker, with frames of the same size."""
     from coracle_guest import calls
 
     arguments = {"server": "bench", "tool": "echo", "arguments": {"text": text}}
@@ -23,7 +23,7 @@ aio = getattr(tool, "aio", None)
 
 def check(answer):
     if answer not in (text, {"result": text}):
-        raise ValueError(f"an answer that makes no sense: {answer!r}")
+        raise ValueError(f"unexpected result: {answer!r}")
 
 
 def in_sequence(count):

@@ -1,5 +1,5 @@
 // Inside a sandbox: the calls of one row. `plan` is set by the benchmark.
-// There is no clock here that is fine enough for one call: only all of them together are timed.
+// The clock is too coarse for a single call, so only the total is measured.
 import * as bench from "servers/bench";
 
 declare const plan: { tool: "echo" | "nap"; text: string; at_once: number; warm_up: number; calls: number };
@@ -11,7 +11,7 @@ async function calls(count: number): Promise<void> {
       left -= 1;
       const answer: any = await bench[plan.tool]({ text: plan.text });
       if (answer !== plan.text && answer?.result !== plan.text) {
-        throw new Error(`an answer that makes no sense: ${JSON.stringify(answer)}`);
+        throw new Error(`unexpected result: ${JSON.stringify(answer)}`);
       }
     }
   }

@@ -1,11 +1,11 @@
-//! Tools that cost nothing themselves: what is left is Coracle.
+//! Tools without a cost of their own, so that only Coracle is measured.
 
 use async_trait::async_trait;
 use coracle_engine::{Handler, HostCallError, HostCalls, InProcess};
 use coracle_types::{Content, ServerName, Tool, ToolHints, ToolResult};
 use serde_json::{Map, Value, json};
 
-/// A server in this process, with the tool `echo`.
+/// In-process server with the tool `echo`.
 pub(super) fn echo(name: ServerName) -> InProcess {
     let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] });
     let tool = Tool {
@@ -14,7 +14,7 @@ pub(super) fn echo(name: ServerName) -> InProcess {
         title: None,
         description: "Give back the text.".to_owned(),
         input_schema: schema.as_object().cloned().unwrap_or_default().into(),
-        // None, so that the broker has to learn it: the dearer case.
+        // Without a schema the broker has to learn it, which is the more expensive case.
         output_schema: None,
         category: None,
         hints: ToolHints::default(),
@@ -29,7 +29,7 @@ pub(super) fn echo(name: ServerName) -> InProcess {
     InProcess::new(name, [(tool, handler)])
 }
 
-/// Answers as the tool would, without the broker.
+/// Answers like the tool, without the broker.
 #[derive(Debug)]
 pub(super) struct Straight;
 

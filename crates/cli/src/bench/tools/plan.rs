@@ -1,84 +1,85 @@
-//! What is measured: the rows, and what one run of a row tells.
+//! Rows of the benchmark, and the results of one run.
 
 use Pace::{Hasty, Rested};
 use coracle_server::baseline::TOOL;
 use serde::{Deserialize, Serialize};
 
-/// Calls at once, in the rows that make several.
+/// Concurrency of the rows with parallel calls.
 pub(super) const AT_ONCE: usize = 32;
 
-/// How long the tool `nap` takes.
+/// Duration of the tool `nap`.
 pub(super) const NAP_SECONDS: f64 = 0.020;
 
-/// Naps are long: in one round no more of them are taken.
+/// Maximum number of naps per round, because they are slow.
 const MOST_NAPS: usize = 256;
 
-/// So are executions by a client.
+/// Maximum number of executions by a client per round.
 const MOST_RUNS: usize = 400;
 
-/// Starting a server takes longer still: the number of starts is the number of calls divided by `STARTS_PART`, and at most
+/// Starting a server is even slower: the number of starts is the number of calls divided by `STARTS_PART`, and at most
 /// `MOST_STARTS`.
 const STARTS_PART: usize = 5;
 const MOST_STARTS: usize = 20;
 
-/// The number of servers in the settings of the row `mcp_first_50`.
+/// Number of servers in the settings of the row `mcp_first_50`.
 pub(super) const MANY_SERVERS: usize = 50;
 
-/// The session of the rows that have one.
+/// Session of the rows that have one.
 const SESSION: &str = "bench";
 
-/// Between two executions by a client nobody calls for so long: a model takes longer to write the next one.
+/// Pause between two executions by a client. A model takes longer to write the next one.
 const REST_SECONDS: f64 = 0.010;
 
-/// Calls that come before those that count.
+/// Number of calls that do not count.
 const WARM_UP: usize = 50;
 
-/// What is sent and comes back.
+/// Text that is sent and returned.
 const TEXT: &str = "The quick brown fox jumps over the lazy dog";
 
-/// Who makes the calls.
+/// Caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// Python in a sandbox.
     Python,
     /// TypeScript in a sandbox.
     TypeScript,
-    /// The client of the Python SDK, in a process of its own.
+    /// The client of the Python SDK, in a separate process.
     Direct,
-    /// The same client, which asks Coracle itself to run `pass`.
+    /// The same client, which asks Coracle to run `pass`.
     Client(Pace),
-    /// The same in a session that lives on.
+    /// The same in a session.
     Session(Pace),
-    /// The same, as the first call to a server that the client has just started, with this number of servers in its settings.
+    /// The same, as the first call to a server that the client has just started, with this number of servers in its
+    /// settings.
     First(usize),
-    /// The same client, which calls a tool that does nothing of a server that is the protocol library alone.
+    /// The same client, calling a no-op tool of the bare protocol library.
     Baseline(Pace),
 }
 
-/// How soon the next call comes.
+/// Pause before the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     Rested,
-    /// At once.
+    /// No pause.
     Hasty,
 }
 
-/// Who answers them.
+/// Callee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum From {
-    /// The host, without the broker: what a call costs that does nothing.
+    /// The host, without the broker: the cost of an empty call.
     Host,
-    /// A tool in the process of the host, through the broker.
+    /// A tool in the host's process, through the broker.
     Process,
-    /// A server of its own, over standard input and output.
+    /// A separate server over stdio.
     Stdio,
-    /// The same server, whose tool takes a while.
+    /// The same server with a slow tool.
     Nap,
     /// A server over HTTP.
     Http,
 }
 
-/// One row of the table.
+/// Row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) name: &'static str,
@@ -111,7 +112,7 @@ pub(super) const SESSION_HTTP_HASTY: &str = "session_http_hasty";
 pub(super) const MCP_FIRST: &str = "mcp_first";
 pub(super) const MCP_FIRST_50: &str = "mcp_first_50";
 
-/// In the order of the table.
+/// Rows in the order of the table.
 pub(super) const ROWS: [Plan; 25] = [
     plan(HOST, By::Python, From::Host, 1, "answered by the host without the broker: the way there and back"),
     plan(IN_PROCESS, By::Python, From::Process, 1, "a no-op tool in the host's process: the way and the broker"),
@@ -146,20 +147,20 @@ pub(super) const ROWS: [Plan; 25] = [
     plan(MCP_FIRST_50, By::First(MANY_SERVERS), From::Stdio, 1, "the same, with 50 servers in its settings"),
 ];
 
-/// What the program that makes the calls is told.
+/// Instructions for the program that makes the calls.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Orders {
     tool: &'static str,
-    /// The one argument, and its name.
+    /// Name and value of the only argument.
     argument: &'static str,
     text: &'static str,
-    /// Whether the text comes back.
+    /// Whether the text is returned.
     echoes: bool,
     session: Option<&'static str>,
-    /// Each call goes to a server that was started for it.
+    /// Whether each call goes to a newly started server.
     first: bool,
     at_once: usize,
-    /// Seconds before each call.
+    /// Pause before each call in seconds.
     rest: f64,
     warm_up: usize,
     pub(super) calls: usize,
@@ -187,11 +188,11 @@ impl Plan {
     }
 }
 
-/// What it answers, in microseconds.
+/// Results in microseconds.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Times {
-    /// Of each call; empty where there is no clock for that.
+    /// Duration of each call; empty if single calls cannot be measured.
     pub(super) each: Vec<f64>,
-    /// Of all together.
+    /// Total duration.
     pub(super) total: f64,
 }

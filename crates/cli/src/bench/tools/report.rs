@@ -1,4 +1,4 @@
-//! What `bench tools` prints: the JSON of `--json`, and a table.
+//! Output of `bench tools`: JSON and a table.
 
 use super::plan::{
     AT_ONCE, DIRECT, DIRECT_32, HOST, IN_PROCESS, MCP_FIRST, MCP_FIRST_50, MCP_HTTP, MCP_HTTP_HASTY, MCP_STDIO,
@@ -11,29 +11,29 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All numbers of one run.
+/// Results of one run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) rows: Vec<Row>,
-    /// What follows from them, as far as they are there.
+    /// Figures derived from the rows that are available.
     pub(super) figures: Figures,
-    /// Why something is missing.
+    /// Reasons for missing results.
     pub(super) skipped: BTreeMap<String, String>,
 }
 
-/// Calls, over and over.
+/// Times of calls.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) at_once: usize,
-    /// Of single calls, as the caller sees them; nothing where only all of them together could be timed.
+    /// Durations of single calls for the caller; `None` if only all calls together can be measured.
     pub(super) p50_us: Option<f64>,
     pub(super) p99_us: Option<f64>,
-    /// The time of all calls, divided by their number; the median of the rounds.
+    /// Total time divided by the number of calls; the median of the rounds.
     #[serde(serialize_with = "rounded")]
     pub(super) per_call_us: f64,
     pub(super) calls: usize,
-    /// For people.
+    /// Description for the table.
     #[serde(skip)]
     how: &'static str,
 }
@@ -43,7 +43,7 @@ impl Row {
         let mut each: Vec<f64> = rounds.iter().flat_map(|times| times.each.iter().copied()).collect();
         let mut totals: Vec<f64> = rounds.iter().map(|times| times.total).collect();
         let mut part = |part| (!each.is_empty()).then(|| (quantile(&mut each, part) * 10.0).round() / 10.0);
-        #[expect(clippy::cast_precision_loss, reason = "nobody makes 2^52 calls")]
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
         let per_call_us = median(&mut totals) / calls as f64;
         Self {
             name: plan.name,
@@ -57,33 +57,34 @@ impl Row {
     }
 }
 
-/// What the rows are there to tell.
+/// Figures derived from the rows.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Figures {
-    /// From the code in the sandbox to a tool that does nothing and back: the median.
+    /// Median time from code in the sandbox to a no-op tool and back.
     pub(super) round_trip_us: Option<f64>,
-    /// What of it the broker adds to a call that the host answers at once: the difference of two medians.
+    /// Part of it that the broker adds to a call that the host answers directly: the difference of two medians.
     pub(super) in_broker_us: Option<f64>,
-    /// How many times the time of the Python client a row takes, by time per call.
+    /// Time per call relative to the Python client.
     pub(super) of_direct: BTreeMap<&'static str, f64>,
-    /// How many times faster 32 naps at once are than one after the other.
+    /// Speed-up of 32 concurrent naps over sequential ones.
     pub(super) at_once_faster: Option<f64>,
-    /// What `execute_code` of `pass` takes longer than nothing, by the same client: the difference of two medians.
+    /// Time that `execute_code` of `pass` takes longer than a no-op tool, with the same client: the difference of two
+    /// medians.
     pub(super) over_stdio_ms: Option<f64>,
     pub(super) over_http_ms: Option<f64>,
-    /// The same where each call follows at once on the one before.
+    /// The same without a pause between calls.
     pub(super) hasty_over_stdio_ms: Option<f64>,
     pub(super) hasty_over_http_ms: Option<f64>,
-    /// How many times the time of a call without a session one in a live session takes, by the medians.
+    /// Time of a call in a live session relative to one without a session, by medians.
     pub(super) session_of_fresh: Option<f64>,
     pub(super) hasty_session_of_fresh: Option<f64>,
-    /// The first call to a server that was just started and has listed its tools: the median.
+    /// Median time of the first call to a server that was just started and has listed its tools.
     pub(super) first_ms: Option<f64>,
     pub(super) first_with_servers_ms: Option<f64>,
 }
 
 impl Report {
-    /// To be called when all rows are there.
+    /// Computes the figures. Must be called when all rows are available.
     pub(super) fn conclude(&mut self) {
         let per_call = |name| self.row(name).map(|row| row.per_call_us);
         let p50 = |name| self.row(name).and_then(|row| row.p50_us);
@@ -133,23 +134,22 @@ impl Report {
             );
         }
         if let Some(times) = self.figures.at_once_faster {
-            let _ = writeln!(text, "naps: {AT_ONCE} at once are {times:.1} × faster than one after the other");
+            let _ = writeln!(text, "naps: {AT_ONCE} in parallel are {times:.1} × faster than one after another");
         }
         if let (Some(stdio), Some(http)) = (self.figures.over_stdio_ms, self.figures.over_http_ms) {
             let _ = writeln!(
                 text,
-                "clients: execute_code of `pass` takes {stdio:.2} ms more than a tool that does nothing over stdio, \
+                "clients: execute_code of `pass` takes {stdio:.2} ms longer than a no-op tool over stdio, \
                  {http:.2} ms over HTTP"
             );
         }
         if let (Some(stdio), Some(http)) = (self.figures.hasty_over_stdio_ms, self.figures.hasty_over_http_ms) {
-            let _ =
-                writeln!(text, "without a rest between the calls: {stdio:.2} ms over stdio, {http:.2} ms over HTTP");
+            let _ = writeln!(text, "without a pause between calls: {stdio:.2} ms over stdio, {http:.2} ms over HTTP");
         }
         if let (Some(rested), Some(hasty)) = (self.figures.session_of_fresh, self.figures.hasty_session_of_fresh) {
             let _ = writeln!(
                 text,
-                "sessions: a call in a live session takes {rested:.2} × the time of one without, {hasty:.2} × without a rest"
+                "sessions: a call in a live session takes {rested:.2} × the time of one without, {hasty:.2} × without a pause"
             );
         }
         if let (Some(alone), Some(many)) = (self.figures.first_ms, self.figures.first_with_servers_ms) {
@@ -167,7 +167,7 @@ impl Report {
 }
 
 const HOW: &str = "\
-Rows take turns in rounds. p50 and p99 are single calls as the calling code sees them, µs/call is the time of all calls\n\
-of a round divided by their number: the median of the rounds. × direct compares µs/call with the Python client's, with\n\
-as many calls at once. In the broker is the difference of the medians of in_process and host. Before each call of the\n\
-rows of clients nobody calls for 10 ms, unless they are hasty.\n";
+Rows take turns in rounds. p50 and p99 are single calls, as measured by the calling code. µs/call is the time of all\n\
+calls of a round divided by their number (median of the rounds). × direct compares µs/call with the Python client at the\n\
+same concurrency. The time in the broker is the difference between the medians of in_process and host. Rows of clients\n\
+pause for 10 ms before each call, except the hasty ones.\n";

@@ -1,4 +1,4 @@
-"""The server that is called: two tools, one that answers at once and one that takes a while."""
+"""The server that is called, with one fast and one slow tool."""
 
 import asyncio
 import sys

@@ -4,8 +4,8 @@ use super::extract::{At, Body};
 use super::problem::{ApiError, Problem, Refusals};
 use crate::accounts::{NameSource, is_good, new_user_name, user_name};
 use crate::http::App;
-use crate::http::desk::{Desk, session_of};
-use crate::http::sign_in::{self, Whence, changed_password, remember};
+use crate::http::auth_state::{AuthState, session_of};
+use crate::http::sign_in::{self, ClientAddress, changed_password, remember};
 use crate::identity::Identity;
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
@@ -26,7 +26,7 @@ use utoipa_axum::routes;
 /// Maximum length of a request body, in bytes.
 const MAX_BODY: usize = 16 << 10;
 
-type Desks = State<Arc<Desk>>;
+type Auth = State<Arc<AuthState>>;
 
 /// Routes that require authentication.
 pub(super) fn routes() -> OpenApiRouter<App> {
@@ -190,7 +190,7 @@ fn admin(caller: &Identity) -> Result<(), ApiError> {
     if caller.may(KeyScope::Admin) {
         return Ok(());
     }
-    Err(ApiError::forbidden("admins_only", "only admins may do this, with a key that has the scope admin"))
+    Err(ApiError::forbidden("admins_only", "this requires the role admin, and an API key needs the scope admin"))
 }
 
 /// Get the current user
@@ -201,8 +201,8 @@ fn admin(caller: &Identity) -> Result<(), ApiError> {
         Refusals,
     )
 )]
-async fn me(State(desk): Desks, caller: Identity) -> Result<Json<Me>, ApiError> {
-    let known = desk.people.store().user(&caller.user).await?;
+async fn me(State(auth): Auth, caller: Identity) -> Result<Json<Me>, ApiError> {
+    let known = auth.people.store().user(&caller.user).await?;
     let mut me = match &known {
         Some(user) => Me::of(user, caller.how.word()),
         None => Me::of(&User::new(caller.user.clone(), caller.role, UNIX_EPOCH), caller.how.word()),
@@ -221,11 +221,11 @@ async fn me(State(desk): Desks, caller: Identity) -> Result<Json<Me>, ApiError> 
         Refusals,
     )
 )]
-async fn logout(State(desk): Desks, caller: Identity) -> Result<Response, ApiError> {
+async fn logout(State(auth): Auth, caller: Identity) -> Result<Response, ApiError> {
     let mut response = StatusCode::NO_CONTENT.into_response();
     if let Some(session) = session_of(&caller) {
-        desk.people.end_session(session.expose()).await?;
-        remember(&desk, None, &mut response);
+        auth.people.end_session(session.expose()).await?;
+        remember(&auth, None, &mut response);
     }
     Ok(response)
 }
@@ -256,18 +256,18 @@ pub(crate) struct PasswordChange {
     )
 )]
 async fn password(
-    State(desk): Desks,
+    State(auth): Auth,
     caller: Identity,
-    Whence(from): Whence,
+    ClientAddress(from): ClientAddress,
     Body(body): Body<PasswordChange>,
 ) -> Result<Response, ApiError> {
     if session_of(&caller).is_none() {
-        let message = "passwords are set by who has signed in to a browser, or by coracle users passwd";
+        let message = "changing a password requires a browser session; operators use coracle users passwd";
         return Err(ApiError::forbidden("no_session", message));
     }
-    let token = changed_password(&desk, &caller, from, body.current, &body.new).await?;
+    let token = changed_password(&auth, &caller, from, body.current, &body.new).await?;
     let mut response = StatusCode::NO_CONTENT.into_response();
-    remember(&desk, Some(&token), &mut response);
+    remember(&auth, Some(&token), &mut response);
     Ok(response)
 }
 
@@ -279,8 +279,8 @@ async fn password(
         Refusals,
     )
 )]
-async fn own_keys(State(desk): Desks, caller: Identity) -> Result<Json<Keys>, ApiError> {
-    let keys = desk.people.keys(&caller.user).await?;
+async fn own_keys(State(auth): Auth, caller: Identity) -> Result<Json<Keys>, ApiError> {
+    let keys = auth.people.keys(&caller.user).await?;
     Ok(Json(Keys { keys: keys.iter().map(Key::of).collect() }))
 }
 
@@ -312,7 +312,7 @@ pub(crate) struct WantedKey {
     )
 )]
 async fn add_own_key(
-    State(desk): Desks,
+    State(auth): Auth,
     caller: Identity,
     Body(body): Body<WantedKey>,
 ) -> Result<(StatusCode, Json<NewKey>), ApiError> {
@@ -322,19 +322,20 @@ async fn add_own_key(
         scopes = [KeyScope::Mcp, KeyScope::Api].into();
     }
     if let Some(missing) = scopes.iter().find(|scope| !caller.may(**scope)) {
-        let message = format!("a key with the scope {} is made by who has it", missing.as_str());
+        let message =
+            format!("cannot create a key with the scope {}, because the caller does not have it", missing.as_str());
         return Err(ApiError::forbidden("insufficient_scope", message));
     }
     let lifetime = match body.expires_in_days {
         None => None,
         Some(days @ 1..=36_500) => Some(Duration::from_hours(24 * u64::from(days))),
-        Some(_) => return Err(ApiError::invalid("expires_in_days is between 1 and 36500")),
+        Some(_) => return Err(ApiError::invalid("expires_in_days must be from 1 to 36500")),
     };
     if scopes.contains(&KeyScope::Metrics) && caller.role != Role::Admin {
-        return Err(ApiError::forbidden("admins_only", "only admins make keys with the scope metrics"));
+        return Err(ApiError::forbidden("admins_only", "only admins can create keys with the scope metrics"));
     }
-    let (key, secret) = desk.people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
-    tracing::info!(user = %caller.user, key = %key.id, "an API key was made");
+    let (key, secret) = auth.people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
+    tracing::info!(user = %caller.user, key = %key.id, "API key created");
     Ok((StatusCode::CREATED, Json(NewKey { key: Key::of(&key), secret: secret.expose().to_owned() })))
 }
 
@@ -349,16 +350,16 @@ async fn add_own_key(
         Refusals,
     )
 )]
-async fn revoke_own_key(State(desk): Desks, caller: Identity, At(id): At<String>) -> Result<StatusCode, ApiError> {
-    revoked(&desk, &caller.user, &id).await
+async fn revoke_own_key(State(auth): Auth, caller: Identity, At(id): At<String>) -> Result<StatusCode, ApiError> {
+    revoked(&auth, &caller.user, &id).await
 }
 
-async fn revoked(desk: &Desk, owner: &coracle_types::UserId, id: &str) -> Result<StatusCode, ApiError> {
-    if desk.people.revoke_key(Some(owner), id).await? {
-        tracing::info!(user = %owner, key = id, "an API key was revoked");
+async fn revoked(auth: &AuthState, owner: &coracle_types::UserId, id: &str) -> Result<StatusCode, ApiError> {
+    if auth.people.revoke_key(Some(owner), id).await? {
+        tracing::info!(user = %owner, key = id, "API key revoked");
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(ApiError::new(StatusCode::NOT_FOUND, "no_such_key", "there is no such key, or it was revoked already"))
+    Err(ApiError::new(StatusCode::NOT_FOUND, "no_such_key", "there is no such key, or it is already revoked"))
 }
 
 /// List all users
@@ -371,9 +372,9 @@ async fn revoked(desk: &Desk, owner: &coracle_types::UserId, id: &str) -> Result
         Refusals,
     )
 )]
-async fn users(State(desk): Desks, caller: Identity) -> Result<Json<Accounts>, ApiError> {
+async fn users(State(auth): Auth, caller: Identity) -> Result<Json<Accounts>, ApiError> {
     admin(&caller)?;
-    let users = desk.people.all().await?;
+    let users = auth.people.all().await?;
     Ok(Json(Accounts { users: users.iter().map(Account::of).collect() }))
 }
 
@@ -424,7 +425,7 @@ fn role(text: Option<&str>) -> Result<Option<Role>, ApiError> {
     )
 )]
 async fn add_user(
-    State(desk): Desks,
+    State(auth): Auth,
     caller: Identity,
     uri: Uri,
     headers: HeaderMap,
@@ -434,17 +435,17 @@ async fn add_user(
     let role = role(body.role.as_deref())?.unwrap_or(Role::User);
     let name = new_user_name(&body.name, NameSource::Operator)?;
     let user = User { display_name: body.display_name, ..User::new(name, role, SystemTime::now()) };
-    let user = desk.people.add(user, body.password.as_ref()).await?;
+    let user = auth.people.add(user, body.password.as_ref()).await?;
     let sign_in_link = match user.password {
         Some(_) => None,
-        None => Some(address(&desk, &uri, &headers, &desk.people.link(&user.id).await?)),
+        None => Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?)),
     };
-    tracing::info!(by = %caller.user, user = %user.id, role = user.role.as_str(), "a user was added");
+    tracing::info!(by = %caller.user, user = %user.id, role = user.role.as_str(), "user added");
     Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
 }
 
-fn address(desk: &Desk, uri: &Uri, headers: &HeaderMap, token: &Secret) -> String {
-    format!("{}/sign-in/{}", desk.base(uri, headers), token.expose())
+fn address(auth: &AuthState, uri: &Uri, headers: &HeaderMap, token: &Secret) -> String {
+    format!("{}/sign-in/{}", auth.base(uri, headers), token.expose())
 }
 
 /// Parses a user name from a path. A malformed name is reported as an unknown user.
@@ -463,9 +464,9 @@ fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
         Refusals,
     )
 )]
-async fn user(State(desk): Desks, caller: Identity, At(name): At<String>) -> Result<Json<Account>, ApiError> {
+async fn user(State(auth): Auth, caller: Identity, At(name): At<String>) -> Result<Json<Account>, ApiError> {
     admin(&caller)?;
-    Ok(Json(Account::of(&desk.people.find(&named(&name)?).await?)))
+    Ok(Json(Account::of(&auth.people.find(&named(&name)?).await?)))
 }
 
 /// Changes to a user account. Omitted fields stay unchanged.
@@ -494,7 +495,7 @@ pub(crate) struct UserChange {
     )
 )]
 async fn change_user(
-    State(desk): Desks,
+    State(auth): Auth,
     caller: Identity,
     At(name): At<String>,
     Body(body): Body<UserChange>,
@@ -502,18 +503,18 @@ async fn change_user(
     admin(&caller)?;
     let name = named(&name)?;
     if name == caller.user {
-        let message = "admins cannot change themselves: ask another, or use coracle users";
+        let message = "admins cannot change their own account: ask another admin, or use coracle users";
         return Err(ApiError::new(StatusCode::CONFLICT, "own_account", message));
     }
     if let Some(role) = role(body.role.as_deref())? {
-        desk.people.set_role(&name, role).await?;
-        tracing::info!(by = %caller.user, user = %name, role = role.as_str(), "a role was changed");
+        auth.people.set_role(&name, role).await?;
+        tracing::info!(by = %caller.user, user = %name, role = role.as_str(), "role changed");
     }
     if let Some(disabled) = body.disabled {
-        desk.people.set_disabled(&name, disabled).await?;
-        tracing::info!(by = %caller.user, user = %name, disabled, "a user was disabled or enabled");
+        auth.people.set_disabled(&name, disabled).await?;
+        tracing::info!(by = %caller.user, user = %name, disabled, "user disabled or enabled");
     }
-    Ok(Json(Account::of(&desk.people.find(&name).await?)))
+    Ok(Json(Account::of(&auth.people.find(&name).await?)))
 }
 
 /// Create a one-time sign-in link for a user
@@ -529,16 +530,16 @@ async fn change_user(
     )
 )]
 async fn link(
-    State(desk): Desks,
+    State(auth): Auth,
     caller: Identity,
     uri: Uri,
     headers: HeaderMap,
     At(name): At<String>,
 ) -> Result<(StatusCode, Json<AddedUser>), ApiError> {
     admin(&caller)?;
-    let user = desk.people.find(&named(&name)?).await?;
-    let sign_in_link = Some(address(&desk, &uri, &headers, &desk.people.link(&user.id).await?));
-    tracing::info!(by = %caller.user, user = %user.id, "a sign-in link was made");
+    let user = auth.people.find(&named(&name)?).await?;
+    let sign_in_link = Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?));
+    tracing::info!(by = %caller.user, user = %user.id, "sign-in link created");
     Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
 }
 
@@ -553,10 +554,10 @@ async fn link(
         Refusals,
     )
 )]
-async fn keys(State(desk): Desks, caller: Identity, At(name): At<String>) -> Result<Json<Keys>, ApiError> {
+async fn keys(State(auth): Auth, caller: Identity, At(name): At<String>) -> Result<Json<Keys>, ApiError> {
     admin(&caller)?;
-    let user = desk.people.find(&named(&name)?).await?;
-    let keys = desk.people.keys(&user.id).await?;
+    let user = auth.people.find(&named(&name)?).await?;
+    let keys = auth.people.keys(&user.id).await?;
     Ok(Json(Keys { keys: keys.iter().map(Key::of).collect() }))
 }
 
@@ -573,12 +574,12 @@ async fn keys(State(desk): Desks, caller: Identity, At(name): At<String>) -> Res
     )
 )]
 async fn revoke_key(
-    State(desk): Desks,
+    State(auth): Auth,
     caller: Identity,
     At((name, id)): At<(String, String)>,
 ) -> Result<StatusCode, ApiError> {
     admin(&caller)?;
     let owner = named(&name)?;
-    desk.people.find(&owner).await?;
-    revoked(&desk, &owner, &id).await
+    auth.people.find(&owner).await?;
+    revoked(&auth, &owner, &id).await
 }

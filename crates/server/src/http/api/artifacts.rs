@@ -143,10 +143,10 @@ pub(crate) async fn list(
     let limit = listed(paging.limit)?;
     let before =
         paging.before.map(ArtifactId::new).transpose().map_err(|error| ApiError::invalid(error.to_string()))?;
-    let records = app.face.engine.artifacts(&user, limit, before.as_ref()).await?;
-    let usage = app.face.engine.artifact_usage(&user).await?;
+    let records = app.frontend.engine.artifacts(&user, limit, before.as_ref()).await?;
+    let usage = app.frontend.engine.artifact_usage(&user).await?;
     let artifacts = records.into_iter().map(ArtifactBody::from).collect();
-    Ok(Json(ArtifactPage { artifacts, bytes: usage.bytes, max_bytes: app.face.engine.artifact_limit() }))
+    Ok(Json(ArtifactPage { artifacts, bytes: usage.bytes, max_bytes: app.frontend.engine.artifact_limit() }))
 }
 
 /// Query parameters for downloading a file.
@@ -178,7 +178,7 @@ pub(crate) async fn one(
     Caller(user): Caller,
     At(id): At<String>,
 ) -> Result<Json<ArtifactBody>, ApiError> {
-    Ok(Json(app.face.engine.artifact_versions(&user, &known(&id)?).await?.into()))
+    Ok(Json(app.frontend.engine.artifact_versions(&user, &known(&id)?).await?.into()))
 }
 
 async fn sent(
@@ -189,7 +189,7 @@ async fn sent(
     showing: &Showing,
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (record, version, file) = app.face.engine.open_artifact(user, &known(id)?, version).await?;
+    let (record, version, file) = app.frontend.engine.open_artifact(user, &known(id)?, version).await?;
     let ArtifactVersion { mime, bytes, sha256, .. } = version;
     let etag = format!("\"{sha256}\"");
     Ok(send(Content { file, bytes, mime, name: record.name, etag, inline: showing.inline.0 }, headers))
@@ -262,7 +262,7 @@ pub(crate) async fn remove(
     Caller(user): Caller,
     At(id): At<String>,
 ) -> Result<StatusCode, ApiError> {
-    app.face.engine.delete_artifact(&user, &known(&id)?, None).await?;
+    app.frontend.engine.delete_artifact(&user, &known(&id)?, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -286,6 +286,6 @@ pub(crate) async fn remove_version(
     Caller(user): Caller,
     At((id, version)): At<(String, u64)>,
 ) -> Result<StatusCode, ApiError> {
-    app.face.engine.delete_artifact(&user, &known(&id)?, Some(version)).await?;
+    app.frontend.engine.delete_artifact(&user, &known(&id)?, Some(version)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,12 +1,12 @@
-//! Files as bodies: ranges, and headers that let no browser run what code has written.
+//! Files as response bodies: byte ranges, and headers that keep browsers from running untrusted content.
 //!
-//! A file is an attachment unless the caller wants it shown. Then only images and plain text are what they say; HTML and
-//! SVG come with `Content-Security-Policy: sandbox`, so that the browser treats them as a page of an origin of their own,
-//! without cookies, storage or network.
+//! A file is an attachment unless the caller wants to display it. Only images, plain text and JSON are then displayed
+//! as they are. HTML and SVG are served with `Content-Security-Policy: sandbox`, so that the browser gives them an
+//! origin of their own, without cookies, storage or network.
 //!
-//! A page that may run scripts could still send what it knows by going to another address. No policy of its own keeps it
-//! from that; one of the page around it does. So HTML is shown in a frame of a page of ours: the frame may be filled with
-//! what is written in that page and with nothing else.
+//! A page with scripts could still send data by navigating to another address. Its own policy cannot prevent that, but
+//! the policy of a surrounding page can. HTML is therefore displayed in a frame of a page of ours, and the frame can
+//! only contain the content that is written into that page.
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -18,24 +18,24 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::ops::RangeInclusive;
 
-/// How much is read at once.
+/// Number of bytes that are read at once.
 const CHUNK: u64 = 256 << 10;
 
-/// A file that is to be sent.
+/// File to send.
 pub(crate) struct Content {
     pub(crate) file: File,
     pub(crate) bytes: u64,
-    /// What it is, as far as its content was looked at.
+    /// MIME type, as detected.
     pub(crate) mime: String,
-    /// Its path; the last name of it is what a browser saves it as.
+    /// Path. Browsers save the file under its last component.
     pub(crate) name: String,
-    /// Changes with the content.
+    /// Entity tag, which changes with the content.
     pub(crate) etag: String,
-    /// The caller wants to see it, not to save it.
+    /// Whether to display the file instead of saving it.
     pub(crate) inline: bool,
 }
 
-/// Whether content is to be shown instead of saved: 0 or 1.
+/// Query parameter that says whether to display content instead of saving it: 0 or 1.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(try_from = "u8")]
 pub(crate) struct Inline(pub(crate) bool);
@@ -46,20 +46,20 @@ impl TryFrom<u8> for Inline {
     fn try_from(number: u8) -> Result<Self, Self::Error> {
         match number {
             0 | 1 => Ok(Self(number == 1)),
-            _ => Err("inline is 0 or 1"),
+            _ => Err("inline must be 0 or 1"),
         }
     }
 }
 
-/// What a shown file may do: nothing.
+/// Policy of displayed files: nothing is allowed.
 const INERT: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'";
-/// What a shown page may do besides: run what is in it, for itself. The page within the frame has the same policy, and
-/// `frame-src` keeps it where it is.
+/// Policy of displayed pages: scripts within the page run, without access to anything else. The frame inherits this
+/// policy, and `frame-src` keeps it from navigating.
 const PAGE: &str = "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' blob:; \
                     style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:; \
                     worker-src blob:; frame-src 'none'; form-action 'none'; base-uri 'none'; webrtc 'block'; \
                     frame-ancestors 'self'";
-/// The page around it: no scripts, nothing but the frame.
+/// Page around the frame, without scripts.
 const AROUND: (&str, &str) = (
     "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\
      <title>Artifact</title><style>html,body,iframe{margin:0;border:0;width:100%;height:100%;display:block}</style>\
@@ -68,7 +68,7 @@ const AROUND: (&str, &str) = (
 );
 const HTML: &str = "text/html; charset=utf-8";
 
-/// The type that a browser is told, its rights, and whether it is shown.
+/// Returns the content type, the policy, and whether the file is displayed.
 fn shown_as(mime: &str, inline: bool) -> (HeaderValue, &'static str, bool) {
     let (told, policy) = match mime {
         "image/png" => ("image/png", INERT),
@@ -91,16 +91,16 @@ fn shown_as(mime: &str, inline: bool) -> (HeaderValue, &'static str, bool) {
     (told, INERT, false)
 }
 
-/// What the caller asked for.
+/// Part of a file that a request asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,
     Range(RangeInclusive<u64>),
-    /// There is nothing there.
+    /// The range is outside the file.
     Beyond,
 }
 
-/// One range of bytes is given; of several, or of what cannot be read, the whole file.
+/// Parses a `Range` header. Several ranges or an invalid header mean the whole file.
 fn part(header: Option<&str>, length: u64) -> Part {
     let Some(range) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else { return Part::Whole };
     let Some((first, last)) = range.split_once('-') else { return Part::Whole };
@@ -115,7 +115,7 @@ fn part(header: Option<&str>, length: u64) -> Part {
     }
 }
 
-/// By RFC 6266: a name for everybody, and the name as it is.
+/// Value of `Content-Disposition` (RFC 6266), with an ASCII name and the exact name.
 fn disposition(name: &str, inline: bool) -> HeaderValue {
     let name = name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("file");
     let plain: String =
@@ -131,7 +131,7 @@ fn lists(header: Option<&HeaderValue>, etag: &str) -> bool {
     listed.split(',').map(str::trim).any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == etag)
 }
 
-/// The answer to a request for it.
+/// Builds the response for a file.
 pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     let Content { file, bytes, mime, name, etag, inline } = content;
     let (told, policy, shown) = shown_as(&mime, inline);
@@ -154,7 +154,7 @@ pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     if policy == PAGE {
         return (StatusCode::OK, headers, framed(file, bytes)).into_response();
     }
-    // A range of something else than the client has a part of is no use to it.
+    // `If-Range`: a range is only useful if the client has a part of the same content.
     let still = asked.get(header::IF_RANGE).is_none_or(|value| value.as_bytes() == etag.as_bytes());
     let range = asked.get(header::RANGE).filter(|_| still).and_then(|value| value.to_str().ok());
     let (status, range) = match part(range, bytes) {
@@ -165,7 +165,7 @@ pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
             (StatusCode::PARTIAL_CONTENT, *range.start()..range.end().saturating_add(1))
         }
         Part::Beyond => {
-            let error = format!("the range is beyond the end: there are {bytes} bytes");
+            let error = format!("the range is outside the file, which has {bytes} bytes");
             let body = serde_json::json!({ "error": error, "code": "range" });
             let told = [(header::CONTENT_RANGE, format!("bytes */{bytes}"))];
             return (StatusCode::RANGE_NOT_SATISFIABLE, told, axum::Json(body)).into_response();
@@ -175,7 +175,7 @@ pub(crate) fn send(content: Content, asked: &HeaderMap) -> Response {
     (status, headers, body(file, range)).into_response()
 }
 
-/// A page in a frame.
+/// Returns a page within a frame.
 fn framed(file: File, bytes: u64) -> Body {
     let (before, after) = AROUND;
     let part = |text: &'static str| stream::once(async move { Ok(Bytes::from_static(text.as_bytes())) });
@@ -183,7 +183,7 @@ fn framed(file: File, bytes: u64) -> Body {
     Body::from_stream(part(before).chain(page).chain(part(after)))
 }
 
-/// As the value of an attribute in double quotes, which nothing in it can end.
+/// Escapes bytes for an attribute value in double quotes.
 fn quoted(bytes: &[u8]) -> Bytes {
     let mut quoted = Vec::with_capacity(bytes.len() + bytes.len() / 16);
     for byte in bytes {
@@ -198,7 +198,7 @@ fn quoted(bytes: &[u8]) -> Bytes {
     quoted.into()
 }
 
-/// Reads it where waiting for a disk hinders nobody. A file that has become shorter ends the connection.
+/// Streams a file from a blocking thread. A file that has become shorter ends the connection.
 fn body(file: File, range: std::ops::Range<u64>) -> Body {
     Body::from_stream(parts(file, range))
 }
@@ -224,7 +224,7 @@ mod tests {
     use super::{Part, disposition, part, quoted, shown_as};
 
     #[test]
-    fn nothing_in_a_page_ends_the_attribute_that_holds_it() {
+    fn a_page_cannot_end_the_attribute_it_is_in() {
         let page = b"<p title=\"a\">&quot; \xff</p>\"></iframe><script>";
         let held = quoted(page);
         assert!(!held.iter().any(|byte| b"<>\"".contains(byte)));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_read_as_the_standard_says() {
+    fn ranges_are_parsed_as_in_the_standard() {
         for (header, expected) in [
             (None, Part::Whole),
             (Some("bytes=0-0"), Part::Range(0..=0)),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_cannot_act() {
+    fn displayed_files_are_sandboxed() {
         for (mime, shown, sandboxed) in [
             ("image/png", true, true),
             ("text/csv", true, true),

@@ -76,10 +76,10 @@ async fn execute(
         None => Language::default(),
         Some(name) => name.parse::<Language>().map_err(|error| ApiError::invalid(error.to_string()))?,
     };
-    let settings = &app.face.options.settings;
-    let face = app.face.of_user(&user);
+    let settings = &app.frontend.options.settings;
+    let frontend = app.frontend.of_user(&user);
     let mut request = Request::new(user, language, wanted.code);
-    request.workspace = face.workspace().map(Path::to_owned);
+    request.workspace = frontend.workspace().map(Path::to_owned);
     request.limits = settings.limits();
     request.vars = wanted.context_vars.unwrap_or_default();
     request.session = match wanted.session.filter(|name| !name.is_empty()) {
@@ -90,11 +90,11 @@ async fn execute(
         request.limits.wall_ms = crate::mcp::milliseconds("timeout_seconds", seconds).map_err(ApiError::invalid)?;
     }
     if let Some(memory) = wanted.memory_mb {
-        let memory = u64::try_from(memory).map_err(|_| ApiError::invalid("memory_mb must be more than 0"))?;
+        let memory = u64::try_from(memory).map_err(|_| ApiError::invalid("memory_mb must be greater than 0"))?;
         request.limits.memory_mb = memory;
     }
     request.limits = settings.within_guardrails(request.limits);
-    let execution = app.face.execute(request).await;
+    let execution = app.frontend.execute(request).await;
     // Nothing ran: the request is invalid, not the code.
     match &execution.failure {
         Some(failure) if failure.error_code == ErrorCode::InvalidRequest => Err(ApiError::invalid(&failure.error)),
@@ -167,7 +167,7 @@ async fn list(
         Some(id) => Some(ExecutionId::new(&id).map_err(|error| ApiError::invalid(error.to_string()))?),
     };
     let limit = listed(page.limit)?;
-    let page = app.face.engine.executions(&user, limit, before.as_ref()).await;
+    let page = app.frontend.engine.executions(&user, limit, before.as_ref()).await;
     let page = page.map_err(|error| ApiError::internal("list executions", error))?;
     Ok(Json(page.into_iter().map(Past::from).collect()))
 }
@@ -181,7 +181,7 @@ async fn list(
 async fn show(State(app): State<App>, Caller(user): Caller, At(id): At<String>) -> Result<Json<Past>, ApiError> {
     let missing = || ApiError::missing("there is no such execution");
     let id = ExecutionId::new(&id).map_err(|_| missing())?;
-    let found = app.face.engine.execution(&user, &id).await;
+    let found = app.frontend.engine.execution(&user, &id).await;
     let found = found.map_err(|error| ApiError::internal("read an execution", error))?;
     found.map(|record| Json(record.into())).ok_or_else(missing)
 }

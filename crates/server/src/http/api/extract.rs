@@ -1,4 +1,4 @@
-//! What a request brings, read so that whatever is wrong with it comes back as a [`Problem`].
+//! Extractors for `/api`, whose rejections are a [`Problem`].
 
 use super::problem::ApiError;
 use crate::http::{App, BODY_TIME, MAX_BODY};
@@ -10,20 +10,20 @@ use axum::http::request::Parts;
 use coracle_types::UserId;
 use serde::de::DeserializeOwned;
 
-/// Who asks.
+/// Authenticated user of a request.
 pub(crate) struct Caller(pub(crate) UserId);
 
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _app: &App) -> Result<Self, ApiError> {
-        // The door has put it there; who came another way is nobody.
+        // The authentication middleware sets the identity; without it the request is rejected.
         let identity = parts.extensions.get::<Identity>().ok_or_else(ApiError::not_signed_in)?;
         Ok(Self(identity.user.clone()))
     }
 }
 
-/// An object in JSON.
+/// JSON object in the body of a request.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
@@ -35,15 +35,15 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             return Err(ApiError::unsupported("the body must be JSON: send Content-Type: application/json"));
         }
         let bytes = whole(request).await?;
-        // An array of the fields in their order would be taken, too.
+        // Serde would also accept an array of the fields in order.
         if !bytes.trim_ascii_start().starts_with(b"{") {
-            return Err(ApiError::invalid("the body: a JSON object is expected"));
+            return Err(ApiError::invalid("the body must be a JSON object"));
         }
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::invalid(format!("the body: {error}")))
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::invalid(format!("invalid body: {error}")))
     }
 }
 
-/// A body of any kind, within its cap and its time.
+/// Reads a body within its size and time limit.
 pub(crate) async fn whole(request: Request) -> Result<bytes::Bytes, ApiError> {
     let body = request.into_limited_body();
     match tokio::time::timeout(BODY_TIME, axum::body::to_bytes(body, MAX_BODY)).await {
@@ -56,7 +56,7 @@ pub(crate) async fn whole(request: Request) -> Result<bytes::Bytes, ApiError> {
     }
 }
 
-/// What stands behind the `?`.
+/// Query parameters of a request.
 pub(crate) struct Asked<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
@@ -70,10 +70,10 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Asked<T> {
     }
 }
 
-/// So many at most are listed at once.
+/// Maximum number of items in a list.
 const MAX_LISTED: usize = 100;
 
-/// How many are to be listed: as many as were asked for, or half of the most.
+/// Number of items to list: the requested one, or half of the maximum.
 pub(crate) fn listed(limit: Option<usize>) -> Result<usize, ApiError> {
     match limit.unwrap_or(MAX_LISTED / 2) {
         limit @ 1..=MAX_LISTED => Ok(limit),
@@ -81,7 +81,7 @@ pub(crate) fn listed(limit: Option<usize>) -> Result<usize, ApiError> {
     }
 }
 
-/// What the path names.
+/// Path parameters of a request.
 pub(crate) struct At<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
@@ -90,7 +90,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for At<T> {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         match Path::<T>::from_request_parts(parts, app).await {
             Ok(Path(named)) => Ok(Self(named)),
-            // What cannot be read cannot be there.
+            // A malformed name cannot exist.
             Err(error) => Err(ApiError::missing(error.body_text())),
         }
     }

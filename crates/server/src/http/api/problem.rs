@@ -72,7 +72,7 @@ impl IntoResponse for ApiError {
 
 /// Error responses that any operation may return.
 #[derive(IntoResponses)]
-#[expect(dead_code, reason = "for the document alone")]
+#[expect(dead_code, reason = "only for the OpenAPI document")]
 pub(crate) enum Refusals {
     /// Invalid request
     #[response(status = 400)]

@@ -83,15 +83,15 @@ async fn list(
     let limit = listed(page.limit)?;
     let before = page.before.map(u64::try_from).transpose().unwrap_or(Some(0));
     if before == Some(0) {
-        return Err(ApiError::invalid("sessions count from 1: before must be at least that"));
+        return Err(ApiError::invalid("before must be at least 1"));
     }
-    let found = app.face.engine.history().sessions(&user, limit, before).await;
+    let found = app.frontend.engine.history().sessions(&user, limit, before).await;
     let found = found.map_err(|error| ApiError::internal("list sessions", error))?;
     Ok(Json(found.into_iter().map(Session::from).collect()))
 }
 
 async fn found(app: &App, user: &coracle_types::UserId, handle: &str) -> Result<SessionRecord, ApiError> {
-    let found = app.face.engine.history().session(user, handle).await;
+    let found = app.frontend.engine.history().session(user, handle).await;
     let found = found.map_err(|error| ApiError::internal("find a session", error))?;
     found.ok_or_else(|| ApiError::missing("there is no such session"))
 }
@@ -109,7 +109,7 @@ async fn found(app: &App, user: &coracle_types::UserId, handle: &str) -> Result<
 )]
 async fn show(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<Json<Value>, ApiError> {
     let session = found(&app, &user, &handle).await?;
-    let log = app.face.engine.history().export(&user, &session).await;
+    let log = app.frontend.engine.history().export(&user, &session).await;
     log.map(Json).map_err(|error| ApiError::internal("read a session", error))
 }
 
@@ -136,7 +136,7 @@ async fn resume(
     At(handle): At<String>,
 ) -> Result<Json<Resumed>, ApiError> {
     let session = found(&app, &user, &handle).await?;
-    let text = app.face.engine.history().resume(&user, &session).await;
+    let text = app.frontend.engine.history().resume(&user, &session).await;
     let text = text.map_err(|error| ApiError::internal("read a session", error))?;
     Ok(Json(Resumed { id: session.id.as_str().to_owned(), text }))
 }
@@ -158,6 +158,6 @@ struct Ended {
 )]
 async fn end(State(app): State<App>, Caller(user): Caller, At(handle): At<String>) -> Result<Json<Ended>, ApiError> {
     let session = found(&app, &user, &handle).await?;
-    let ended = app.face.engine.end_session(&user, &session).await;
+    let ended = app.frontend.engine.end_session(&user, &session).await;
     ended.map(|ended| Json(Ended { ended })).map_err(|error| ApiError::internal("end a session", error))
 }

@@ -69,7 +69,7 @@ async fn list(
         None => ("list", Map::new()),
         Some(query) => ("search", object(json!({ "query": query }))),
     };
-    app.face.engine.skill_request(&user, act, params).await.map(Json).map_err(refused)
+    app.frontend.engine.skill_request(&user, act, params).await.map(Json).map_err(refused)
 }
 
 /// Skill to save
@@ -122,7 +122,7 @@ async fn save(
 ) -> Result<Json<Value>, ApiError> {
     let mut params = object(serde_json::to_value(draft).unwrap_or_default());
     params.insert("name".to_owned(), name.into());
-    app.face.engine.skill_request(&user, "save", params).await.map(Json).map_err(refused)
+    app.frontend.engine.skill_request(&user, "save", params).await.map(Json).map_err(refused)
 }
 
 /// Query parameters for loading a skill.
@@ -157,10 +157,10 @@ async fn load(
     Asked(Version { version }): Asked<Version>,
 ) -> Result<Json<Value>, ApiError> {
     if version == Some(0) {
-        return Err(ApiError::invalid("versions count from 1"));
+        return Err(ApiError::invalid("version must be at least 1"));
     }
     let params = object(json!({ "name": name, "version": version }));
-    app.face.engine.skill_request(&user, "load", params).await.map(Json).map_err(refused)
+    app.frontend.engine.skill_request(&user, "load", params).await.map(Json).map_err(refused)
 }
 
 /// Delete a saved skill and all its versions
@@ -174,5 +174,5 @@ async fn load(
 )]
 async fn delete(State(app): State<App>, Caller(user): Caller, At(name): At<String>) -> Result<Json<Value>, ApiError> {
     let params = object(json!({ "name": name }));
-    app.face.engine.skill_request(&user, "delete", params).await.map(Json).map_err(refused)
+    app.frontend.engine.skill_request(&user, "delete", params).await.map(Json).map_err(refused)
 }

@@ -1,7 +1,7 @@
-//! The routes for files and artifacts, with two users who have signed in.
+//! Routes for files and artifacts, with two authenticated users.
 
-use crate::face::{Face, FaceOptions};
-use crate::http::desk::{AuthOptions, Desk};
+use crate::frontend::{Frontend, FrontendOptions};
+use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
 use crate::identity::Identity;
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
-/// Nothing runs here.
+/// Backend without sandboxes.
 #[derive(Debug)]
 struct NoSandboxes;
 
@@ -37,7 +37,7 @@ impl Backend for NoSandboxes {
 struct Place {
     home: tempfile::TempDir,
     store: Arc<MemoryStore>,
-    face: Face,
+    frontend: Frontend,
 }
 
 struct Answer {
@@ -55,7 +55,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// An error of ours, in our shape.
+    /// Asserts an error response with this status and code.
     fn assert_error(&self, status: u16, code: &str) {
         let body = self.json();
         assert_eq!((self.status, body["code"].as_str()), (status, Some(code)), "{body}");
@@ -69,21 +69,21 @@ impl Place {
         let store = Arc::new(MemoryStore::new());
         let config = EngineConfig { workspaces: home.path().join("workspaces"), session_idle: Duration::from_mins(1) };
         let engine = Engine::new(config, Arc::new(NoSandboxes), Arc::<MemoryStore>::clone(&store), None);
-        let mut options = FaceOptions::default();
+        let mut options = FrontendOptions::default();
         options.settings.execution.limits.workspace_mb = 1;
-        let face = Face::new(engine, options).unwrap();
-        Self { home, store, face }
+        let frontend = Frontend::new(engine, options).unwrap();
+        Self { home, store, frontend }
     }
 
     fn app(&self) -> App {
-        let face = self.face.clone();
-        let mcp = McpService::new(move || Ok(face.clone()), Arc::default(), StreamableHttpServerConfig::default());
+        let frontend = self.frontend.clone();
+        let mcp = McpService::new(move || Ok(frontend.clone()), Arc::default(), StreamableHttpServerConfig::default());
         App {
-            face: self.face.clone(),
+            frontend: self.frontend.clone(),
             mcp,
             manager: Arc::default(),
             sessions: Sessions::default(),
-            desk: Arc::new(Desk::new(&AuthOptions::nobody())),
+            auth: Arc::new(AuthState::new(&AuthOptions::local_only())),
             stop: CancellationToken::new(),
         }
     }
@@ -94,7 +94,7 @@ impl Place {
             request = request.header(*name, *value);
         }
         let identity = Identity { user: UserId::new(who).unwrap(), ..Identity::local() };
-        let (routes, _) = super::behind_the_door().split_for_parts();
+        let (routes, _) = super::authenticated_routes().split_for_parts();
         let mut router = routes.layer(Extension(identity)).with_state(self.app());
         let request = request.body(Body::from(body.to_vec())).unwrap();
         let response = router.call(request).await.unwrap();
@@ -115,7 +115,7 @@ impl Place {
         self.home.path().join("workspaces").join(who).join(kind)
     }
 
-    /// As if an execution had left it.
+    /// Stores an artifact as if an execution had written it.
     async fn leave(&self, who: &str, execution: &str, name: &str, mime: &str, bytes: &[u8]) -> ArtifactId {
         let file = self.folder(who, "artifacts").join(execution).join(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -175,7 +175,7 @@ async fn files_are_written_read_in_ranges_listed_moved_and_deleted() {
     assert_eq!(paths, ["a", "a/b c.txt"]);
     let json = [("content-type", "application/json")];
     let body = br#"{"from": "a/b c.txt", "to": "new/d.txt"}"#;
-    // The fields in their order are no object.
+    // An array of the fields in order is not an object.
     let listed = br#"["a.txt", "b.txt", true]"#;
     let refused = place.ask("ada", Method::POST, "/api/workspace/move", &json, listed).await;
     refused.assert_error(400, "invalid_request");
@@ -192,7 +192,7 @@ async fn files_are_written_read_in_ranges_listed_moved_and_deleted() {
 }
 
 #[tokio::test]
-async fn nobody_reaches_anothers_files() {
+async fn users_cannot_reach_files_of_others() {
     let place = Place::new();
     assert_eq!(place.put("bob", "secret.txt", b"bob's").await.status, 200);
     assert_eq!(place.put("ada", "mine.txt", b"mine").await.status, 200);
@@ -218,7 +218,7 @@ async fn nobody_reaches_anothers_files() {
         assert!([400, 404].contains(&read.status), "{path}: {} {:?}", read.status, read.json());
         assert!(read.json()["code"].is_string(), "{path}: {:?}", read.json());
         let removed = place.ask("ada", Method::DELETE, &format!("{uri}&recursive=true"), &[], b"").await;
-        // A link of one's own may go; what it leads to stays.
+        // A link itself may be deleted; its target is kept.
         assert!([400, 404].contains(&removed.status) || path == "link", "{path}: {}", removed.status);
     }
     assert_eq!(place.get("bob", "/api/workspace/file?path=secret.txt").await.body, b"bob's");
@@ -232,9 +232,13 @@ async fn the_quota_holds_before_a_write() {
     place.put("ada", "more", &vec![2; 200_000]).await.assert_error(507, "quota");
     place.put("ada", "huge&overwrite=false", &vec![2; 2_000_000]).await.assert_error(507, "quota");
     place.put("ada", "old&overwrite=false", b"x").await.assert_error(409, "exists");
-    assert_eq!(place.get("ada", "/api/workspace/file?path=old").await.body, vec![1; 900_000], "it is whole");
+    assert_eq!(
+        place.get("ada", "/api/workspace/file?path=old").await.body,
+        vec![1; 900_000],
+        "the old file is unchanged"
+    );
     let usage = place.get("ada", "/api/workspace").await.json();
-    // With two links that every workspace has.
+    // Includes the two links of every workspace.
     assert_eq!((&usage["files"], &usage["max_bytes"]), (&json!(3), &json!(1_000_000)));
     assert_eq!(place.put("bob", "more", &vec![2; 200_000]).await.status, 200, "the control");
     let cut =
@@ -275,7 +279,7 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     let shown = place.get("ada", &format!("/api/artifacts/{page}/content?inline=1")).await;
     assert!(shown.header("content-security-policy").starts_with("sandbox allow-scripts; default-src 'none'"));
     assert!(!shown.header("content-security-policy").contains("allow-same-origin"));
-    // It is in a frame that can be filled with nothing else: what it knows stays there, whatever it does to `location`.
+    // The frame cannot navigate, so data cannot leave it through `location`.
     assert!(shown.header("content-security-policy").contains("; frame-src 'none';"));
     let framed = String::from_utf8(shown.body.clone()).unwrap();
     assert!(framed.contains("<iframe sandbox=allow-scripts ") && framed.contains(" srcdoc=\"&lt;"), "{framed}");
@@ -283,7 +287,7 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
     let saved = place.get("ada", &format!("/api/artifacts/{page}/content")).await;
     assert!(saved.header("content-disposition").starts_with("attachment;"));
     assert!(saved.header("content-security-policy").starts_with("sandbox;"));
-    assert!(saved.body.starts_with(b"<"), "the file as it is");
+    assert!(saved.body.starts_with(b"<"), "the unchanged file");
 
     for uri in [
         format!("/api/artifacts/{bobs}"),
@@ -309,15 +313,19 @@ async fn artifacts_are_listed_and_downloaded_in_versions() {
 }
 
 #[tokio::test]
-async fn over_http_who_has_not_signed_in_is_nobody() {
+async fn requests_over_http_require_an_identity() {
     let place = Place::new();
     let mut extensions = rmcp::model::Extensions::new();
-    assert_eq!(place.face.of(&extensions).unwrap().user(), UserId::local(), "without HTTP it is the one user");
+    assert_eq!(
+        place.frontend.of(&extensions).unwrap().user(),
+        UserId::local(),
+        "without HTTP, the caller is the local user"
+    );
     let mut parts = Request::new(()).into_parts().0;
     extensions.insert(parts.clone());
-    assert!(place.face.of(&extensions).is_err());
+    assert!(place.frontend.of(&extensions).is_err());
     let alice = UserId::new("alice").unwrap();
     parts.extensions.insert(Identity { user: alice.clone(), ..Identity::local() });
     extensions.insert(parts);
-    assert_eq!(place.face.of(&extensions).unwrap().user(), alice);
+    assert_eq!(place.frontend.of(&extensions).unwrap().user(), alice);
 }

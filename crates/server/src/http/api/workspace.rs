@@ -3,7 +3,7 @@
 use super::content::{Content, Inline, send};
 use super::extract::{Asked, Body, Caller};
 use super::problem::{ApiError, Problem, Refusals};
-use crate::face::Face;
+use crate::frontend::Frontend;
 use crate::http::App;
 use crate::mcp::with_files;
 use axum::Json;
@@ -35,9 +35,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         .routes(routes!(rename))
 }
 
-/// Returns the face for this user's workspace.
-fn face(app: &App, user: &UserId) -> Face {
-    app.face.of_user(user)
+/// Returns the front end for this user's workspace.
+fn frontend(app: &App, user: &UserId) -> Frontend {
+    app.frontend.of_user(user)
 }
 
 impl From<FileError> for ApiError {
@@ -80,8 +80,8 @@ pub(crate) struct WorkspaceUsage {
     )
 )]
 pub(crate) async fn usage(State(app): State<App>, Caller(user): Caller) -> Result<Json<WorkspaceUsage>, ApiError> {
-    let face = face(&app, &user);
-    let (usage, quota) = with_files(&face, |files| Ok((files.usage()?, files.quota()))).await?;
+    let frontend = frontend(&app, &user);
+    let (usage, quota) = with_files(&frontend, |files| Ok((files.usage()?, files.quota()))).await?;
     let (bytes, files) = (usage.bytes, usage.files);
     Ok(Json(WorkspaceUsage { bytes, files, max_bytes: quota.bytes, max_files: quota.files }))
 }
@@ -148,9 +148,9 @@ pub(crate) async fn list(
     Caller(user): Caller,
     Asked(listing): Asked<Listing>,
 ) -> Result<Json<Entries>, ApiError> {
-    let face = face(&app, &user);
+    let frontend = frontend(&app, &user);
     let listed = if listing.recursive { Listed::Below } else { Listed::Here };
-    let list = with_files(&face, move |files| files.list(&listing.path, listed)).await?;
+    let list = with_files(&frontend, move |files| files.list(&listing.path, listed)).await?;
     let files = list.files.into_iter().map(Entry::from).collect();
     Ok(Json(Entries { path: list.path, files, truncated: list.truncated }))
 }
@@ -190,8 +190,8 @@ pub(crate) async fn download(
 ) -> Result<Response, ApiError> {
     /// Number of bytes that are read to detect the MIME type.
     const HEAD: u64 = 16 << 10;
-    let face = face(&app, &user);
-    let (info, file, mime) = with_files(&face, move |files| {
+    let frontend = frontend(&app, &user);
+    let (info, file, mime) = with_files(&frontend, move |files| {
         let (info, mut file) = files.open_file(&reading.path)?;
         let mut head = Vec::new();
         let looked = (&file).take(HEAD).read_to_end(&mut head).and_then(|_| file.rewind());
@@ -244,11 +244,11 @@ pub(crate) async fn upload(
     headers: HeaderMap,
     body: axum::body::Body,
 ) -> Result<Json<Entry>, ApiError> {
-    let face = face(&app, &user);
-    let most = face.options.settings.limits().file_mb.saturating_mul(1_000_000);
+    let frontend = frontend(&app, &user);
+    let most = frontend.options.settings.limits().file_mb.saturating_mul(1_000_000);
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let too_large = || {
-        let text = format!("a file may have {most} bytes (execution.limits.file_mb)");
+        let text = format!("the file is too large: at most {most} bytes are allowed (execution.limits.file_mb)");
         ApiError::too_large(text)
     };
     if length.is_some_and(|length| length > most) {
@@ -256,7 +256,7 @@ pub(crate) async fn upload(
     }
     let existing = if writing.overwrite.unwrap_or(true) { Existing::Replace } else { Existing::Keep };
     let (pieces, mut arriving) = mpsc::channel::<Option<Bytes>>(QUEUE);
-    let writer = with_files(&face, move |files| {
+    let writer = with_files(&frontend, move |files| {
         let mut unfinished = files.begin(&writing.path, length, existing)?;
         while let Some(piece) = arriving.blocking_recv() {
             match piece {
@@ -273,7 +273,7 @@ pub(crate) async fn upload(
         loop {
             let piece = match tokio::time::timeout(PATIENCE, body.next()).await {
                 Err(_) => {
-                    let text = format!("nothing came for {} seconds", PATIENCE.as_secs());
+                    let text = format!("no data arrived for {} seconds", PATIENCE.as_secs());
                     return Err(ApiError::invalid(text));
                 }
                 Ok(Some(Err(error))) => return Err(ApiError::invalid(format!("the body cannot be read: {error}"))),
@@ -285,7 +285,7 @@ pub(crate) async fn upload(
             if sent > most {
                 return Err(too_large());
             }
-            // A writer that has failed listens no more, and says why.
+            // A writer that has failed stops receiving and reports its error.
             if pieces.send(piece).await.is_err() || is_last {
                 return Ok(());
             }
@@ -294,7 +294,7 @@ pub(crate) async fn upload(
     let (written, sent) = tokio::join!(writer, sender);
     let written = written?;
     sent?;
-    let info = written.ok_or_else(|| ApiError::invalid("the body did not come to its end"))?;
+    let info = written.ok_or_else(|| ApiError::invalid("the body is incomplete"))?;
     Ok(Json(info.into()))
 }
 
@@ -324,9 +324,9 @@ pub(crate) async fn remove(
     Caller(user): Caller,
     Asked(removing): Asked<Removing>,
 ) -> Result<StatusCode, ApiError> {
-    let face = face(&app, &user);
+    let frontend = frontend(&app, &user);
     let below = if removing.recursive { Listed::Below } else { Listed::Here };
-    with_files(&face, move |files| files.delete(&removing.path, below)).await?;
+    with_files(&frontend, move |files| files.delete(&removing.path, below)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -358,8 +358,8 @@ pub(crate) async fn rename(
     Caller(user): Caller,
     Body(Move { from, to, overwrite }): Body<Move>,
 ) -> Result<Json<Entry>, ApiError> {
-    let face = face(&app, &user);
+    let frontend = frontend(&app, &user);
     let existing = if overwrite { Existing::Replace } else { Existing::Keep };
-    let info = with_files(&face, move |files| files.rename(&from, &to, existing)).await?;
+    let info = with_files(&frontend, move |files| files.rename(&from, &to, existing)).await?;
     Ok(Json(info.into()))
 }

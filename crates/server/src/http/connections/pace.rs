@@ -1,4 +1,4 @@
-//! How slow a client may be: whoever sends a body or reads an answer too slowly is given up.
+//! Minimum rate of clients: a client that sends a body or reads a response too slowly is dropped.
 
 use super::table::{Record, Ticket};
 use bytes::Bytes;
@@ -15,12 +15,12 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The longest that a client may do nothing while the server waits for it.
+/// Longest time that a client may make no progress while the server waits for it.
 const GRACE: Duration = Duration::from_secs(10);
-/// Over a longer time, this many bytes in a second are the least.
+/// Minimum rate over a longer time, in bytes per second.
 const RATE: u32 = 4 << 10;
 
-/// The time that a client has left. Waiting for it uses it up, and each byte that moves gives some back.
+/// Time that a client has left. Waiting uses it up, and each transferred byte restores some of it.
 #[derive(Debug)]
 struct Allowance {
     left: Duration,
@@ -33,7 +33,7 @@ impl Allowance {
         Self { left: GRACE, waiting: None, timer: None }
     }
 
-    /// The client is waited for. Ready when that has taken too long.
+    /// Waits for the client. Ready when the time is used up.
     fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let over = if let Some(since) = self.waiting {
             since + self.left
@@ -50,7 +50,7 @@ impl Allowance {
         timer.as_mut().poll(context)
     }
 
-    /// The client has sent or taken so many bytes.
+    /// Records that the client has sent or received this many bytes.
     fn moved(&mut self, bytes: usize) {
         if let Some(since) = self.waiting.take() {
             self.left = self.left.saturating_sub(since.elapsed());
@@ -62,7 +62,7 @@ impl Allowance {
     }
 }
 
-/// A connection on which every write has its time.
+/// Connection with a minimum rate for writes.
 #[derive(Debug)]
 pub(crate) struct PacedStream {
     stream: TcpStream,
@@ -93,7 +93,7 @@ impl PacedStream {
 impl Drop for PacedStream {
     fn drop(&mut self) {
         if self.record.is_unread() {
-            // The system would go on offering to the client what it does not take.
+            // Otherwise the system would keep retransmitting unread data.
             let _ = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
         }
     }
@@ -139,7 +139,7 @@ impl AsyncWrite for PacedStream {
     }
 }
 
-/// Whether the body of a request has come too slowly.
+/// Whether the body of a request has arrived too slowly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TooSlow(Arc<AtomicBool>);
 
@@ -149,7 +149,7 @@ impl TooSlow {
     }
 }
 
-/// The body of a request, whose every part has its time.
+/// Request body with a minimum rate.
 #[derive(Debug)]
 pub(crate) struct PacedBody<B> {
     body: B,
@@ -191,7 +191,7 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for PacedBody<B> 
                     return Poll::Pending;
                 }
                 self.too_slow.0.store(true, Ordering::Release);
-                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the body comes too slowly"))))
+                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, "the body arrives too slowly"))))
             }
         }
     }
@@ -205,18 +205,18 @@ impl<B: Body<Data = Bytes, Error = hyper::Error> + Unpin> Body for PacedBody<B> 
     }
 }
 
-/// How many requests are being answered.
+/// Number of requests that are being answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answering(Arc<(AtomicUsize, Notify)>);
 
 impl Answering {
-    /// One more, until what comes back is dropped.
+    /// Counts one more request until the guard is dropped.
     pub(crate) fn begin(&self) -> Answered {
         self.0.0.fetch_add(1, Ordering::AcqRel);
         Answered(self.clone())
     }
 
-    /// Returns when there are none.
+    /// Waits until there are none.
     pub(crate) async fn settled(&self) {
         let (count, none) = &*self.0;
         loop {
@@ -229,7 +229,7 @@ impl Answering {
     }
 }
 
-/// A request that is being answered.
+/// Guard of a request that is being answered.
 #[derive(Debug)]
 pub(crate) struct Answered(Answering);
 
@@ -242,7 +242,7 @@ impl Drop for Answered {
     }
 }
 
-/// The body of an answer. When it is dropped, the connection is free for another request.
+/// Response body. When it is dropped, the connection is free for another request.
 pub(crate) struct AnswerBody<B> {
     body: B,
     ticket: Arc<Ticket>,
@@ -285,7 +285,7 @@ mod tests {
     use std::time::Duration;
     use tokio::time::{Instant, sleep, timeout};
 
-    /// How long it is waited for a client that moves so many bytes every second.
+    /// Returns how long the server waits for a client that transfers this many bytes per second.
     async fn patience(bytes: usize) -> Duration {
         let (begun, mut allowance) = (Instant::now(), Allowance::new());
         while begun.elapsed() < Duration::from_hours(1) {
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_nothing_or_too_little_is_given_up() {
+    async fn idle_and_slow_clients_are_dropped() {
         let rate = RATE as usize;
         assert!(patience(0).await <= GRACE + Duration::from_secs(1));
         assert!(patience(1).await <= GRACE + Duration::from_secs(1));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn time_that_nobody_waits_for_the_client_does_not_count() {
+    async fn time_without_waiting_does_not_count() {
         let mut allowance = Allowance::new();
         for _ in 0..100 {
             allowance.moved(1);

@@ -1,9 +1,9 @@
-//! Which connections there are, how many each address may have, and which one is closed to make room for another.
+//! Table of open connections. Limits their number per address and chooses which one to close to make room.
 //!
-//! A new connection is always accepted. If the table or the share of its address is full, a connection that is not
-//! working gives way: first those that have kept the server waiting, then idle ones, and last those that were used a moment
-//! ago: a client may be about to use such a connection again. Connections whose request is being answered are never
-//! closed. If there is nothing to close, the new connection is admitted on the side, for probes only.
+//! A new connection is always accepted. If the table or the share of its address is full, another connection is closed:
+//! first those that keep the server waiting, then idle ones, and last those that were used a moment ago, because their
+//! clients may use them again. Connections whose request is being answered are never closed. If none can be closed, the
+//! new connection only serves probes.
 
 use ipnet::IpNet;
 use std::cmp::Reverse;
@@ -13,19 +13,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// One address may have this part of all connections.
+/// One address may use one in this many connections.
 const SHARE: usize = 4;
-/// Connections on the side at once, and as a part of the regular ones where these are few. With a further one the oldest
-/// of them is closed.
+/// Maximum number of connections for probes only: this many, or one for each `ASIDE_PART` regular ones if that is less.
+/// Beyond it, the oldest one is closed.
 const ASIDE: usize = 64;
 const ASIDE_PART: usize = 4;
 /// A client that keeps the server waiting for longer than this is slow.
 const PROMPT: Duration = Duration::from_secs(1);
-/// A connection on which a request was answered less than this ago is likely to be used again.
+/// A connection that finished a request less than this ago is likely to be used again.
 const RECENT: Duration = Duration::from_secs(5);
-/// When there is no room, this part of the waiting connections is cleared at once: looking for them takes a while.
+/// If there is no room, up to one in this many connections is closed at once, because searching for them takes a while.
 const CLEARED: usize = 32;
-/// None of those is younger, if there are others.
+/// Minimum age of the connections that are closed this way, if there are others.
 const SETTLED: Duration = Duration::from_millis(200);
 
 /// All connections.
@@ -59,30 +59,30 @@ struct Entry {
     since: Instant,
 }
 
-/// What a connection is good for.
+/// Kind of requests that a connection serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Every request.
     Regular,
-    /// Probes such as `/health`, because there is no room for anything else.
+    /// Probes such as `/health`, because there is no room for others.
     Aside,
 }
 
-/// What a connection is doing.
+/// Current activity of a connection.
 #[derive(Debug)]
 struct Progress {
     phase: Phase,
-    /// Since when it is in this phase.
+    /// Start of the phase.
     since: Instant,
-    /// Since when a body is being read.
+    /// Start of waiting for a request body.
     reading: Option<Instant>,
-    /// Since when the client does not take what is written.
+    /// Start of waiting for the client to read.
     writing: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No request has come yet.
+    /// No request has arrived yet.
     New,
     /// A request is being answered.
     Busy,
@@ -90,7 +90,7 @@ enum Phase {
     Idle,
 }
 
-/// How willingly a connection is closed: the least first.
+/// Order in which connections are closed, first to last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Slow,
@@ -100,7 +100,7 @@ enum Worth {
 }
 
 impl Progress {
-    /// None while there is work under way for it. Also: since when it has been so.
+    /// Returns the worth and since when it applies, or `None` while a request is being answered.
     fn worth(&self, now: Instant) -> Option<(Worth, Instant)> {
         let waits = match self.phase {
             Phase::New => Some(self.since),
@@ -117,13 +117,14 @@ impl Progress {
 }
 
 impl Table {
-    /// At most `max` regular connections. The addresses of trusted proxies stand for many clients and have no share.
+    /// Creates a table for `max` regular connections. Addresses of trusted proxies are shared by many clients and have
+    /// no limit.
     pub(crate) fn new(max: usize, proxies: Vec<IpNet>) -> Self {
         let (share, aside) = ((max / SHARE).max(1), (max / ASIDE_PART).clamp(1, ASIDE));
         Self(Arc::new(Shared { max: max.max(1), share, aside, proxies, inner: Mutex::default() }))
     }
 
-    /// Admits a connection, and closes another one for it if need be.
+    /// Admits a connection, and closes another one if necessary.
     pub(crate) fn admit(&self, peer: IpAddr) -> Ticket {
         let shared = &self.0;
         let address = address(peer);
@@ -152,14 +153,14 @@ impl Table {
         Ticket { id, peer, lane, close, record: Record(progress), table: self.clone() }
     }
 
-    /// Closes some connections because the system has run out of something, such as descriptors. Returns how many.
+    /// Closes some connections because the system is out of a resource, such as descriptors. Returns their number.
     pub(crate) fn relieve(&self) -> usize {
         let mut inner = self.0.lock();
         let some = (inner.all.len() / 8).max(1);
         inner.clear(some, None)
     }
 
-    /// A trusted proxy says for whom the request on this connection is. Returns whether there is room for it.
+    /// Assigns a connection of a trusted proxy to a client. Returns whether the client has room for it.
     fn assign(&self, id: u64, client: IpAddr) -> bool {
         let shared = &self.0;
         let address = address(client);
@@ -218,8 +219,8 @@ impl Inner {
         Some(entry)
     }
 
-    /// Closes connections that are waited for, as many as are wanted, else a single one that is idle or quite new: those of
-    /// the address that has most of them, and of these the ones that have been so for longest. Returns how many.
+    /// Closes up to `wanted` connections that keep the server waiting, or else a single idle or new one. The address
+    /// with most connections comes first, and then those that have waited longest. Returns their number.
     fn clear(&mut self, wanted: usize, only: Option<IpAddr>) -> usize {
         let now = Instant::now();
         let regular = self.all.iter().filter(|(_, entry)| entry.lane == Lane::Regular);
@@ -251,7 +252,7 @@ impl Inner {
         }
     }
 
-    /// It no longer counts, whenever its task comes to close it.
+    /// Removes a connection from the table and asks its task to close it.
     fn close(&mut self, id: u64) {
         if let Some(entry) = self.remove(id) {
             entry.close.cancel();
@@ -259,7 +260,7 @@ impl Inner {
     }
 }
 
-/// One client, as far as an address tells: with IPv6 everybody has a whole network.
+/// Key of a client: the address or, for IPv6, its /64 network.
 fn address(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(long) => {
@@ -270,26 +271,26 @@ fn address(peer: IpAddr) -> IpAddr {
     }
 }
 
-/// The place of a connection in the table, until it is dropped.
+/// Entry of a connection in the table, removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     id: u64,
     peer: IpAddr,
     pub(crate) lane: Lane,
-    /// Cancelled when the connection has to give way.
+    /// Cancelled when the connection must be closed.
     pub(crate) close: CancellationToken,
     pub(crate) record: Record,
     table: Table,
 }
 
 impl Ticket {
-    /// A request has come, for this client. Returns whether there is room for it.
+    /// Records the start of a request from this client. Returns whether there is room for it.
     pub(crate) fn begin(&self, client: IpAddr) -> bool {
         self.record.enter(Phase::Busy);
         client == self.peer || self.table.assign(self.id, client)
     }
 
-    /// The request is answered. The next one may be for another client of the same proxy.
+    /// Records the end of a request. The next one may be from another client of the same proxy.
     pub(crate) fn end(&self) {
         self.record.enter(Phase::Idle);
         if self.table.0.is_proxy(self.peer) {
@@ -304,7 +305,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Where it is written down what a connection is doing.
+/// Handle for recording the activity of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Record(Arc<Mutex<Progress>>);
 
@@ -317,27 +318,27 @@ impl Record {
         self.with(|progress| (progress.phase, progress.since) = (phase, Instant::now()));
     }
 
-    /// The body of a request is waited for.
+    /// Records that the server waits for a request body.
     pub(crate) fn reads(&self) {
         self.with(|progress| _ = progress.reading.get_or_insert_with(Instant::now));
     }
 
-    /// The body of a request is there, or nobody wants it.
+    /// Records that the body has arrived or is no longer needed.
     pub(crate) fn has_read(&self) {
         self.with(|progress| progress.reading = None);
     }
 
-    /// The client does not take what is written.
+    /// Records that the client is not reading.
     pub(crate) fn writes(&self) {
         self.with(|progress| _ = progress.writing.get_or_insert_with(Instant::now));
     }
 
-    /// The client has taken everything.
+    /// Records that the client has read everything.
     pub(crate) fn has_written(&self) {
         self.with(|progress| progress.writing = None);
     }
 
-    /// Whether the client owes it to us to read.
+    /// Whether the client has not read everything.
     pub(crate) fn is_unread(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).writing.is_some()
     }
@@ -353,7 +354,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// As if it had been so for this many seconds.
+    /// Backdates the activity of a connection by this many seconds.
     fn aged(ticket: Ticket, seconds: u64) -> Ticket {
         let past = Duration::from_secs(seconds);
         ticket.record.with(|progress| {
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_ones_give_way_before_idle_ones_and_busy_ones_never() {
+    fn slow_connections_are_closed_before_idle_ones_and_busy_ones_never() {
         let table = Table::new(4, Vec::new());
         let busy = table.admit(ip("10.0.0.1"));
         assert!(busy.begin(ip("10.0.0.1")));
@@ -389,14 +390,14 @@ mod tests {
             later.push(next);
             assert_eq!(closed(&all), expected);
         }
-        // All of them work: there is nobody to close.
+        // All connections are busy, so none can be closed.
         let probe = table.admit(ip("10.0.2.1"));
         assert_eq!(probe.lane, Lane::Aside);
         assert_eq!(closed(&all), [1, 2, 3]);
     }
 
     #[test]
-    fn a_connection_that_was_just_used_gives_way_last() {
+    fn a_recently_used_connection_is_closed_last() {
         let table = Table::new(3, Vec::new());
         let used = table.admit(ip("10.0.0.1"));
         assert!(used.begin(ip("10.0.0.1")));
@@ -415,23 +416,27 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_share_and_a_proxy_has_none_of_its_own() {
+    fn an_address_has_a_share_but_a_proxy_does_not() {
         let table = Table::new(16, vec!["10.0.0.9/32".parse().unwrap()]);
         let mine: Vec<Ticket> = (0..6).map(|_| table.admit(ip("10.0.0.1"))).collect();
-        assert_eq!(closed(&mine), [0, 1], "its own oldest");
+        assert_eq!(closed(&mine), [0, 1], "the oldest ones of the address are closed");
         let proxied: Vec<Ticket> = (0..10).map(|_| table.admit(ip("10.0.0.9"))).collect();
-        assert_eq!(closed(&proxied), [0; 0], "a proxy stands for many");
+        assert_eq!(closed(&proxied), [0; 0], "a proxy has no limit");
         let served = proxied.iter().map(|ticket| ticket.begin(ip("192.0.2.1"))).collect::<Vec<_>>();
-        assert_eq!(served, [true, true, true, true, false, false, false, false, false, false], "its client does not");
-        assert!(proxied[9].begin(ip("192.0.2.2")), "and others are not hindered");
+        assert_eq!(
+            served,
+            [true, true, true, true, false, false, false, false, false, false],
+            "a client of the proxy has one"
+        );
+        assert!(proxied[9].begin(ip("192.0.2.2")), "other clients are not affected");
         proxied[0].end();
-        assert!(proxied[8].begin(ip("192.0.2.1")), "the next one of the client");
+        assert!(proxied[8].begin(ip("192.0.2.1")), "the client has room again");
         let neighbours: Vec<Ticket> = (1..=5).map(|host| table.admit(ip(&format!("2001:db8::{host}")))).collect();
-        assert!(neighbours[0].close.is_cancelled(), "one network of IPv6 is one client");
+        assert!(neighbours[0].close.is_cancelled(), "an IPv6 network is one client");
     }
 
     #[test]
-    fn those_on_the_side_are_bounded_and_the_newest_gets_through() {
+    fn probe_connections_are_limited_and_the_newest_is_served() {
         let table = Table::new(8, Vec::new());
         let hosts = (1..=8).map(|host| ip(&format!("10.0.0.{host}")));
         let busy: Vec<Ticket> = hosts.map(|host| table.admit(host)).collect();

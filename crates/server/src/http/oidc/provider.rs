@@ -1,7 +1,7 @@
-//! What an OpenID provider says about itself, its keys, and the tokens that it has signed.
+//! Metadata and keys of an OpenID provider, and validation of its tokens.
 
 use super::verifier;
-use crate::accounts::{AccountError, People, may_enter};
+use crate::accounts::{AccountError, People, may_sign_in};
 use coracle_config::Oidc;
 use coracle_store::{ForeignIdentity, User};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
@@ -13,25 +13,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use url::Url;
 
-/// Longest wait for the provider.
+/// Timeout of a request to the provider.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// No answer of it is longer.
+/// Maximum length of a response in bytes.
 const MAX_ANSWER: usize = 1 << 20;
-/// What it says is asked for again after so long,
+/// Time after which metadata and keys are requested again.
 const KEPT: Duration = Duration::from_hours(1);
-/// and for a key that is not known, or after a failure, not more often than this.
+/// Minimum interval between requests, for an unknown key or after a failure.
 const FLOOR: Duration = Duration::from_secs(10);
-/// Clocks may differ by so many seconds.
+/// Tolerated clock difference in seconds.
 const LEEWAY: u64 = 30;
 
-/// Why somebody is not signed in by the provider.
+/// Error of a sign-in with the provider.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OidcError {
-    #[error("the OpenID provider cannot be asked: {0}")]
+    #[error("cannot reach the OpenID provider: {0}")]
     Silent(String),
-    #[error("the OpenID provider says what makes no sense: {0}")]
+    #[error("cannot use the OpenID provider: {0}")]
     Useless(String),
-    #[error("this token is not taken: {0}")]
+    #[error("token rejected: {0}")]
     Token(String),
     #[error("no account matches this sign-in: ask an admin to add you")]
     NoAccount,
@@ -39,7 +39,7 @@ pub(crate) enum OidcError {
     Account(#[from] AccountError),
 }
 
-/// What is used of the provider's description of itself.
+/// Fields of the provider's metadata that are used.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Description {
     issuer: String,
@@ -54,7 +54,7 @@ struct Known {
     at: Instant,
 }
 
-/// What the provider says about somebody.
+/// Claims of a token.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Claims {
     iss: String,
@@ -63,7 +63,7 @@ pub(crate) struct Claims {
     aud: serde_json::Value,
     azp: Option<String>,
     nonce: Option<String>,
-    /// In seconds since 1970; some providers write fractions of them.
+    /// Expiry time in seconds since 1970. Some providers send fractions.
     exp: f64,
     name: Option<String>,
     preferred_username: Option<String>,
@@ -73,14 +73,14 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// When the token ends.
+    /// Expiry time of the token.
     pub(crate) fn expires_at(&self) -> SystemTime {
         let since = Duration::try_from_secs_f64(self.exp).unwrap_or_default();
         SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 }
 
-/// Some providers write it as a text.
+/// Accepts a boolean that some providers send as a string.
 fn truth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(value == true || value == "true")
@@ -91,17 +91,17 @@ pub(crate) struct Provider {
     issuer: String,
     pub(super) http: Result<reqwest::Client, String>,
     known: Mutex<Option<Arc<Known>>>,
-    /// When it was last asked, whatever came of it. Whoever holds it asks.
+    /// Time of the last request, whatever its outcome. Held during a request, so that there is only one at a time.
     turn: tokio::sync::Mutex<Option<Instant>>,
     pub(super) pending: super::Pending,
 }
 
 impl Provider {
-    /// The configured one, if there is one.
+    /// Returns the configured provider, if any.
     pub(crate) fn new(settings: &Oidc) -> Option<Self> {
         let issuer = settings.issuer.clone()?;
         verifier::install();
-        // An error means that the program has installed one before us, which is as good.
+        // An error means that one is already installed, which is equivalent.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .connect_timeout(TIMEOUT)
@@ -132,7 +132,7 @@ impl Provider {
         &self.settings
     }
 
-    /// Whether people can sign in with it in a browser.
+    /// Whether users can sign in with the provider in a browser.
     pub(crate) fn signs_people_in(&self) -> bool {
         self.settings.client_id.is_some()
     }
@@ -150,7 +150,7 @@ impl Provider {
         known.as_ref().filter(|known| known.at.elapsed() < KEPT).cloned()
     }
 
-    /// Asks the provider, unless somebody has just done that since `seen`.
+    /// Requests metadata and keys, unless that has just been done since `seen`.
     async fn asked(&self, seen: Option<Instant>) -> Result<Arc<Known>, OidcError> {
         let mut turn = self.turn.lock().await;
         if let Some(known) = self.fresh().filter(|known| seen.is_none_or(|seen| known.at > seen)) {
@@ -158,20 +158,20 @@ impl Provider {
         }
         if turn.is_some_and(|last| last.elapsed() < FLOOR) {
             let known = self.fresh();
-            return known.ok_or_else(|| OidcError::Silent("it did not answer a moment ago".to_owned()));
+            return known.ok_or_else(|| OidcError::Silent("the last request failed a moment ago".to_owned()));
         }
         *turn = Some(Instant::now());
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let address = Url::parse(&address).map_err(|error| OidcError::Useless(format!("its address: {error}")))?;
+        let address = Url::parse(&address).map_err(|error| OidcError::Useless(format!("invalid address: {error}")))?;
         let description: Description = self.get(&address).await?;
         if description.issuer != self.issuer {
             let said: String = description.issuer.chars().take(200).collect();
-            return Err(OidcError::Useless(format!("it calls itself {said:?}, and server.oidc.issuer is another")));
+            return Err(OidcError::Useless(format!("its issuer is {said:?}, which is not server.oidc.issuer")));
         }
         for address in [&description.authorization_endpoint, &description.token_endpoint] {
             safe(address)?;
         }
-        // A key of a kind that is not known must not spoil the others.
+        // A key of an unknown kind must not make the others unusable.
         let raw: RawKeys = self.get(&description.jwks_uri).await?;
         let keys = raw.keys.into_iter().filter_map(|key| serde_json::from_value(key).ok()).collect();
         let known = Arc::new(Known { description, keys: JwkSet { keys }, at: Instant::now() });
@@ -186,24 +186,25 @@ impl Provider {
         let response = http.get(address.clone()).send().await.map_err(silent)?;
         let response = response.error_for_status().map_err(silent)?;
         let body = body(response).await?;
-        serde_json::from_slice(&body).map_err(|error| OidcError::Useless(format!("at {address}: {error}")))
+        serde_json::from_slice(&body)
+            .map_err(|error| OidcError::Useless(format!("invalid response from {address}: {error}")))
     }
 
-    /// What an access token for this resource says.
+    /// Validates an access token for this resource.
     pub(crate) async fn access_token(&self, token: &str, resource: &str) -> Result<Claims, OidcError> {
         let audiences = std::iter::once(resource.to_owned()).chain(self.settings.audience.clone()).collect();
         self.checked(token, audiences).await
     }
 
-    /// What the token says that was got for somebody who is signing in.
+    /// Validates the ID token of a sign-in.
     pub(super) async fn id_token(&self, token: &str, client: &str, nonce: &str) -> Result<Claims, OidcError> {
         let claims = self.checked(token, vec![client.to_owned()]).await?;
         if claims.nonce.as_deref() != Some(nonce) {
-            return Err(OidcError::Token("it was not made for this sign-in".to_owned()));
+            return Err(OidcError::Token("it belongs to another sign-in".to_owned()));
         }
         let several = claims.aud.as_array().is_some_and(|all| all.len() > 1);
         if claims.azp.as_deref().map_or(several, |azp| azp != client) {
-            return Err(OidcError::Token("it was made for another client".to_owned()));
+            return Err(OidcError::Token("it was issued to another client".to_owned()));
         }
         Ok(claims)
     }
@@ -212,7 +213,7 @@ impl Provider {
         let refused = |error: jsonwebtoken::errors::Error| OidcError::Token(error.to_string());
         let header = decode_header(token).map_err(refused)?;
         if !verifier::is_taken(header.alg) {
-            return Err(OidcError::Token(format!("it is signed by {:?}", header.alg)));
+            return Err(OidcError::Token(format!("unsupported algorithm {:?}", header.alg)));
         }
         let mut known = match self.fresh() {
             Some(known) => known,
@@ -220,7 +221,7 @@ impl Provider {
         };
         let mut keys = fitting(&known.keys, &header);
         if keys.is_empty() {
-            // The provider may have a new one.
+            // The provider may have a new key.
             known = self.asked(Some(known.at)).await?;
             keys = fitting(&known.keys, &header);
         }
@@ -230,7 +231,7 @@ impl Provider {
         validation.set_audience(&audiences);
         validation.validate_nbf = true;
         validation.leeway = LEEWAY;
-        let mut failure = OidcError::Token("the provider has no such key".to_owned());
+        let mut failure = OidcError::Token("unknown signing key".to_owned());
         for key in keys {
             let checked = DecodingKey::from_jwk(key).and_then(|key| decode::<Claims>(token, &key, &validation));
             match checked {
@@ -241,7 +242,7 @@ impl Provider {
         Err(failure)
     }
 
-    /// Who is meant; whom nobody has added yet is, if that is wanted.
+    /// Finds the user of a token, and adds them if that is enabled.
     pub(crate) async fn user(&self, people: &People, claims: &Claims) -> Result<User, OidcError> {
         let foreign = ForeignIdentity { issuer: claims.iss.clone(), subject: claims.sub.clone() };
         let known = people.store().user_of(&foreign).await.map_err(AccountError::from)?;
@@ -254,12 +255,12 @@ impl Provider {
                 let shown = shown
                     .map(|name| name.chars().filter(|c| !coracle_types::is_hidden(*c)).take(60).collect::<String>());
                 let user = people.add_foreign(wanted, shown.filter(|name| !name.is_empty()), foreign).await?;
-                tracing::info!(user = %user.id, "an account was created at the first sign-in with OpenID");
+                tracing::info!(user = %user.id, "account created on the first sign-in with OpenID");
                 user
             }
             None => return Err(OidcError::NoAccount),
         };
-        if !may_enter(&user) {
+        if !may_sign_in(&user) {
             return Err(OidcError::NoAccount);
         }
         people.note(&user, SystemTime::now()).await?;
@@ -279,7 +280,7 @@ struct RawKeys {
     keys: Vec<serde_json::Value>,
 }
 
-/// The keys that may have signed a token with this header.
+/// Keys that may have signed a token with this header.
 fn fitting<'a>(keys: &'a JwkSet, header: &jsonwebtoken::Header) -> Vec<&'a Jwk> {
     let fits = |key: &&Jwk| {
         let is_named = header.kid.is_none() || key.common.key_id == header.kid;
@@ -291,7 +292,7 @@ fn fitting<'a>(keys: &'a JwkSet, header: &jsonwebtoken::Header) -> Vec<&'a Jwk> 
     keys.keys.iter().filter(fits).collect()
 }
 
-/// What decides who somebody is must not be read or changed on the way.
+/// Requires https, because these addresses decide who a user is. Loopback addresses may use http.
 fn safe(address: &Url) -> Result<(), OidcError> {
     let is_here = match address.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
@@ -302,16 +303,16 @@ fn safe(address: &Url) -> Result<(), OidcError> {
     match address.scheme() {
         "https" => Ok(()),
         "http" if is_here => Ok(()),
-        _ => Err(OidcError::Useless(format!("{address} is not reached by https"))),
+        _ => Err(OidcError::Useless(format!("{address} does not use https"))),
     }
 }
 
-/// The body of an answer, if it is not too long.
+/// Reads the body of a response up to the limit.
 pub(super) async fn body(mut response: reqwest::Response) -> Result<Vec<u8>, OidcError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| OidcError::Silent(error.to_string()))? {
         if body.len() + chunk.len() > MAX_ANSWER {
-            return Err(OidcError::Useless(format!("more than {MAX_ANSWER} bytes")));
+            return Err(OidcError::Useless(format!("its response is longer than {MAX_ANSWER} bytes")));
         }
         body.extend_from_slice(&chunk);
     }

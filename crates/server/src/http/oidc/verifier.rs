@@ -1,5 +1,5 @@
-//! Signatures of tokens, checked by `ring`, which is in the program for TLS already. Nothing is signed here, and keys that
-//! two parties share are not taken.
+//! Verifies token signatures with `ring`, which is already part of the program for TLS. Signing and symmetric keys are
+//! not supported.
 
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
 use jsonwebtoken::errors::{Error, ErrorKind};
@@ -13,18 +13,18 @@ use ring::signature::{
 static PROVIDER: CryptoProvider =
     CryptoProvider { signer_factory: no_signer, verifier_factory: verifier, key_utils: KeyUtils::new_unimplemented() };
 
-/// Must be called before a token is read.
+/// Installs the verifier. Must be called before a token is decoded.
 pub(super) fn install() {
-    // An error means that it was installed before.
+    // An error means that it is already installed.
     let _ = PROVIDER.install_default();
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library defines the signature")]
 fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library defines the signature")]
 fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
     if key.family() != algorithm.family() || way(*algorithm).is_none() {
         return Err(ErrorKind::InvalidAlgorithm.into());
@@ -52,7 +52,7 @@ fn way(algorithm: Algorithm) -> Option<Way> {
     })
 }
 
-/// Whether a signature of this kind proves who has signed.
+/// Whether signatures of this algorithm are accepted.
 pub(super) fn is_taken(algorithm: Algorithm) -> bool {
     way(algorithm).is_some()
 }
@@ -84,7 +84,7 @@ impl JwtVerifier for Ring {
     }
 }
 
-/// Some providers write numbers as if they had a sign.
+/// Removes the leading zeros that some providers send, as if the numbers were signed.
 fn without_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     &bytes[zeros..]

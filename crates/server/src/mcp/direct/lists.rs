@@ -1,7 +1,7 @@
-//! What there is to pass on, and whose it is.
+//! Items that the gateway forwards, and their servers.
 
 use super::super::definitions;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_types::ServerName;
 use coracle_upstream::{ServerState, ServerStatus, UpstreamError};
 use futures::future::join_all;
@@ -13,25 +13,25 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// The member of a schema that makes an argument a header.
+/// Member of a schema that also sends an argument as an HTTP header.
 const HEADER: &str = "x-mcp-header";
 
-/// Something with a name, as clients see it.
+/// Named item of a server.
 pub(super) struct Named {
-    /// What clients call it.
+    /// Name for clients.
     pub(super) name: String,
     pub(super) server: ServerName,
-    /// What its server calls it.
+    /// Name on the server.
     pub(super) wire: String,
     definition: Value,
 }
 
-/// Without characters that are not seen, or that change how others are seen.
+/// Removes characters that are invisible or change how others are displayed.
 fn visible(text: &str) -> String {
     text.chars().filter(|c| matches!(c, '\n' | '\t') || !coracle_types::is_hidden(*c)).collect()
 }
 
-/// What people read of a definition.
+/// Cleans the texts of a definition that people read.
 fn clean_words(definition: &mut Value) {
     for path in ["/title", "/description", "/annotations/title"] {
         if let Some(Value::String(text)) = definition.pointer_mut(path)
@@ -42,7 +42,7 @@ fn clean_words(definition: &mut Value) {
     }
 }
 
-/// Names stay as they are, but for what is not seen in them, unless two servers use the same one: then the server goes before it.
+/// Keeps names except for hidden characters. A name that two servers share is prefixed with the server.
 fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
     let all: Vec<(ServerName, String, String, Value)> = of_servers
         .into_iter()
@@ -65,9 +65,9 @@ fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
                 Some(1) => own,
                 _ => format!("{server}_{own}"),
             };
-            // A server that calls something by another's name and prefix hides nothing: the first one stays.
+            // If a server uses the prefixed name of another, the first one is kept.
             if !taken.insert(name.clone()) {
-                tracing::warn!(%server, name, "two servers offer this name: the later one is left out");
+                tracing::warn!(%server, name, "two servers offer this name: the later one is ignored");
                 return None;
             }
             definition["name"] = Value::from(name.as_str());
@@ -77,8 +77,7 @@ fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
         .collect()
 }
 
-/// Tools some of whose arguments are to be headers of HTTP as well, as they were last listed: what comes over HTTP is
-/// compared with these before it is looked at any further.
+/// Tools with arguments that are also HTTP headers, as last listed. Requests over HTTP are checked against them first.
 #[derive(Clone, Default)]
 pub(crate) struct Headed(Arc<RwLock<HashMap<String, Tool>>>);
 
@@ -96,7 +95,7 @@ impl Headed {
     }
 }
 
-/// Whether there is such a member anywhere.
+/// Whether a value has such a member at any depth.
 fn mentions(value: &Value, member: &str) -> bool {
     match value {
         Value::Object(members) => members.iter().any(|(name, value)| name == member || mentions(value, member)),
@@ -105,9 +104,9 @@ fn mentions(value: &Value, member: &str) -> bool {
     }
 }
 
-impl Face {
-    /// Asks all servers at once; those that fail, or take long to start, are left out and logged. Clients hear of one
-    /// that starts later.
+impl Frontend {
+    /// Asks all servers in parallel. Servers that fail or start slowly are skipped and logged; clients are notified
+    /// when a slow one is ready.
     async fn of_all<T, F>(&self, what: &str, ask: impl Fn(ServerName) -> F) -> Vec<(ServerName, T)>
     where
         F: Future<Output = Result<T, UpstreamError>>,
@@ -124,14 +123,14 @@ impl Face {
         for (server, answer) in join_all(asked).await {
             match answer {
                 Some(Ok(answer)) => answered.push((server, answer)),
-                Some(Err(error)) => tracing::warn!(%server, %error, "its {what} are not passed on"),
-                None => tracing::warn!(%server, "it is still starting: its {what} are not passed on yet"),
+                Some(Err(error)) => tracing::warn!(%server, %error, "cannot list its {what}"),
+                None => tracing::warn!(%server, "the server is still starting: its {what} are not listed yet"),
             }
         }
         answered
     }
 
-    /// Waits for an answer; for a server that is being started only so long.
+    /// Waits for an answer, but no longer than `patience` for a server that is starting.
     async fn in_time<T>(&self, server: &ServerName, patience: Duration, answer: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(answer);
         if let Ok(answer) = tokio::time::timeout(patience, &mut answer).await {
@@ -214,7 +213,7 @@ impl Face {
         Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
 
-    /// Servers that may have this resource: whoever lists it, else all that have resources.
+    /// Servers that may have this resource: those that list it, or else all with resources.
     pub(super) async fn holders(&self, uri: &str) -> Vec<ServerName> {
         let Ok(upstream) = self.upstream() else { return Vec::new() };
         let user = self.user();
@@ -248,7 +247,7 @@ fn flat<T: DeserializeOwned>(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<T
 
 fn understood<T: DeserializeOwned>(item: Value, server: &ServerName) -> Option<T> {
     serde_json::from_value(item)
-        .inspect_err(|error| tracing::warn!(%server, %error, "something that it offers is malformed and is left out"))
+        .inspect_err(|error| tracing::warn!(%server, %error, "a malformed item is ignored"))
         .ok()
 }
 
@@ -268,7 +267,7 @@ mod tests {
         ]);
         let names: Vec<(&str, &str, &str)> =
             all.iter().map(|tool| (tool.name.as_str(), tool.server.as_str(), tool.wire.as_str())).collect();
-        // The tool of b that is called like the prefixed one of a does not take its place.
+        // A tool of b with the prefixed name of a's tool does not replace it.
         assert_eq!(names, [("a_read", "a", "read"), ("only_a", "a", "only_a"), ("b_read", "b", "read")]);
         assert_eq!(all[0].definition, json!({ "name": "a_read", "x": 1 }));
     }

@@ -1,11 +1,11 @@
-//! Calls, reads and the like, passed on to the server whose they are.
+//! Forwards calls, reads and other requests to their server.
 
-use super::super::outward::{OfServer, Way, attribute_all, capabilities};
+use super::super::client_requests::{OfServer, Way, attribute_all, capabilities};
 use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
 use super::{failed, read, refused};
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_engine::{DirectCall, DirectError};
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
@@ -22,11 +22,11 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// Reports of a server that wait to be passed on; more are left out.
+/// Maximum number of notifications of a server that wait to be forwarded; more are dropped.
 const QUEUE: usize = 256;
 
-impl Face {
-    /// A tool of a server.
+impl Frontend {
+    /// Forwards a call to a tool of a server.
     pub(crate) async fn pass_on(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer {
         let call = Call::of(&self.user(), &request);
         if let Some(resumed) = self.parked.resume(&request, &call) {
@@ -41,30 +41,30 @@ impl Face {
         let arguments = request.arguments.unwrap_or_default();
         let (token, logs) = (context.meta.get_progress_token(), Logs::of(&context));
         let (peer, meta, asks) = (context.peer.clone(), meta(&context), capabilities(&context));
-        let run = Run::start(&context, Progress::none(), |cancel, outward| {
-            let face = self.clone();
+        let run = Run::start(&context, Progress::none(), |cancel, client| {
+            let frontend = self.clone();
             async move {
                 let (upward, mut reports) = Reports::new(logs);
                 let call = DirectCall {
-                    user: face.user(),
+                    user: frontend.user(),
                     session: None,
                     server: tool.server.clone(),
                     tool: tool.wire,
                     arguments,
-                    approver: Arc::clone(&outward) as _,
+                    approver: Arc::clone(&client) as _,
                     context: upward.context(
                         cancel,
                         way,
-                        OfServer { outward, server: tool.server.clone() },
+                        OfServer { client, server: tool.server.clone() },
                         asks,
                         meta,
                         resume,
                     ),
                 };
-                let under_way = face.metrics.begin();
-                let answer = reports.beside(&peer, token, face.engine.call_tool(call)).await;
+                let under_way = frontend.metrics.begin();
+                let answer = reports.beside(&peer, token, frontend.engine.call_tool(call)).await;
                 drop(under_way);
-                face.metrics.passed_on(tool.server.as_str(), answer.is_ok());
+                frontend.metrics.passed_on(tool.server.as_str(), answer.is_ok());
                 match answer {
                     Ok(value) if is_input_required(&value) => questions(value, &tool.server).map(Into::into),
                     Ok(value) => read::<CallToolResult>(value, &tool.server).map(Into::into),
@@ -149,10 +149,10 @@ impl Face {
                 Err(error) => last = Some(failed(&error)),
             }
         }
-        Err(last.unwrap_or_else(|| ErrorData::invalid_params("there is nothing to complete", None)))
+        Err(last.unwrap_or_else(|| ErrorData::invalid_params("nothing to complete", None)))
     }
 
-    /// How what the server asks meanwhile gets to the client: where both know questions as answers, as it is.
+    /// How questions of the server reach the client: unchanged if both use the stateless revision.
     async fn way(&self, server: &ServerName, context: &RequestContext<RoleServer>) -> Passing {
         if Way::of(context) == Way::Request {
             return Passing::Translated;
@@ -164,7 +164,7 @@ impl Face {
     }
 }
 
-/// Of a request during which nobody is asked anything but by its answer.
+/// Context of a request whose only questions are in its result.
 fn plain(context: &RequestContext<RoleServer>, resume: Option<Resume>) -> CallContext {
     CallContext {
         cancel: context.ct.child_token(),
@@ -181,12 +181,12 @@ enum Passing {
     Translated,
 }
 
-/// Which log messages a client wants: in the stateless revision it says so with each request, before once for all.
+/// Log messages that a client wants. In the stateless revision each request says so; earlier ones set a level once.
 #[derive(Clone, Copy, PartialEq)]
 enum Logs {
     Nothing,
     From(LoggingLevel),
-    /// What is wanted was told to the servers.
+    /// The servers know the level and filter themselves.
     AsTheyCome,
 }
 
@@ -208,7 +208,7 @@ impl Logs {
     }
 }
 
-/// What a server tells during a call.
+/// Notifications of a server during a call.
 struct Reports {
     progress: mpsc::Receiver<Reported>,
     log: mpsc::Receiver<Value>,
@@ -243,7 +243,7 @@ impl Reports {
         (Upward { progress, log }, Self { progress: heard, log: logged, logs })
     }
 
-    /// Passes on what the server tells until the call has ended, and what it had told before that.
+    /// Forwards notifications of the server until the call has ended, including those that are still queued then.
     async fn beside<T>(
         &mut self,
         peer: &Peer<RoleServer>,
@@ -274,7 +274,7 @@ async fn tell_progress(peer: &Peer<RoleServer>, token: Option<&ProgressToken>, r
     let mut param = ProgressNotificationParam::new(token.clone(), report.progress);
     (param.total, param.message) = (report.total, report.message);
     if let Err(error) = peer.notify_progress(param).await {
-        tracing::debug!(%error, "progress is not passed on");
+        tracing::debug!(%error, "cannot forward progress");
     }
 }
 
@@ -284,14 +284,14 @@ async fn tell_log(peer: &Peer<RoleServer>, logs: Logs, message: Value) {
         return;
     }
     if let Err(error) = peer.notify_logging_message(message).await {
-        tracing::debug!(%error, "a log message is not passed on");
+        tracing::debug!(%error, "cannot forward a log message");
     }
 }
 
-/// What a server asks by its answer.
+/// Questions in the result of a server.
 fn questions(mut value: Value, server: &ServerName) -> Result<InputRequiredResult, ErrorData> {
     attribute_all(server, &mut value).map_err(|reason| {
-        ErrorData::internal_error(format!("server {server} asks something that cannot be passed on: {reason}"), None)
+        ErrorData::internal_error(format!("cannot forward the question of server {server}: {reason}"), None)
     })?;
     read(value, server)
 }
@@ -307,7 +307,7 @@ fn resume(state: Option<String>, responses: Option<InputResponses>) -> Option<Re
     Some(Resume { responses: responses.unwrap_or_default().into_iter().collect(), state })
 }
 
-/// What the client says beside its request. What belongs to its connection with us is left out below.
+/// Metadata of the client's request, without what belongs to its own connection.
 fn meta(context: &RequestContext<RoleServer>) -> Map<String, Value> {
     match serde_json::to_value(&context.meta) {
         Ok(Value::Object(mut meta)) => {

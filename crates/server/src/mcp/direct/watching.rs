@@ -1,7 +1,7 @@
-//! Telling clients what has changed at the servers, and which log messages they want.
+//! Notifications about changes at the servers, and log levels.
 
 use super::failed;
-use crate::face::Face;
+use crate::frontend::Frontend;
 use coracle_upstream::{Change, Changed, Owner};
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SetLevelRequestParams, SubscriptionFilter};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-impl Face {
+impl Frontend {
     fn concerns(&self, change: &Change) -> bool {
         match &change.owner {
             Owner::Everyone => true,
@@ -18,25 +18,25 @@ impl Face {
         }
     }
 
-    /// The next change that is of this user's servers; `None` when there will be none.
+    /// Next change at this user's servers; `None` if there will be no more.
     async fn next_change(&self, changes: &mut Receiver<Change>) -> Option<Changed> {
         loop {
             match changes.recv().await {
                 Ok(change) if self.concerns(&change) => return Some(change.what),
                 Ok(_) => {}
-                // Whoever missed some cannot know which: the tools are what matters most.
+                // After missed changes it is unknown which ones; the tools matter most.
                 Err(RecvError::Lagged(_)) => return Some(Changed::Tools),
                 Err(RecvError::Closed) => return None,
             }
         }
     }
 
-    /// Tells a client with a connection of its own, as long as it is there.
+    /// Notifies a client with its own connection until it disconnects.
     pub(crate) fn tell_of_changes(&self, peer: Peer<RoleServer>) {
         let Ok(upstream) = self.upstream() else { return };
-        let (face, mut changes) = (self.clone(), upstream.changes());
+        let (frontend, mut changes) = (self.clone(), upstream.changes());
         tokio::spawn(async move {
-            while let Some(what) = face.next_change(&mut changes).await {
+            while let Some(what) = frontend.next_change(&mut changes).await {
                 let told = match what {
                     Changed::Tools => peer.notify_tool_list_changed().await,
                     Changed::Resources => peer.notify_resource_list_changed().await,
@@ -52,7 +52,7 @@ impl Face {
         });
     }
 
-    /// Tells a client that listens.
+    /// Notifies a client with a subscription.
     pub(crate) async fn listened(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
         let (upstream, user) = (self.upstream()?, self.user());
         let mut changes = upstream.changes();
@@ -111,13 +111,13 @@ impl Face {
 
     pub(crate) async fn unwatch(&self, uri: &str) -> Result<(), ErrorData> {
         for server in self.holders(uri).await {
-            // Who was not asked to watch it has nothing to end.
+            // Servers without a subscription have nothing to end.
             let _ = self.upstream()?.unsubscribe(&self.user(), &server, uri).await;
         }
         Ok(())
     }
 
-    /// Holds for the connections to the servers, which the clients of one user share.
+    /// Sets the log level on the connections to the servers, which the clients of one user share.
     pub(crate) async fn set_levels(&self, request: &SetLevelRequestParams) -> Result<(), ErrorData> {
         let level = serde_json::to_value(request.level).ok();
         let Some(level) = level.as_ref().and_then(Value::as_str) else { return Ok(()) };
@@ -125,7 +125,7 @@ impl Face {
         for server in self.servers() {
             let offers = upstream.info(&user, &server).await.is_ok_and(|info| info.offers.logging);
             if offers && let Err(error) = upstream.set_level(&user, &server, level).await {
-                tracing::warn!(%server, %error, "its log level is not set");
+                tracing::warn!(%server, %error, "cannot set the log level");
             }
         }
         Ok(())

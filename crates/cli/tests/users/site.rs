@@ -1,0 +1,224 @@
+//! A server with users who have keys, and a client that can send anything.
+
+use crate::harness::{As, Coracle};
+use crate::lab::PATIENCE;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+/// Server and the keys of its users.
+pub(crate) struct Site {
+    pub(crate) coracle: Coracle,
+    pub(crate) keys: BTreeMap<String, String>,
+    up: Option<Up>,
+}
+
+struct Up {
+    child: Child,
+    address: String,
+}
+
+/// Response of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+}
+
+impl Site {
+    /// Adds these users and starts the server.
+    pub(crate) fn new(who: As, people: &[&str]) -> Self {
+        let coracle = Coracle::new(who);
+        let mut site = Self { coracle, keys: BTreeMap::new(), up: None };
+        for name in people {
+            site.run(&["users", "add", name]);
+            let key = site.run(&["users", "keys", "add", name, "--name", "tests"]);
+            let key = key.split_whitespace().find(|word| word.starts_with("crk_")).unwrap_or_else(|| panic!("{key}"));
+            site.keys.insert((*name).to_owned(), key.to_owned());
+        }
+        site.start();
+        site
+    }
+
+    /// Runs a command that must succeed.
+    pub(crate) fn run(&self, words: &[&str]) -> String {
+        let output = self.coracle.command().args(words).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn start(&mut self) {
+        let mut command = self.coracle.command();
+        command.args(["up", "--port", "0", "--profile", "full"]).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut text = String::new();
+        while !text.contains("http://") {
+            let read = said.read_line(&mut text).unwrap();
+            assert!(read > 0, "the server does not serve: {text}");
+        }
+        let address = text.split_once("http://").unwrap().1.split(['/', '\n', ' ']).next().unwrap().to_owned();
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        self.up = Some(Up { child, address });
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.up.as_ref().unwrap().address
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.up.as_ref().unwrap().child.id()
+    }
+
+    /// Kills the server.
+    pub(crate) fn kill(&mut self) {
+        let mut up = self.up.take().unwrap();
+        up.child.kill().unwrap();
+        up.child.wait().unwrap();
+    }
+
+    /// Stops the server like Ctrl-C.
+    pub(crate) fn stop(&mut self) {
+        kill_process(Pid::from_raw(self.id().cast_signed()).unwrap(), Signal::INT).unwrap();
+        self.wait();
+    }
+
+    /// Waits for the server to end.
+    pub(crate) fn wait(&mut self) {
+        let mut up = self.up.take().unwrap();
+        let begun = Instant::now();
+        while up.child.try_wait().unwrap().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "the server does not end");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn client(&self, user: &str) -> Client {
+        self.client_with(&self.keys[user])
+    }
+
+    pub(crate) fn client_with(&self, key: &str) -> Client {
+        Client { address: self.address().to_owned(), key: key.to_owned() }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if self.up.is_some() {
+            self.stop();
+        }
+    }
+}
+
+/// Client of one user.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    address: String,
+    key: String,
+}
+
+impl Client {
+    /// Sends a request; an error if the server is gone.
+    pub(crate) fn ask(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> std::io::Result<Answer> {
+        let more = format!("content-type: {kind}\r\n");
+        self.send(method, path, &more, body)
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> std::io::Result<Answer> {
+        let mut stream = TcpStream::connect(&self.address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\nauthorization: Bearer {}\r\n\
+             accept: application/json, text/event-stream\r\ncontent-length: {}\r\n{headers}\r\n",
+            self.address,
+            self.key,
+            body.len()
+        );
+        stream.write_all(&[head.as_bytes(), body].concat())?;
+        let mut whole = Vec::new();
+        stream.read_to_end(&mut whole)?;
+        let cut = |reason: &str| std::io::Error::other(reason.to_owned());
+        let end = whole.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| cut("no head"))?;
+        let head = String::from_utf8_lossy(&whole[..end]).to_ascii_lowercase();
+        let status = head.split(' ').nth(1).and_then(|number| number.parse().ok()).ok_or_else(|| cut("no status"))?;
+        let body = whole.split_off(end + 4);
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        if length.is_some_and(|length| length != body.len()) {
+            return Err(cut("cut short"));
+        }
+        let body =
+            if head.contains("transfer-encoding: chunked") { joined(&body).ok_or_else(|| cut("cut"))? } else { body };
+        Ok(Answer { status, body })
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, "application/json", b"").unwrap()
+    }
+
+    /// Sends an MCP request in the revision without sessions; an error if the server is gone.
+    pub(crate) fn mcp(&self, method: &str, mut params: Value) -> std::io::Result<Value> {
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": { "name": "tests", "version": "1" },
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_graphic());
+        let named = if name.is_empty() || !is_plain { String::new() } else { format!("mcp-name: {name}\r\n") };
+        let headers = format!(
+            "content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: {method}\r\n{named}"
+        );
+        let answer = self.send("POST", "/mcp", &headers, message.to_string().as_bytes())?;
+        let text = answer.text();
+        // A response may be a stream with one event.
+        let text = text.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(&text);
+        serde_json::from_str(text).map_err(|error| std::io::Error::other(format!("{error}: {text}")))
+    }
+
+    /// Result of a tool.
+    pub(crate) fn tool(&self, name: &str, arguments: Value) -> Value {
+        self.try_tool(name, arguments).unwrap()
+    }
+
+    /// Result of a tool; an error if the server is gone.
+    pub(crate) fn try_tool(&self, name: &str, arguments: Value) -> std::io::Result<Value> {
+        let mut params = json!({ "name": name });
+        params["arguments"] = arguments;
+        self.mcp("tools/call", params)
+    }
+
+    /// Runs Python, and returns its structured result.
+    pub(crate) fn python(&self, code: &str) -> Value {
+        let answer = self.tool("execute_code", json!({ "code": code }));
+        answer["result"]["structuredContent"].clone()
+    }
+}
+
+fn joined(mut chunks: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let end = chunks.windows(2).position(|two| two == b"\r\n")?;
+        let length = usize::from_str_radix(std::str::from_utf8(&chunks[..end]).ok()?.trim(), 16).ok()?;
+        if length == 0 {
+            return Some(whole);
+        }
+        whole.extend_from_slice(chunks.get(end + 2..end + 2 + length)?);
+        chunks = chunks.get(end + 4 + length..)?;
+    }
+}

@@ -1,0 +1,63 @@
+//! Conversions of authentication, account and store errors to HTTP responses.
+
+use super::ApiError;
+use crate::accounts::{AccountError, SignInError};
+use axum::http::StatusCode;
+use coracle_store::StoreError;
+use std::time::Duration;
+
+impl ApiError {
+    pub(crate) fn not_signed_in() -> Self {
+        let error = "sign in first: with an API key (Authorization: Bearer crk_…), or in a browser at /sign-in";
+        Self::new(StatusCode::UNAUTHORIZED, "not_signed_in", error)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match &error {
+            StoreError::TooLarge { .. } | StoreError::InvalidName { .. } => Self::invalid(error.to_string()),
+            _ if error.is_passing() => {
+                tracing::error!(%error, code = error.code(), "the store cannot be used");
+                let text = format!("the server cannot use its store ({}): see the server's log", error.code());
+                let refused = Self::new(StatusCode::SERVICE_UNAVAILABLE, error.code(), text);
+                Self { retry: Some(Duration::from_secs(1)), ..refused }
+            }
+            _ => Self::internal("use the store", error),
+        }
+    }
+}
+
+impl From<AccountError> for ApiError {
+    fn from(error: AccountError) -> Self {
+        let (text, code) = (error.to_string(), error.code());
+        match error {
+            AccountError::Name(_)
+            | AccountError::Reserved(_)
+            | AccountError::ShortPassword
+            | AccountError::LongPassword
+            | AccountError::Key(_) => Self::new(StatusCode::BAD_REQUEST, code, text),
+            AccountError::Taken(_) | AccountError::Disabled(_) => Self::new(StatusCode::CONFLICT, code, text),
+            AccountError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, code, text),
+            AccountError::Store(error) => error.into(),
+            AccountError::Machine(reason) => Self::internal("manage an account", reason),
+        }
+    }
+}
+
+impl From<SignInError> for ApiError {
+    fn from(error: SignInError) -> Self {
+        let text = error.to_string();
+        match error {
+            SignInError::Wrong => Self::new(StatusCode::UNAUTHORIZED, "sign_in_failed", text),
+            SignInError::TooMany(wait) => {
+                Self { retry: Some(wait), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", text) }
+            }
+            SignInError::Busy => {
+                let busy = Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", text);
+                Self { retry: Some(Duration::from_secs(1)), ..busy }
+            }
+            SignInError::Account(error) => error.into(),
+        }
+    }
+}
