@@ -15,6 +15,7 @@ mod outcome;
 #[path = "../support/place.rs"]
 mod place;
 
+mod data_folder;
 mod document;
 mod durability;
 mod faults;
@@ -22,3 +23,4 @@ mod isolation;
 mod site;
 mod slow;
 mod stopping;
+mod views;
