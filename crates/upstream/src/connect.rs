@@ -1,7 +1,7 @@
 //! Starts one connection: the transport, then the revision of the protocol, then the list of tools.
 
 use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::error::UpstreamError;
 use crate::http::{self, HttpError, WebClient};
 use crate::lending::{self, Borrowed, NotLent};
@@ -145,11 +145,11 @@ impl Attempt<'_> {
 
     async fn borrow(&self, path: &Path) -> Result<Started, NotLent> {
         let loan = lending::borrow(path, self.spec, &self.shared.options.chain).await?;
-        let desk = Arc::new(Desk::default());
-        let transport = Borrowed::new(loan, Arc::clone(&desk), Arc::clone(self.scrubber));
-        let screen = Screen::new(transport, Arc::clone(&desk), Silence::IsLeftAlone);
+        let state = Arc::new(ConnectionState::default());
+        let transport = Borrowed::new(loan, Arc::clone(&state), Arc::clone(self.scrubber));
+        let screen = Screen::new(transport, Arc::clone(&state), Silence::IsLeftAlone);
         let refused = |error: UpstreamError| NotLent::Refused(error.to_string());
-        let started = self.serve(screen, desk, None, Lifecycle::Initialize).await;
+        let started = self.serve(screen, state, None, Lifecycle::Initialize).await;
         let started = started.map_err(|failure| refused(failure.error))?;
         started.connection.load_tools().await.map_err(refused)?;
         // How the server itself wants to be spoken to is not known.
@@ -182,7 +182,7 @@ impl Attempt<'_> {
     }
 
     async fn once(&self, lifecycle: Lifecycle) -> Result<Started, Failure> {
-        let desk = Arc::new(Desk::default());
+        let state = Arc::new(ConnectionState::default());
         match &self.spec.transport {
             Where::Stdio { command, args, env, cwd } => {
                 let mut env = env.clone();
@@ -195,9 +195,9 @@ impl Attempt<'_> {
                 let pid = process.pid();
                 *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.stderr.clone());
                 let server = self.spec.name.clone();
-                let stdio = Stdio::new(server, process, Arc::clone(&desk), Arc::clone(self.scrubber))
+                let stdio = Stdio::new(server, process, Arc::clone(&state), Arc::clone(self.scrubber))
                     .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
-                self.serve(Screen::new(stdio, Arc::clone(&desk), Silence::GivesUp), desk, pid, lifecycle).await
+                self.serve(Screen::new(stdio, Arc::clone(&state), Silence::GivesUp), state, pid, lifecycle).await
             }
             Where::Http { url, headers } => {
                 let uri = self.address(url).map_err(final_failure)?;
@@ -208,16 +208,16 @@ impl Attempt<'_> {
                     .custom_headers(custom)
                     .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
                     .max_sse_event_size(MAX_MESSAGE);
-                let web = WebClient::new(client, Arc::clone(&desk), Arc::clone(self.challenge));
+                let web = WebClient::new(client, Arc::clone(&state), Arc::clone(self.challenge));
                 // Whoever configures a header of their own signs in by that.
                 let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
-                desk.signed_in.store(manager.is_some(), Ordering::Relaxed);
+                state.signed_in.store(manager.is_some(), Ordering::Relaxed);
                 match manager {
-                    Some(manager) => self.serve_http(AuthClient::new(web, manager), config, desk, lifecycle).await,
-                    None => self.serve_http(web, config, desk, lifecycle).await,
+                    Some(manager) => self.serve_http(AuthClient::new(web, manager), config, state, lifecycle).await,
+                    None => self.serve_http(web, config, state, lifecycle).await,
                 }
             }
-            Where::Sse { url, headers } => self.serve_sse(url, headers, desk).await,
+            Where::Sse { url, headers } => self.serve_sse(url, headers, state).await,
         }
     }
 
@@ -225,18 +225,18 @@ impl Attempt<'_> {
         &self,
         url: &Secret,
         headers: &BTreeMap<String, Secret>,
-        desk: Arc<Desk>,
+        state: Arc<ConnectionState>,
     ) -> Result<Started, Failure> {
         let uri = self.address(url).map_err(final_failure)?;
         let client = http::client().map_err(|error| self.web_failure(&error))?;
         let headers = self.header_map(headers)?;
         let has_own = headers.contains_key(AUTHORIZATION);
         let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
-        desk.signed_in.store(manager.is_some(), Ordering::Relaxed);
-        let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&desk)).await;
+        state.signed_in.store(manager.is_some(), Ordering::Relaxed);
+        let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&state)).await;
         let sse = sse.map_err(|error| self.web_failure(&error))?;
-        let screen = Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone);
-        self.serve(screen, desk, None, Lifecycle::Initialize).await
+        let screen = Screen::new(sse, Arc::clone(&state), Silence::IsLeftAlone);
+        self.serve(screen, state, None, Lifecycle::Initialize).await
     }
 
     /// The address took no message: perhaps it is that of an event stream, as servers had before 2025.
@@ -267,17 +267,17 @@ impl Attempt<'_> {
         &self,
         client: C,
         config: StreamableHttpClientTransportConfig,
-        desk: Arc<Desk>,
+        state: Arc<ConnectionState>,
         lifecycle: Lifecycle,
     ) -> Result<Started, Failure> {
         let transport = StreamableHttpClientTransport::with_client(client, config);
-        self.serve(Screen::new(transport, Arc::clone(&desk), Silence::IsLeftAlone), desk, None, lifecycle).await
+        self.serve(Screen::new(transport, Arc::clone(&state), Silence::IsLeftAlone), state, None, lifecycle).await
     }
 
     async fn serve<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
-        desk: Arc<Desk>,
+        state: Arc<ConnectionState>,
         pid: Option<u32>,
         lifecycle: Lifecycle,
     ) -> Result<Started, Failure> {
@@ -290,9 +290,9 @@ impl Attempt<'_> {
             Lifecycle::Initialize => ClientLifecycleMode::Initialize,
             Lifecycle::Discover => ClientLifecycleMode::Discover { preferred_versions: newest },
         };
-        let service = match self.handler(&desk).serve_with_lifecycle(transport, mode).await {
+        let service = match self.handler(&state).serve_with_lifecycle(transport, mode).await {
             Ok(service) => service,
-            Err(error) => return Err(self.not_initialized(&error, &desk)),
+            Err(error) => return Err(self.not_initialized(&error, &state)),
         };
         let peer = service.peer().clone();
         let about = peer.peer_info();
@@ -308,7 +308,7 @@ impl Attempt<'_> {
         let origin = Origin {
             spec: Arc::clone(self.spec),
             scrubber: Arc::clone(self.scrubber),
-            desk,
+            state,
             info: info.unwrap_or_default(),
             pid,
             owner: self.owner.clone(),
@@ -320,7 +320,7 @@ impl Attempt<'_> {
         Ok(Started { service, connection, lifecycle })
     }
 
-    fn handler(&self, desk: &Arc<Desk>) -> Handler {
+    fn handler(&self, state: &Arc<ConnectionState>) -> Handler {
         let options = &self.shared.options;
         let client = Implementation::new(options.client_name.clone(), options.client_version.clone());
         let mut capabilities = capabilities(&options.capabilities);
@@ -330,15 +330,15 @@ impl Attempt<'_> {
         }
         let config = ClientConfig::new(capabilities, client);
         let config = config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
-        Handler { config, desk: Arc::clone(desk) }
+        Handler { config, state: Arc::clone(state) }
     }
 
-    fn not_initialized(&self, error: &ClientInitializeError, desk: &Desk) -> Failure {
+    fn not_initialized(&self, error: &ClientInitializeError, state: &ConnectionState) -> Failure {
         let server = self.server();
         if error.is_authorization_required() || error.auth_challenge().is_some() || wants_sign_in(error) {
             return final_failure(UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() });
         }
-        let error = match desk.fault() {
+        let error = match state.fault() {
             Some(Fault::TooLarge(reason)) => {
                 return final_failure(UpstreamError::TooLarge { server, reason: reason.clone() });
             }
@@ -348,7 +348,7 @@ impl Attempt<'_> {
             Some(Fault::Ended(reason)) => self.unavailable(reason),
             None => self.unavailable(&plain(error)),
         };
-        let refused = desk.refused.load(Ordering::Relaxed);
+        let refused = state.refused.load(Ordering::Relaxed);
         Failure { error, other_way_may_help: true, older_transport_may_help: NOT_POSTED_HERE.contains(&refused) }
     }
 
@@ -421,7 +421,7 @@ fn offers(capabilities: &ServerCapabilities) -> Offers {
 /// What servers get when they ask us for something: what the caller of the call under way answers, or a refusal.
 pub(crate) struct Handler {
     config: ClientConfig,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
 }
 
 impl Service<RoleClient> for Handler {
@@ -440,7 +440,7 @@ impl Service<RoleClient> for Handler {
         };
         let question = Question { kind, params: request.params.unwrap_or_default() };
         let origin = context.extensions.get::<InboundStreamOrigin>();
-        match self.desk.answer(question, origin, context.ct.clone()).await {
+        match self.state.answer(question, origin, context.ct.clone()).await {
             Ok(answer) => Ok(ClientResult::CustomResult(CustomResult(answer))),
             Err(refusal) => Err(ErrorData::new(ErrorCode(refusal.number), refusal.message, None)),
         }

@@ -11,8 +11,8 @@ pub(crate) use lists::{PROMPTS, RESOURCES, TEMPLATES};
 pub(crate) use requests::capabilities;
 
 use crate::call::CallContext;
+use crate::connection_state::{ConnectionState, Fault, InFlight};
 use crate::content;
-use crate::desk::{Desk, Fault, Flight};
 use crate::error::UpstreamError;
 use crate::http::TOO_LARGE;
 use crate::screen::Ticket;
@@ -44,7 +44,7 @@ const REASON_COMES_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) struct Origin {
     pub(crate) spec: Arc<ServerSpec>,
     pub(crate) scrubber: Arc<Scrubber>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) state: Arc<ConnectionState>,
     pub(crate) info: ServerInfo,
     pub(crate) pid: Option<u32>,
     pub(crate) owner: Owner,
@@ -106,7 +106,7 @@ impl Connection {
 
     /// Whether it uses a stored sign-in.
     pub(crate) fn is_signed_in(&self) -> bool {
-        self.origin.desk.signed_in.load(Ordering::Relaxed)
+        self.origin.state.signed_in.load(Ordering::Relaxed)
     }
 
     /// Whether something has changed here.
@@ -117,14 +117,14 @@ impl Connection {
     /// Returns when it has ended, or gets no new calls.
     pub(crate) async fn ending(&self) {
         tokio::select! {
-            () = self.origin.desk.ended.cancelled() => {}
+            () = self.origin.state.ended.cancelled() => {}
             () = self.close.cancelled() => {}
             () = self.retired.cancelled() => {}
         }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.origin.desk.ended.is_cancelled() || self.close.is_cancelled() || self.retired.is_cancelled()
+        self.origin.state.ended.is_cancelled() || self.close.is_cancelled() || self.retired.is_cancelled()
     }
 
     /// What is known of the tools now.
@@ -134,7 +134,7 @@ impl Connection {
 
     /// The tools as the server has them: asks again if it has said that they changed.
     pub(crate) async fn current_tools(&self) -> Result<Arc<ToolList>, UpstreamError> {
-        if self.origin.desk.tools_stale.load(Ordering::Acquire) {
+        if self.origin.state.tools_stale.load(Ordering::Acquire) {
             self.refresh().await?;
         }
         Ok(self.known_tools())
@@ -143,7 +143,7 @@ impl Connection {
     /// Asks for the tools if they may have changed, and tells those who want to know if they have.
     pub(crate) async fn refresh(&self) -> Result<(), UpstreamError> {
         let _one_at_a_time = self.refreshing.lock().await;
-        if !self.origin.desk.tools_stale.swap(false, Ordering::AcqRel) {
+        if !self.origin.state.tools_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         match self.load_tools().await {
@@ -154,7 +154,7 @@ impl Connection {
                 Ok(())
             }
             Err(error) => {
-                self.origin.desk.tools_stale.store(true, Ordering::Release);
+                self.origin.state.tools_stale.store(true, Ordering::Release);
                 Err(error)
             }
         }
@@ -209,11 +209,11 @@ impl Connection {
         what: &str,
     ) -> Result<Value, UpstreamError> {
         let after = context.timeout.unwrap_or(self.origin.spec.call_timeout);
-        let flight = Arc::new(Flight::new(context));
+        let flight = Arc::new(InFlight::new(context));
         let mut request = request(method, params);
         request.extensions_mut().insert(Ticket(Arc::clone(&flight)));
         let options = PeerRequestOptions::no_options().with_meta(self.meta(context));
-        let mut pending = Pending::new(&self.origin.desk, Arc::clone(&flight));
+        let mut pending = Pending::new(&self.origin.state, Arc::clone(&flight));
         let answer = async {
             let handle = self.peer.send_cancellable_request(request, options).await?;
             receive(pending.started(handle)).await
@@ -222,7 +222,7 @@ impl Connection {
             biased;
             answer = answer => Ok(answer),
             () = context.cancel.cancelled() => Err(UpstreamError::Cancelled { server: self.server().clone() }),
-            () = self.origin.desk.ended.cancelled() => Err(self.ended()),
+            () = self.origin.state.ended.cancelled() => Err(self.ended()),
             () = flight.time_out(after) => Err(self.timed_out(what, after)),
         };
         match outcome {
@@ -262,7 +262,7 @@ impl Connection {
                 }
                 let reason = clean(&chain(error.error.as_ref()));
                 if self.origin.pid.is_some() {
-                    let ended = self.origin.desk.ended.cancelled();
+                    let ended = self.origin.state.ended.cancelled();
                     if tokio::time::timeout(REASON_COMES_WITHIN, ended).await.is_ok() {
                         return self.ended();
                     }
@@ -277,7 +277,7 @@ impl Connection {
     /// Why it ended, for those who still waited.
     pub(crate) fn ended(&self) -> UpstreamError {
         let server = self.server().clone();
-        match self.origin.desk.fault() {
+        match self.origin.state.fault() {
             Some(Fault::TooLarge(reason)) => UpstreamError::TooLarge { server, reason: reason.clone() },
             Some(Fault::Protocol(reason)) => UpstreamError::Protocol { server, reason: reason.clone() },
             Some(Fault::Ended(reason)) => UpstreamError::Closed { server, reason: reason.clone() },
@@ -286,7 +286,7 @@ impl Connection {
     }
 
     fn timed_out(&self, what: &str, after: Duration) -> UpstreamError {
-        let note = match self.origin.desk.garbage.load(Ordering::Relaxed) {
+        let note = match self.origin.state.garbage.load(Ordering::Relaxed) {
             0 => String::new(),
             1 => "; so far it printed one line that is not a message".to_owned(),
             count => format!("; so far it printed {count} lines that are not messages"),

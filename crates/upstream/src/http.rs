@@ -6,7 +6,7 @@ mod errors;
 pub(crate) use body::{BodyError, event_stream};
 pub(crate) use errors::HttpError;
 
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::login::Challenge;
 use crate::stdio::MAX_MESSAGE;
 use bytes::Bytes;
@@ -91,15 +91,15 @@ pub(crate) fn headers(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Head
 #[derive(Clone)]
 pub(crate) struct WebClient {
     client: reqwest::Client,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
     challenge: Arc<Challenge>,
 }
 
 type Refusal = StreamableHttpError<HttpError>;
 
 impl WebClient {
-    pub(crate) fn new(client: reqwest::Client, desk: Arc<Desk>, challenge: Arc<Challenge>) -> Self {
-        Self { client, desk, challenge }
+    pub(crate) fn new(client: reqwest::Client, state: Arc<ConnectionState>, challenge: Arc<Challenge>) -> Self {
+        Self { client, state, challenge }
     }
 
     async fn sent(
@@ -144,7 +144,7 @@ impl WebClient {
             return Err(Refusal::SessionExpired);
         }
         if !status.is_success() {
-            self.desk.refused.store(status.as_u16(), Ordering::Relaxed);
+            self.state.refused.store(status.as_u16(), Ordering::Relaxed);
             return Self::refused(message, status, response).await;
         }
         let session = header(&response, SESSION);
@@ -164,7 +164,7 @@ impl WebClient {
             // Nothing had to come back.
             (None, ..) => Ok(StreamableHttpPostResponse::Accepted),
             (_, true, Ok(answer)) => {
-                self.desk.look_at(&body, None);
+                self.state.look_at(&body, None);
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
             (_, true, Err(_)) => Err(Refusal::UnexpectedServerResponse("the answer is no JSON-RPC message".into())),
@@ -205,12 +205,12 @@ impl WebClient {
         events: BoxStream<'static, Result<Sse, BodyError>>,
         id: Option<RequestId>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
-        let desk = Arc::clone(&self.desk);
+        let state = Arc::clone(&self.state);
         events
             .map(move |event| match event {
                 Ok(mut event) => {
                     // Its id stays: the stream may be taken up again from there.
-                    event.data = event.data.filter(|data| desk.look_at(data.as_bytes(), id.as_ref()));
+                    event.data = event.data.filter(|data| state.look_at(data.as_bytes(), id.as_ref()));
                     Ok(event)
                 }
                 Err(BodyError::TooLarge(limit)) if id.is_some() => {
@@ -218,7 +218,7 @@ impl WebClient {
                     Ok(Sse::default().data(serde_json::to_string(&answer).unwrap_or_default()))
                 }
                 Err(error @ BodyError::TooLarge(_)) => {
-                    desk.fail(Fault::TooLarge(error.to_string()));
+                    state.fail(Fault::TooLarge(error.to_string()));
                     Err(SseError::Body(Box::new(error)))
                 }
                 Err(error) => Err(SseError::Body(Box::new(error))),

@@ -7,7 +7,7 @@ use crate::error::UpstreamError;
 use crate::options::Options;
 use crate::scrub::{Scrubber, shortened};
 use crate::status::Owner;
-use crate::tokens::TokenStore;
+use crate::token_store::TokenStore;
 use async_trait::async_trait;
 use coracle_types::{OauthClient, Secret, ServerName, ServerSpec, Transport};
 use redirect::{ANYWHERE, Redirect};

@@ -1,4 +1,4 @@
-use crate::tokens::{MemoryTokens, TokenStore};
+use crate::token_store::{MemoryTokens, TokenStore};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 //! remembers why a connection ended.
 
 use crate::call::Progress;
-use crate::desk::{Desk, Fault, Flight};
+use crate::connection_state::{ConnectionState, Fault, InFlight};
 use crate::reverse::QuestionKind;
 use crate::scrub::{MAX_REASON, shortened};
 use rmcp::RoleClient;
@@ -26,9 +26,9 @@ const TURN: u32 = 64;
 const MAX_REQUESTS: u32 = 1000;
 const REQUEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Travels with a request up to here; see [`Flight`].
+/// Travels with a request up to here; see [`InFlight`].
 #[derive(Clone)]
-pub(crate) struct Ticket(pub(crate) Arc<Flight>);
+pub(crate) struct Ticket(pub(crate) Arc<InFlight>);
 
 /// Whether a probe that gets no answer is given up here. Over HTTP the library does it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Probe {
 /// A transport whose messages have been looked at.
 pub(crate) struct Screen<T> {
     inner: T,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
     silence: Silence,
     probe: Option<Probe>,
     /// A probe that was given up: its answer may come late and must not be taken for another.
@@ -54,15 +54,15 @@ pub(crate) struct Screen<T> {
 }
 
 impl<T> Screen<T> {
-    pub(crate) fn new(inner: T, desk: Arc<Desk>, silence: Silence) -> Self {
-        Self { inner, desk, silence, probe: None, late: None, requests: (Instant::now(), 0) }
+    pub(crate) fn new(inner: T, state: Arc<ConnectionState>, silence: Silence) -> Self {
+        Self { inner, state, silence, probe: None, late: None, requests: (Instant::now(), 0) }
     }
 
     /// Whether the library should see this.
     fn admits(&mut self, message: &mut RxJsonRpcMessage<RoleClient>) -> bool {
         match message {
             JsonRpcMessage::Response(response) => {
-                if let Some(result) = self.desk.take_result(&response.id) {
+                if let Some(result) = self.state.take_result(&response.id) {
                     let result = as_it_came(result, &response.result);
                     response.result = ServerResult::CustomResult(CustomResult(result));
                 }
@@ -70,7 +70,7 @@ impl<T> Screen<T> {
             }
             JsonRpcMessage::Error(error) => self.admits_answer(error.id.as_ref()),
             JsonRpcMessage::Request(request) => {
-                let params = self.desk.take_question(&request.id);
+                let params = self.state.take_question(&request.id);
                 if let Some(question) = question(&mut request.request, params) {
                     request.request = ServerRequest::CustomRequest(question);
                 }
@@ -81,7 +81,7 @@ impl<T> Screen<T> {
                 *count += 1;
                 if *count > MAX_REQUESTS {
                     let reason = format!("it made more than {MAX_REQUESTS} requests of its own within a second");
-                    self.desk.fail(Fault::Protocol(reason));
+                    self.state.fail(Fault::Protocol(reason));
                 }
                 *count <= MAX_REQUESTS
             }
@@ -103,30 +103,30 @@ impl<T> Screen<T> {
     fn admits_notification(&self, notification: &ServerNotification) -> bool {
         match notification {
             ServerNotification::ToolListChangedNotification(_) => {
-                self.desk.mark(&self.desk.tools_stale);
+                self.state.mark(&self.state.tools_stale);
                 false
             }
             ServerNotification::ResourceListChangedNotification(_) => {
-                self.desk.mark(&self.desk.resources_changed);
+                self.state.mark(&self.state.resources_changed);
                 false
             }
             ServerNotification::PromptListChangedNotification(_) => {
-                self.desk.mark(&self.desk.prompts_changed);
+                self.state.mark(&self.state.prompts_changed);
                 false
             }
             ServerNotification::ResourceUpdatedNotification(update) => {
-                self.desk.report_update(&update.params.uri);
+                self.state.report_update(&update.params.uri);
                 false
             }
             ServerNotification::LoggingMessageNotification(log) => {
-                if self.desk.wants_logs() {
-                    self.desk.report_log(None, serde_json::to_value(&log.params).unwrap_or_default());
+                if self.state.wants_logs() {
+                    self.state.report_log(None, serde_json::to_value(&log.params).unwrap_or_default());
                 }
                 false
             }
             ServerNotification::ProgressNotification(progress) => {
                 let params = &progress.params;
-                self.desk.report_progress(&params.progress_token, || Progress {
+                self.state.report_progress(&params.progress_token, || Progress {
                     progress: params.progress,
                     total: params.total,
                     message: params.message.as_deref().map(|message| shortened(message, MAX_REASON)),
@@ -152,7 +152,7 @@ impl<T> Screen<T> {
         }
         let token = request.request.get_meta().get_progress_token();
         if let Some(Ticket(flight)) = request.request.extensions_mut().remove::<Ticket>() {
-            self.desk.depart(request.id.clone(), token, flight);
+            self.state.register(request.id.clone(), token, flight);
         }
     }
 }
@@ -186,13 +186,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
                 },
             };
             let Some(mut message) = message else {
-                self.desk.fail(Fault::Ended("the connection was closed".to_owned()));
+                self.state.fail(Fault::Ended("the connection was closed".to_owned()));
                 return None;
             };
             if self.admits(&mut message) {
                 return Some(message);
             }
-            if self.desk.ended.is_cancelled() {
+            if self.state.ended.is_cancelled() {
                 return None;
             }
             in_a_row += 1;
@@ -203,7 +203,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.desk.fail(Fault::Ended("the connection was closed by Coracle".to_owned()));
+        self.state.fail(Fault::Ended("the connection was closed by Coracle".to_owned()));
         self.inner.close().await
     }
 }

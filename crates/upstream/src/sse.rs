@@ -3,7 +3,7 @@
 //! The stream's first event names the address for messages. When the stream ends, the connection has ended: what was
 //! missed meanwhile cannot be had again, so starting anew is the only honest mend.
 
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::http::{BodyError, HttpError, event_stream};
 use crate::stdio::{MAX_MESSAGE, message};
 use futures::stream::{BoxStream, StreamExt as _};
@@ -83,12 +83,12 @@ pub(crate) struct Sse {
     caller: Caller,
     endpoint: Url,
     events: BoxStream<'static, Result<Event, BodyError>>,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
 }
 
 impl Sse {
     /// Opens the stream and waits for the address of messages.
-    pub(crate) async fn connect(caller: Caller, url: Url, desk: Arc<Desk>) -> Result<Self, HttpError> {
+    pub(crate) async fn connect(caller: Caller, url: Url, state: Arc<ConnectionState>) -> Result<Self, HttpError> {
         let response = caller.send(|client| client.get(url.clone()).header(ACCEPT, "text/event-stream")).await?;
         if !response.status().is_success() {
             return Err(HttpError::Status(response.status().as_u16()));
@@ -98,7 +98,7 @@ impl Sse {
             let event = event?;
             if event.event.as_deref() == Some(ENDPOINT) {
                 let endpoint = endpoint(&url, event.data.as_deref().unwrap_or_default())?;
-                return Ok(Self { caller, endpoint, events, desk });
+                return Ok(Self { caller, endpoint, events, state });
             }
         }
         Err(HttpError::Endpoint("the stream ended before it named the address for messages".to_owned()))
@@ -148,7 +148,7 @@ impl Transport<RoleClient> for Sse {
                         .data
                         .filter(|_| is_message)
                         .and_then(|data| serde_json::from_str(&data).ok())
-                        .and_then(|value| message(value, &self.desk));
+                        .and_then(|value| message(value, &self.state));
                     if message.is_some() {
                         return message;
                     }
@@ -158,7 +158,7 @@ impl Transport<RoleClient> for Sse {
                 Some(Err(error)) => Fault::Ended(error.to_string()),
                 None => Fault::Ended("the event stream ended".to_owned()),
             };
-            self.desk.fail(fault);
+            self.state.fail(fault);
             return None;
         }
     }

@@ -27,16 +27,16 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
     on_idle: impl Fn(&Connection) -> Idle,
 ) {
     let listening = tokio::spawn(listen(Arc::clone(&connection)));
-    let desk = Arc::clone(&connection.origin.desk);
+    let state = Arc::clone(&connection.origin.state);
     loop {
         let idle_at = connection.activity().last + idle_timeout;
         tokio::select! {
-            () = desk.ended.cancelled() => break,
+            () = state.ended.cancelled() => break,
             () = connection.close.cancelled() => break,
             () = connection.retired.cancelled() => {
                 tokio::select! {
                     () = connection.is_done_with_its_calls() => {}
-                    () = desk.ended.cancelled() => {}
+                    () = state.ended.cancelled() => {}
                     () = connection.close.cancelled() => {}
                 }
                 break;
@@ -51,18 +51,18 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
                     tokio::time::sleep(REFRESH_PAUSE.min(idle_timeout)).await;
                 }
             }
-            () = desk.changed.notified() => {
+            () = state.changed.notified() => {
                 connection.tell_of_changes();
                 tokio::select! {
                     refreshed = connection.refresh() => if let Err(error) = refreshed {
                         tracing::warn!(%error, "the tools of a server have changed and cannot be had");
                     },
-                    () = desk.ended.cancelled() => break,
+                    () = state.ended.cancelled() => break,
                     () = connection.close.cancelled() => break,
                 }
                 tokio::select! {
                     () = tokio::time::sleep(REFRESH_PAUSE) => {}
-                    () = desk.ended.cancelled() => break,
+                    () = state.ended.cancelled() => break,
                     () = connection.close.cancelled() => break,
                 }
             }
@@ -91,21 +91,21 @@ impl Connection {
 
     /// Tells of what needs no further look.
     fn tell_of_changes(&self) {
-        let desk = &self.origin.desk;
-        if desk.resources_changed.swap(false, Ordering::AcqRel) {
+        let state = &self.origin.state;
+        if state.resources_changed.swap(false, Ordering::AcqRel) {
             self.tell(Changed::Resources);
         }
-        if desk.prompts_changed.swap(false, Ordering::AcqRel) {
+        if state.prompts_changed.swap(false, Ordering::AcqRel) {
             self.tell(Changed::Prompts);
         }
-        for uri in desk.take_updated() {
+        for uri in state.take_updated() {
             self.tell(Changed::Resource { uri });
         }
     }
 
     /// Somebody who watches a resource uses the connection, too.
     pub(crate) fn is_idle(&self, idle_timeout: Duration) -> bool {
-        if !self.origin.desk.watched().is_empty() {
+        if !self.origin.state.watched().is_empty() {
             return false;
         }
         let activity = self.activity();

@@ -2,7 +2,7 @@
 
 use super::{Connection, SHOWN_NAME};
 use crate::call::{CallContext, Resume};
-use crate::desk::Flight;
+use crate::connection_state::InFlight;
 use crate::error::UpstreamError;
 use crate::reverse::{Question, QuestionKind};
 use crate::scrub::shortened;
@@ -127,7 +127,7 @@ impl Connection {
                 return Err(self.protocol(&format!("it asked more than {MAX_QUESTIONS} things at once")));
             }
             Some(questions) if !questions.is_empty() => {
-                let flight = Flight::new(context);
+                let flight = InFlight::new(context);
                 for (key, question) in questions {
                     let kind = question.get("method").and_then(Value::as_str).and_then(QuestionKind::of);
                     let kind = kind.ok_or_else(|| self.protocol("it asked something unknown"))?;
@@ -138,7 +138,7 @@ impl Connection {
                         () = context.cancel.cancelled() => {
                             return Err(UpstreamError::Cancelled { server: self.server().clone() });
                         }
-                        () = self.origin.desk.ended.cancelled() => return Err(self.ended()),
+                        () = self.origin.state.ended.cancelled() => return Err(self.ended()),
                     };
                     let answer = answer.map_err(|refusal| UpstreamError::Unanswered {
                         server: self.server().clone(),

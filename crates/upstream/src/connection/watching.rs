@@ -34,7 +34,7 @@ impl Connection {
     pub(crate) async fn watch(&self, uri: &str) -> Result<(), UpstreamError> {
         let is_first = self
             .origin
-            .desk
+            .state
             .watch(uri)
             .map_err(|reason| UpstreamError::TooLarge { server: self.server().clone(), reason })?;
         if !is_first {
@@ -42,13 +42,13 @@ impl Connection {
         }
         let outcome = self.tell_of(uri, "resources/subscribe").await;
         if outcome.is_err() {
-            self.origin.desk.unwatch(uri);
+            self.origin.state.unwatch(uri);
         }
         outcome
     }
 
     pub(crate) async fn unwatch(&self, uri: &str) -> Result<(), UpstreamError> {
-        if self.origin.desk.unwatch(uri) { self.tell_of(uri, "resources/unsubscribe").await } else { Ok(()) }
+        if self.origin.state.unwatch(uri) { self.tell_of(uri, "resources/unsubscribe").await } else { Ok(()) }
     }
 
     async fn tell_of(&self, uri: &str, method: &str) -> Result<(), UpstreamError> {
@@ -71,7 +71,7 @@ impl Connection {
         filter.tools_list_changed = wanted(offered.tools.as_ref().and_then(|tools| tools.list_changed));
         filter.prompts_list_changed = wanted(offered.prompts.as_ref().and_then(|prompts| prompts.list_changed));
         filter.resources_list_changed = wanted(offered.resources.as_ref().and_then(|resources| resources.list_changed));
-        filter.resource_subscriptions = Some(self.origin.desk.watched()).filter(|watched| !watched.is_empty());
+        filter.resource_subscriptions = Some(self.origin.state.watched()).filter(|watched| !watched.is_empty());
         if filter == SubscriptionFilter::new() {
             *listener = None;
             return Ok(());
@@ -80,7 +80,7 @@ impl Connection {
         // The new one first, so that nothing is missed between the two.
         let subscription = tokio::select! {
             subscription = self.peer.listen(filter) => subscription,
-            () = self.origin.desk.ended.cancelled() => return Err(self.ended()),
+            () = self.origin.state.ended.cancelled() => return Err(self.ended()),
             () = tokio::time::sleep(after) => return Err(self.timed_out("subscriptions/listen", after)),
         };
         match subscription {

@@ -3,7 +3,7 @@
 use super::{
     Answer, Ended, MAX_HANDSHAKE, Place, Settings, VERSION, Wish, is_private, is_socket, line, not_private, own_uid,
 };
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::lines::{Line, Lines};
 use crate::scrub::Scrubber;
 use crate::stdio::{MAX_MESSAGE, message};
@@ -113,13 +113,13 @@ async fn answer(lines: &mut Lines<OwnedReadHalf>) -> io::Result<Answer> {
 pub(crate) struct Borrowed {
     lines: Lines<OwnedReadHalf>,
     write: Arc<Mutex<Option<OwnedWriteHalf>>>,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
     scrubber: Arc<Scrubber>,
 }
 
 impl Borrowed {
-    pub(crate) fn new(loan: Loan, desk: Arc<Desk>, scrubber: Arc<Scrubber>) -> Self {
-        Self { lines: loan.lines, write: Arc::new(Mutex::new(Some(loan.write))), desk, scrubber }
+    pub(crate) fn new(loan: Loan, state: Arc<ConnectionState>, scrubber: Arc<Scrubber>) -> Self {
+        Self { lines: loan.lines, write: Arc::new(Mutex::new(Some(loan.write))), state, scrubber }
     }
 
     /// The message of one line; without one the connection has ended.
@@ -127,12 +127,12 @@ impl Borrowed {
         let value: Option<Value> = serde_json::from_slice(self.lines.current()).ok();
         self.lines.clear();
         if let Some(ended) = value.as_ref().and_then(|value| Ended::deserialize(value).ok()) {
-            self.desk.fail(Fault::Ended(self.scrubber.clean(&ended.ended)));
+            self.state.fail(Fault::Ended(self.scrubber.clean(&ended.ended)));
             return None;
         }
-        let message = value.and_then(|value| message(value, &self.desk));
+        let message = value.and_then(|value| message(value, &self.state));
         if message.is_none() {
-            self.desk.fail(Fault::Protocol("the running `coracle up` sent a line that is not a message".to_owned()));
+            self.state.fail(Fault::Protocol("the running `coracle up` sent a line that is not a message".to_owned()));
         }
         message
     }
@@ -165,9 +165,9 @@ impl Transport<RoleClient> for Borrowed {
             Ok(Line::Whole) => return self.take_line(),
             Ok(Line::TooLong) => {
                 let limit = MAX_MESSAGE / 1024 / 1024;
-                self.desk.fail(Fault::TooLarge(format!("a message of more than {limit} MiB")));
+                self.state.fail(Fault::TooLarge(format!("a message of more than {limit} MiB")));
             }
-            Ok(Line::End) | Err(_) => self.desk.fail(Fault::Ended(LENDER_GONE.to_owned())),
+            Ok(Line::End) | Err(_) => self.state.fail(Fault::Ended(LENDER_GONE.to_owned())),
         }
         None
     }

@@ -12,7 +12,7 @@ const MAX_QUESTIONS: u32 = 100;
 
 /// A request under way. It travels with the request up to the transport, never over the wire: its id is known only
 /// there, and this way nobody can be faster than the registration.
-pub(crate) struct Flight {
+pub(crate) struct InFlight {
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
     pub(crate) log: Option<mpsc::Sender<Value>>,
     pub(crate) reverse: Option<Arc<dyn Reverse>>,
@@ -31,7 +31,7 @@ struct Clock {
     asked: Duration,
 }
 
-impl Flight {
+impl InFlight {
     pub(crate) fn new(context: &CallContext) -> Self {
         let now = Instant::now();
         Self {
@@ -87,10 +87,10 @@ impl Clock {
     }
 }
 
-struct StandingStill<'a>(&'a Flight);
+struct StandingStill<'a>(&'a InFlight);
 
 impl<'a> StandingStill<'a> {
-    fn new(flight: &'a Flight) -> Self {
+    fn new(flight: &'a InFlight) -> Self {
         let mut clock = flight.clock();
         if clock.asking == 0 {
             clock.asking_since = Instant::now();

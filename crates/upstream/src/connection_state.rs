@@ -1,8 +1,8 @@
 //! What a transport and its connection share: why it ended, what has changed, and which requests are on their way.
 
-mod flight;
+mod in_flight;
 
-pub(crate) use flight::Flight;
+pub(crate) use in_flight::InFlight;
 
 use crate::call::Progress;
 use crate::reverse::{Question, QuestionKind, Refusal};
@@ -36,7 +36,7 @@ pub(crate) enum Fault {
 
 /// What transport and connection share.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct ConnectionState {
     /// The first reason counts: what follows is its consequence.
     fault: OnceLock<Fault>,
     /// Cancelled as soon as nothing more will come.
@@ -66,13 +66,13 @@ struct Resources {
 
 #[derive(Default)]
 struct Flights {
-    by_id: HashMap<RequestId, InAir>,
+    by_id: HashMap<RequestId, Registered>,
     by_token: HashMap<ProgressToken, RequestId>,
     questions: HashMap<RequestId, Value>,
 }
 
-struct InAir {
-    flight: Arc<Flight>,
+struct Registered {
+    flight: Arc<InFlight>,
     /// The result as it came, once it has come.
     result: Option<Value>,
 }
@@ -86,7 +86,7 @@ struct Envelope {
     params: Option<Value>,
 }
 
-impl Desk {
+impl ConnectionState {
     pub(crate) fn fail(&self, fault: Fault) {
         // Only the first reason is kept.
         let _ = self.fault.set(fault);
@@ -98,7 +98,7 @@ impl Desk {
     }
 
     /// Before a request leaves: what comes for it will find it.
-    pub(crate) fn depart(&self, id: RequestId, token: Option<ProgressToken>, flight: Arc<Flight>) {
+    pub(crate) fn register(&self, id: RequestId, token: Option<ProgressToken>, flight: Arc<InFlight>) {
         let mut flights = self.flights();
         // Its caller may have gone before it left.
         if flight.over.is_cancelled() {
@@ -107,7 +107,7 @@ impl Desk {
         if let Some(token) = token {
             flights.by_token.insert(token, id.clone());
         }
-        flights.by_id.insert(id, InAir { flight, result: None });
+        flights.by_id.insert(id, Registered { flight, result: None });
     }
 
     pub(crate) fn forget(&self, id: &RequestId, token: &ProgressToken) {
@@ -116,14 +116,14 @@ impl Desk {
         flights.by_id.remove(id);
     }
 
-    pub(crate) fn is_in_air(&self, id: &RequestId) -> bool {
+    pub(crate) fn is_in_flight(&self, id: &RequestId) -> bool {
         self.flights().by_id.contains_key(id)
     }
 
     pub(crate) fn report_progress(&self, token: &ProgressToken, report: impl FnOnce() -> Progress) {
         let flights = self.flights();
         let flight = flights.by_token.get(token).and_then(|id| flights.by_id.get(id));
-        if let Some(sender) = flight.and_then(|in_air| in_air.flight.progress.as_ref()) {
+        if let Some(sender) = flight.and_then(|registered| registered.flight.progress.as_ref()) {
             // A listener that is too slow misses some.
             let _ = sender.try_send(report());
         }
@@ -131,7 +131,7 @@ impl Desk {
 
     /// Whether anybody wants log messages.
     pub(crate) fn wants_logs(&self) -> bool {
-        self.flights().by_id.values().any(|in_air| in_air.flight.log.is_some())
+        self.flights().by_id.values().any(|registered| registered.flight.log.is_some())
     }
 
     /// A log message, for the request on whose stream it came, or for the only one that wants to know.
@@ -140,8 +140,8 @@ impl Desk {
         let mut wanting = flights
             .by_id
             .iter()
-            .filter(|(id, in_air)| in_air.flight.log.is_some() && of.is_none_or(|of| of == *id))
-            .map(|(_, in_air)| &in_air.flight);
+            .filter(|(id, registered)| registered.flight.log.is_some() && of.is_none_or(|of| of == *id))
+            .map(|(_, registered)| &registered.flight);
         if let (Some(flight), None) = (wanting.next(), wanting.next())
             && let Some(sender) = &flight.log
         {
@@ -166,8 +166,8 @@ impl Desk {
         let mut flights = self.flights();
         match (envelope.method, envelope.result, envelope.params) {
             (None, Some(result), _) => {
-                if let Some(in_air) = flights.by_id.get_mut(&id) {
-                    in_air.result = Some(result);
+                if let Some(registered) = flights.by_id.get_mut(&id) {
+                    registered.result = Some(result);
                 }
             }
             (Some(method), _, Some(params))
@@ -182,7 +182,7 @@ impl Desk {
 
     /// The result of a request as it came, if it was looked at.
     pub(crate) fn take_result(&self, id: &RequestId) -> Option<Value> {
-        self.flights().by_id.get_mut(id).and_then(|in_air| in_air.result.take())
+        self.flights().by_id.get_mut(id).and_then(|registered| registered.result.take())
     }
 
     pub(crate) fn take_question(&self, id: &RequestId) -> Option<Value> {
@@ -205,14 +205,15 @@ impl Desk {
     }
 
     /// Who is asked: over HTTP the request on whose stream the question came, else the only one that can be asked.
-    fn asked(&self, origin: Option<&InboundStreamOrigin>) -> Result<Arc<Flight>, Refusal> {
+    fn asked(&self, origin: Option<&InboundStreamOrigin>) -> Result<Arc<InFlight>, Refusal> {
         let nobody = || Refusal::unsupported("no call is under way whose caller can be asked");
         let flights = self.flights();
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
-            let in_air = flights.by_id.get(id).filter(|in_air| in_air.flight.reverse.is_some());
-            return in_air.map(|in_air| Arc::clone(&in_air.flight)).ok_or_else(nobody);
+            let registered = flights.by_id.get(id).filter(|registered| registered.flight.reverse.is_some());
+            return registered.map(|registered| Arc::clone(&registered.flight)).ok_or_else(nobody);
         }
-        let mut able = flights.by_id.values().map(|in_air| &in_air.flight).filter(|flight| flight.reverse.is_some());
+        let mut able =
+            flights.by_id.values().map(|registered| &registered.flight).filter(|flight| flight.reverse.is_some());
         match (able.next(), able.next()) {
             (Some(flight), None) => Ok(Arc::clone(flight)),
             (None, _) => Err(nobody()),
