@@ -89,7 +89,7 @@ pub struct CodeName<'a> {
     /// The identifier, were there no other names.
     pub plain: String,
     /// The identifier that is used.
-    pub shown: String,
+    pub identifier: String,
 }
 
 /// What the tools of a server are called in generated code, by their names on the wire.
@@ -105,7 +105,10 @@ pub fn server_names<'a>(wires: impl IntoIterator<Item = &'a str>) -> Vec<CodeNam
 
 fn code_names<'a>(wires: impl IntoIterator<Item = &'a str>, place: Place) -> Vec<CodeName<'a>> {
     let names = assign(wires, place, &mut Names::default());
-    names.into_iter().map(|(wire, shown)| CodeName { wire, plain: identifier(wire, place), shown }).collect()
+    names
+        .into_iter()
+        .map(|(wire, unique)| CodeName { wire, plain: identifier(wire, place), identifier: unique })
+        .collect()
 }
 
 /// What the module of a tool says.

@@ -19,8 +19,8 @@ mod pattern;
 mod policy;
 mod question;
 mod refusal;
+mod render;
 mod rules;
-mod shown;
 
 pub use approvals::{Approvals, Call, Grant};
 pub use approver::{Answer, Approver, NobodyToAsk};

@@ -24,7 +24,7 @@ pub struct Naming<'a> {
     /// The identifier it is shown as, if no other name takes the same one.
     pub plain: &'a str,
     /// The identifier it is shown as.
-    pub shown: &'a str,
+    pub identifier: &'a str,
 }
 
 impl Spellings {
@@ -40,7 +40,7 @@ impl Spellings {
         let folded: Vec<Vec<String>> = names
             .iter()
             .map(|name| {
-                let mut folded: Vec<String> = [name.wire, name.plain, name.shown].map(fold).into();
+                let mut folded: Vec<String> = [name.wire, name.plain, name.identifier].map(fold).into();
                 folded.sort_unstable();
                 folded.dedup();
                 folded
@@ -56,8 +56,8 @@ impl Spellings {
             .collect();
         let all = names.iter().zip(folded).zip(unique).map(|((name, folded), unique)| {
             let mut exact = vec![name.wire.to_owned()];
-            if !wires.contains(name.shown) {
-                exact.push(name.shown.to_owned());
+            if !wires.contains(name.identifier) {
+                exact.push(name.identifier.to_owned());
             }
             (name.wire.to_owned(), Arc::new(Self { exact, folded, unique }))
         });
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_name_is_unique_unless_another_is_spelled_alike() {
-        let name = |wire, plain, shown| Naming { wire, plain, shown };
+        let name = |wire, plain, identifier| Naming { wire, plain, identifier };
         let all = Spellings::of_all([
             name("delete-all", "delete_all", "delete_all_2"),
             name("delete_all", "delete_all", "delete_all"),

@@ -1,5 +1,5 @@
 use crate::configuration_line::allow_line;
-use crate::{Rules, ToolNames, shown};
+use crate::{Rules, ToolNames, render};
 use coracle_types::{Decision, Tool};
 use std::fmt;
 
@@ -67,7 +67,7 @@ impl Policy {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { pattern, origin } => write!(f, "rule {:?} ({origin})", shown::name(pattern)),
+            Self::Rule { pattern, origin } => write!(f, "rule {:?} ({origin})", render::name(pattern)),
             Self::Default { destructive: true } => f.write_str("the tool says that it may destroy something"),
             Self::Default { destructive: false } => f.write_str("no rule is about it"),
         }

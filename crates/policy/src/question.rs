@@ -1,5 +1,5 @@
 use crate::approvals::Call;
-use crate::{Verdict, shown};
+use crate::{Verdict, render};
 use coracle_types::{ExecutionId, ServerName, SessionId, ToolHints, UserId};
 use std::fmt;
 
@@ -65,9 +65,9 @@ impl Question {
             session: call.session.cloned(),
             execution: call.execution.clone(),
             server: call.tool.server.clone(),
-            tool: shown::name(&call.tool.name),
-            description: shown::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
-            arguments_preview: shown::arguments(call.arguments, MAX_PREVIEW_CHARS),
+            tool: render::name(&call.tool.name),
+            description: render::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
+            arguments_preview: render::arguments(call.arguments, MAX_PREVIEW_CHARS),
             hints: call.tool.hints,
             why: verdict.reason.to_string(),
             allow_line: verdict.allow_line.clone(),

@@ -19,7 +19,7 @@ fn is_gap(c: char) -> bool {
 
 /// Prose in one line, without what is hidden, cut after so many characters.
 pub(crate) fn prose(text: &str, max: usize) -> String {
-    let mut shown = String::new();
+    let mut rendered = String::new();
     let mut length = 0;
     let mut gap = false;
     for c in text.chars() {
@@ -31,52 +31,52 @@ pub(crate) fn prose(text: &str, max: usize) -> String {
             continue;
         }
         if length + usize::from(gap) >= max {
-            shown.push('…');
+            rendered.push('…');
             break;
         }
         if std::mem::take(&mut gap) {
-            shown.push(' ');
+            rendered.push(' ');
             length += 1;
         }
-        shown.push(c);
+        rendered.push(c);
         length += 1;
     }
-    shown
+    rendered
 }
 
 /// A name, with what is hidden in it made visible: two names that differ look different.
 pub(crate) fn name(text: &str) -> String {
-    let mut shown = String::new();
+    let mut rendered = String::new();
     for (number, c) in text.chars().enumerate() {
         if number == MAX_NAME_CHARS {
-            shown.push('…');
+            rendered.push('…');
             break;
         }
         if is_hidden(c) || (is_gap(c) && c != ' ') {
-            shown.extend(c.escape_unicode());
+            rendered.extend(c.escape_unicode());
         } else {
-            shown.push(c);
+            rendered.push(c);
         }
     }
-    shown
+    rendered
 }
 
 /// Arguments as JSON in one line, long texts and lists shortened, what is hidden made visible, cut after so many
 /// characters.
 pub(crate) fn arguments(value: &Value, max: usize) -> String {
-    let mut shown = String::new();
+    let mut rendered = String::new();
     for (number, c) in shortened(value, 0).to_string().chars().enumerate() {
         if number == max {
-            shown.push('…');
+            rendered.push('…');
             break;
         }
         if is_hidden(c) || (is_gap(c) && c != ' ') {
-            shown.push_str(&escaped(c));
+            rendered.push_str(&escaped(c));
         } else {
-            shown.push(c);
+            rendered.push(c);
         }
     }
-    shown
+    rendered
 }
 
 fn escaped(c: char) -> String {
@@ -91,20 +91,21 @@ fn shortened(value: &Value, depth: usize) -> Value {
         Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => Value::from("…"),
         Value::String(text) => Value::from(shortened_text(text)),
         Value::Array(items) => {
-            let mut shown: Vec<Value> = items.iter().take(MAX_ITEMS).map(|item| shortened(item, depth + 1)).collect();
+            let mut rendered: Vec<Value> =
+                items.iter().take(MAX_ITEMS).map(|item| shortened(item, depth + 1)).collect();
             if items.len() > MAX_ITEMS {
-                shown.push(Value::from(format!("… {} more", items.len() - MAX_ITEMS)));
+                rendered.push(Value::from(format!("… {} more", items.len() - MAX_ITEMS)));
             }
-            Value::Array(shown)
+            Value::Array(rendered)
         }
         Value::Object(entries) => {
-            let shown = entries.iter().take(MAX_ITEMS);
-            let mut shown: serde_json::Map<String, Value> =
-                shown.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
+            let rendered = entries.iter().take(MAX_ITEMS);
+            let mut rendered: serde_json::Map<String, Value> =
+                rendered.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
             if entries.len() > MAX_ITEMS {
-                shown.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
+                rendered.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
             }
-            Value::Object(shown)
+            Value::Object(rendered)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
@@ -145,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_long_argument_does_not_hide_the_next() {
-        let shown = arguments(&json!({"a": "x".repeat(1 << 20), "path": "/etc/passwd"}), 2_000);
-        assert!(shown.contains(r#""path":"/etc/passwd""#), "{shown}");
-        assert!(shown.contains("(1048576 bytes in all)"), "{shown}");
+        let rendered = arguments(&json!({"a": "x".repeat(1 << 20), "path": "/etc/passwd"}), 2_000);
+        assert!(rendered.contains(r#""path":"/etc/passwd""#), "{rendered}");
+        assert!(rendered.contains("(1048576 bytes in all)"), "{rendered}");
     }
 
     #[test]

@@ -3,9 +3,9 @@ use coracle_policy::{Answer, Approver, Question};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
-/// A person with a desk on which questions lie until they are answered or withdrawn.
+/// A person with a approver on which questions lie until they are answered or withdrawn.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct ManualApprover {
     open: Mutex<Vec<Open>>,
     seen: Mutex<usize>,
     changed: Notify,
@@ -17,7 +17,7 @@ struct Open {
     answer: oneshot::Sender<Answer>,
 }
 
-impl Desk {
+impl ManualApprover {
     fn open(&self) -> MutexGuard<'_, Vec<Open>> {
         self.open.lock().unwrap()
     }
@@ -51,25 +51,25 @@ impl Desk {
 
 /// Takes the question back when nobody waits for its answer any more.
 struct Withdrawal<'a> {
-    desk: &'a Desk,
+    approver: &'a ManualApprover,
     question: Question,
 }
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        self.desk.open().retain(|open| open.question.id != self.question.id);
-        self.desk.changed.notify_waiters();
+        self.approver.open().retain(|open| open.question.id != self.question.id);
+        self.approver.changed.notify_waiters();
     }
 }
 
 #[async_trait]
-impl Approver for Desk {
+impl Approver for ManualApprover {
     async fn ask(&self, question: Question) -> Answer {
         let (answer, answered) = oneshot::channel();
         self.open().push(Open { question: question.clone(), answer });
         *self.seen.lock().unwrap() += 1;
         self.changed.notify_waiters();
-        let _withdrawal = Withdrawal { desk: self, question };
+        let _withdrawal = Withdrawal { approver: self, question };
         answered.await.unwrap_or(Answer::Nobody)
     }
 }

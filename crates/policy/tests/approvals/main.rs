@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod desk;
+mod approvers;
 mod remembered;
 mod waiting;
 

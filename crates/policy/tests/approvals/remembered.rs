@@ -1,6 +1,6 @@
 //! For how long an answer counts, and for what.
 
-use crate::desk::{Says, Unasked};
+use crate::approvers::{Says, Unasked};
 use crate::{Caller, approvals, destructive, with_store};
 use coracle_policy::{Answer, Grant, NobodyToAsk, Reason, definition_digest};
 use coracle_store::{Home, KeySource, SqliteStore, Store, ToolDecision};

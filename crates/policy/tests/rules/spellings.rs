@@ -26,9 +26,9 @@ const TWINS: &[Named] = &[
 
 type Named = (&'static str, &'static str, &'static str);
 
-fn of_server(server: &str, shown: &str, tools: &[Named], tool: &str) -> ToolNames {
-    let naming = |(wire, plain, shown): &Named| Naming { wire, plain, shown };
-    let servers = Spellings::of_all([Naming { wire: server, plain: shown, shown }]);
+fn of_server(server: &str, identifier: &str, tools: &[Named], tool: &str) -> ToolNames {
+    let naming = |(wire, plain, identifier): &Named| Naming { wire, plain, identifier };
+    let servers = Spellings::of_all([Naming { wire: server, plain: identifier, identifier }]);
     let tools = Spellings::of_all(tools.iter().map(naming));
     ToolNames { server: Arc::clone(&servers[server]), tool: Arc::clone(&tools[tool]) }
 }
@@ -38,7 +38,7 @@ fn decided(list: &[(&str, Decision)], names: &ToolNames) -> Option<Decision> {
 }
 
 #[test]
-fn a_rule_matches_the_name_on_the_wire_and_the_shown_one() {
+fn a_rule_matches_the_name_on_the_wire_and_the_identifier() {
     for (pattern, tool, about) in [
         ("my-hy.delete-all", "delete-all", true),
         ("my_hy.delete_all", "delete-all", true),
@@ -123,9 +123,9 @@ fn of_a_tool_that_is_not_known_twins_are_denied_and_not_allowed() {
 #[test]
 fn rules_that_match_nothing_are_found() {
     let known = |server: &str, tools: Option<&[&str]>| KnownServer {
-        server: Arc::clone(&Spellings::of_all([Naming { wire: server, plain: server, shown: server }])[server]),
+        server: Arc::clone(&Spellings::of_all([Naming { wire: server, plain: server, identifier: server }])[server]),
         tools: tools.map(|tools| {
-            let named = tools.iter().map(|wire| Naming { wire, plain: wire, shown: wire });
+            let named = tools.iter().map(|wire| Naming { wire, plain: wire, identifier: wire });
             Spellings::of_all(named).into_values().collect()
         }),
     };
