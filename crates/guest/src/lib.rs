@@ -3,7 +3,7 @@
 //!
 //! Start reading at `python/coracle_guest/zygote.py` (the warmed process that sandboxes are forked from) and
 //! `agent.py` (what a sandbox does once it is sealed). `entry.rs` is where this program begins when it is started inside
-//! a sandbox; `door.py` is how it and others share the agent's channel. Invariant: of Python the standard library only;
+//! a sandbox; `relay.py` is how it and others share the agent's channel. Invariant: of Python the standard library only;
 //! no JavaScript is evaluated outside a sandbox; and nothing in here is trusted by the host once foreign code has run
 //! beside it.
 

@@ -1,12 +1,12 @@
 //! The command `tool` of bash: other people's tools, with arguments as flags and answers as JSON.
 //!
 //! `catalogue.rs` knows which tools there are, `search.rs` finds some, `arguments.rs` makes JSON of flags, `help.rs`
-//! explains, and `door.rs` is the way to the agent. Standard output is the answer; everything else goes to standard error.
+//! explains, and `relay.rs` is the way to the agent. Standard output is the answer; everything else goes to standard error.
 
 mod arguments;
 mod catalogue;
-mod door;
 mod help;
+mod relay;
 mod search;
 
 use arguments::Asked;
@@ -123,11 +123,11 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
     match arguments::parse(&server, tool, rest)? {
         Asked::Help => Ok(help::tool(&server, tool)),
         Asked::Call(arguments) => {
-            let answer = door::call(&json!({
+            let answer = relay::call(&json!({
                 "method": "tool",
                 "params": { "server": server.name, "tool": tool.name, "arguments": arguments },
             }))?;
-            shown(&server.name, &tool.name, answer)
+            rendered(&server.name, &tool.name, answer)
         }
     }
 }
@@ -141,7 +141,7 @@ struct Absent {
 
 /// Servers that the settings name and that cannot be used: the one of this name, or all.
 fn absent(server: &str) -> Vec<Absent> {
-    let asked = door::call(&json!({ "method": "absent", "params": { "server": server } }));
+    let asked = relay::call(&json!({ "method": "absent", "params": { "server": server } }));
     let answer = asked.ok().and_then(|answer| answer.into_value().ok());
     answer.and_then(|answer| serde_json::from_value(answer).ok()).unwrap_or_default()
 }
@@ -170,13 +170,13 @@ fn checkpoint(words: &[String]) -> Result<String, ToolError> {
         }
     };
     let params = json!({ "step": step, "context": context });
-    let answer = door::call(&json!({ "method": "checkpoint", "params": params }))?;
+    let answer = relay::call(&json!({ "method": "checkpoint", "params": params }))?;
     answer.into_value().map_err(|failure| ToolError::refused("checkpoint".to_owned(), failure))?;
     Ok(format!("checkpoint kept: {step}"))
 }
 
 /// An answer as text: text as it is, the rest as JSON.
-fn shown(server: &str, tool: &str, answer: door::Answer) -> Result<String, ToolError> {
+fn rendered(server: &str, tool: &str, answer: relay::Answer) -> Result<String, ToolError> {
     let value = answer.into_value().map_err(|failure| ToolError::refused(format!("{server}.{tool}"), failure))?;
     Ok(match unpacked(value)? {
         Value::String(text) => text,

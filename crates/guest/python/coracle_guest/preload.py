@@ -58,7 +58,6 @@ MODULES: tuple[str, ...] = (
     "zlib",
     # Parts of our own packages that are loaded when first needed.
     "coracle_guest.children",
-    "coracle_guest.door",
     "coracle_guest.failure",
     "coracle_guest.figures",
     "coracle_guest.frames",
@@ -66,6 +65,7 @@ MODULES: tuple[str, ...] = (
     "coracle_guest.loops",
     "coracle_guest.outbox",
     "coracle_guest.outline",
+    "coracle_guest.relay",
     "coracle_guest.saved",
     "coracle_guest.shell",
     "coracle_guest.special",

@@ -34,7 +34,7 @@ _MAX_WAITING = 1024
 _GONE = {"type": "reply", "ok": False, "error": {"code": "cancelled", "message": "the run is over", "retryable": False}}
 
 
-class Door:
+class Relay:
     """Serves children for as long as one of them runs."""
 
     def __init__(self, link: Link) -> None:

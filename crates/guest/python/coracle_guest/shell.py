@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from coracle_guest import channel, children, door, failure, shell_state
+from coracle_guest import channel, children, failure, relay, shell_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,14 +74,14 @@ def _arguments(code: str, state: shell_state.State) -> list[str]:
 def _serve(bash: str, arguments: list[str], environment: dict[str, str], state: shell_state.State, link: Link) -> int:
     """Run to the end, with a door for `tool`: the exit status, or minus the signal."""
     try:
-        opened = door.Door(link)
+        opened = relay.Relay(link)
     except OSError:
         # No descriptor is left: bash without `tool` is better than none.
         return os.waitstatus_to_exitcode(os.waitpid(children.spawn(bash, arguments, environment), 0)[1])
     try:
         try:
-            opened.open_folder(state.door())
-            environment[door.VARIABLE] = state.door()
+            opened.open_folder(state.relay_folder())
+            environment[relay.VARIABLE] = state.relay_folder()
         except OSError:
             # A full /tmp again: `tool` says that there is no way to the host.
             pass

@@ -69,9 +69,9 @@ class State:
     def __init__(self) -> None:
         self._folder = os.path.join(ROOT, f".coracle-bash-{os.getpid()}")
 
-    def door(self) -> str:
+    def relay_folder(self) -> str:
         """The folder through which `tool` comes in."""
-        return self._path("door")
+        return self._path("relay")
 
     def write_prelude(self, variables: dict[str, str]) -> str:
         """Write what the next shell reads first, and return its path."""

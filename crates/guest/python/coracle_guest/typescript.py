@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from coracle_guest import children, door, failure
+from coracle_guest import children, failure, relay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class TypeScript:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._pid = 0
-        self._connection: door.Connection | None = None
+        self._connection: relay.Connection | None = None
         self._runs = 0
         self._anew = False
 
@@ -43,7 +43,7 @@ class TypeScript:
         anew = {"restarted": True} if self._anew else {}
         self._anew = False
         request = {"type": "run", "code": code, "vars": variables, "result_bytes": result_bytes, "directory": _directory()}
-        opened = door.Door(self._link)
+        opened = relay.Relay(self._link)
         answer: dict[str, Any] = {}
         try:
             connection.send(request)
@@ -55,7 +55,7 @@ class TypeScript:
         finally:
             opened.close()
 
-    def _connected(self) -> door.Connection:
+    def _connected(self) -> relay.Connection:
         if self._connection is not None:
             if self._lives():
                 return self._connection
@@ -72,7 +72,7 @@ class TypeScript:
         finally:
             theirs.close()
         self._runs = 0
-        self._connection = door.Connection(ours.detach())
+        self._connection = relay.Connection(ours.detach())
         return self._connection
 
     def _lives(self) -> bool:

@@ -30,7 +30,7 @@ print(name, reply["value"] if reply["ok"] else reply["error"]["code"], flush=Tru
 """
 
 
-class Door(GuestCase):
+class Relay(GuestCase):
     def setUp(self) -> None:
         super().setUp()
         with open(os.path.join(self.guest.workspace, "ask.py"), "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-//! The way to the agent, for a program that anything below a shell may have started: see `door.py`, its other side.
+//! The way to the agent, for a program that anything below a shell may have started: see `relay.py`, its other side.
 
 use coracle_protocol::{CallFailure, MAX_FRAME};
 use rustix::event::{PollFd, PollFlags, poll};

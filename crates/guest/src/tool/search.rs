@@ -1,7 +1,7 @@
 //! Finds tools by what they do: the host is asked, which knows more words than the names say.
 
 use super::help::{MAX_LINE, USAGE, capped};
-use super::{ToolError, door};
+use super::{ToolError, relay};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const MAX_FOUND: usize = 3 * MAX_LINE;
 
 pub(super) fn run(words: &[String]) -> Result<String, ToolError> {
     let Some(params) = parse(words)? else { return Ok(USAGE.to_owned()) };
-    let answer = door::call(&json!({ "method": "search", "params": params }))?;
+    let answer = relay::call(&json!({ "method": "search", "params": params }))?;
     let found = answer.into_value().map_err(|failure| ToolError::refused("search".to_owned(), failure))?;
     Ok(lines(&found))
 }

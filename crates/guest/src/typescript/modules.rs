@@ -3,7 +3,7 @@
 use super::compile::{self, Rejected};
 use super::positions::Positions;
 use super::session::Shared;
-use super::sources::{OWN, shown};
+use super::sources::{OWN, without_version};
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Error, Exception, Module};
@@ -129,7 +129,7 @@ fn wanted(base: &str, name: &str) -> Result<PathBuf, String> {
 }
 
 fn folder_of(base: &str) -> Result<PathBuf, String> {
-    let base = shown(base);
+    let base = without_version(base);
     if base.starts_with('/') {
         return Ok(Path::new(base).parent().unwrap_or(Path::new("/")).to_owned());
     }
@@ -156,7 +156,7 @@ impl Loader for Files {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> Result<Module<'js, Declared>, Error> {
-        let path = shown(name);
+        let path = without_version(name);
         match compiled(path) {
             Ok((code, positions, source)) => {
                 self.shared.sources.borrow_mut().add(name, positions, &source);

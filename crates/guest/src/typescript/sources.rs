@@ -50,7 +50,7 @@ impl Sources {
         let generated = Place { line: row.parse().ok()?, column: column.parse().ok()? };
         let place = self.known.get(file).map_or(generated, |(positions, _)| positions.source(generated));
         let function = if function == "<eval>" || function == "<anonymous>" { "" } else { function };
-        Some(Frame { function: function.to_owned(), file: shown(file).to_owned(), place })
+        Some(Frame { function: function.to_owned(), file: without_version(file).to_owned(), place })
     }
 
     /// A line of the source with a mark below the column, if it can be shown.
@@ -61,7 +61,7 @@ impl Sources {
 }
 
 /// The name without the count of its versions.
-pub(super) fn shown(file: &str) -> &str {
+pub(super) fn without_version(file: &str) -> &str {
     file.rsplit_once('#').map_or(file, |(path, _)| path)
 }
 
