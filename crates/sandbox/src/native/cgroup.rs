@@ -35,7 +35,7 @@ pub(crate) struct Group {
     limits: GroupLimits,
     /// What the kernel had counted when the group was made or last given back.
     baseline: Counters,
-    door: Option<File>,
+    tasks_file: Option<File>,
 }
 
 /// Where this instance's groups are.
@@ -134,8 +134,8 @@ impl Cgroups {
             let name = format!("s{}", self.made);
             self.layout.create(&name)?;
             let baseline = self.layout.counters(&name);
-            let door = self.layout.door(&name);
-            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline, door }
+            let tasks_file = self.layout.tasks_file(&name);
+            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline, tasks_file }
         };
         self.limit(&mut group, limits)?;
         Ok(group)
@@ -192,8 +192,8 @@ impl Cgroups {
 
 impl Group {
     /// What a process of one thread writes a zero to in order to move here.
-    pub(crate) fn door(&self) -> Option<BorrowedFd<'_>> {
-        self.door.as_ref().map(AsFd::as_fd)
+    pub(crate) fn tasks_file(&self) -> Option<BorrowedFd<'_>> {
+        self.tasks_file.as_ref().map(AsFd::as_fd)
     }
 
     fn since(&self, now: Counters) -> Counters {
@@ -347,7 +347,7 @@ impl Layout {
         Ok(())
     }
 
-    fn door(&self, name: &str) -> Option<File> {
+    fn tasks_file(&self, name: &str) -> Option<File> {
         match self {
             Self::One { .. } => File::options().write(true).open(self.file(name, THREADS)).ok(),
             Self::Two { .. } => None,

@@ -310,8 +310,8 @@ impl<'a> Alone<'a> {
         let cgroups = self.cgroups.get_or_insert_with(|| super::serve::cgroups(&self.start));
         let Ok(cgroups) = cgroups else { return blank.tell(&Word::WeCount, &[]).map(|()| None) };
         let group = cgroups.take(limits).map_err(|error| LaunchError::io("make a cgroup", &error))?;
-        if let Some(door) = group.door() {
-            blank.tell(&Word::KernelCounts, &[door])?;
+        if let Some(tasks_file) = group.tasks_file() {
+            blank.tell(&Word::KernelCounts, &[tasks_file])?;
         } else {
             blank.tell(&Word::KernelCounts, &[])?;
             // Takes milliseconds on a machine at rest, beside the start of Python. No code is run before it is done.

@@ -143,8 +143,8 @@ fn settle(plan: &mut Plan, settings: &Settings) {
 /// of the workspace that is hidden, and what is seen instead.
 const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
 const SKILLS_PARAMETER: usize = SERVERS_PARAMETER + 1;
-const DOOR_PARAMETER: usize = SKILLS_PARAMETER + 1;
-const HIDDEN_PARAMETER: usize = DOOR_PARAMETER + 1;
+const TASKS_FILE_PARAMETER: usize = SKILLS_PARAMETER + 1;
+const HIDDEN_PARAMETER: usize = TASKS_FILE_PARAMETER + 1;
 const INSTEAD_PARAMETER: usize = HIDDEN_PARAMETER + 1;
 
 /// The cgroup, the workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the
@@ -152,8 +152,8 @@ const INSTEAD_PARAMETER: usize = HIDDEN_PARAMETER + 1;
 pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
     let mut plan = Plan::default();
     let oneself = plan.text("0");
-    plan.call("enter the cgroup", libc::SYS_write, &[IfGiven(DOOR_PARAMETER), Bytes(oneself), Value(1)]);
-    plan.call("close the door of the cgroup", libc::SYS_close, &[IfGiven(DOOR_PARAMETER)]);
+    plan.call("enter the cgroup", libc::SYS_write, &[IfGiven(TASKS_FILE_PARAMETER), Bytes(oneself), Value(1)]);
+    plan.call("close the tasks file of the cgroup", libc::SYS_close, &[IfGiven(TASKS_FILE_PARAMETER)]);
     bind(&mut plan, Parameter(0), "/workspace");
     plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
     // The folder was opened through the very mount that is at /workspace now.

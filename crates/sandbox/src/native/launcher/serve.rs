@@ -296,7 +296,7 @@ impl<'a> Launcher<'a> {
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
         let added = || host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
-        match if group.door().is_some() { Ok(()) } else { added() } {
+        match if group.tasks_file().is_some() { Ok(()) } else { added() } {
             Ok(()) => Ok(Some(group)),
             Err(error) => {
                 cgroups.give_back(group);
@@ -398,9 +398,9 @@ impl<'a> Launcher<'a> {
         let mut words = parameters(bind, self.settings.memory).to_vec();
         let mut fds = vec![mounts.workspace.as_fd()];
         let modules = [&mounts.servers, &mounts.skills].map(|modules| modules.as_ref().map(AsFd::as_fd));
-        let door = sandbox.group.as_ref().and_then(Group::door);
+        let tasks_file = sandbox.group.as_ref().and_then(Group::tasks_file);
         let hidden = [0, 1].map(|index| mounts.hidden.as_ref().map(|hidden: &[OwnedFd; 2]| hidden[index].as_fd()));
-        for given in modules.into_iter().chain([door]).chain(hidden) {
+        for given in modules.into_iter().chain([tasks_file]).chain(hidden) {
             // Which of the descriptors it is, until the child has put its own number there.
             words.push(given.map_or(NOTHING, |_| fds.len() as u64));
             fds.extend(given);

@@ -37,7 +37,7 @@ const ARTIFACTS: i32 = 21;
 const WORKSPACE: i32 = 22;
 const SERVERS: i32 = 23;
 const SKILLS: i32 = 24;
-const DOOR: i32 = 25;
+const TASKS_FILE: i32 = 25;
 const HIDDEN: i32 = 26;
 const INSTEAD: i32 = 27;
 /// At or above this, out of the way of all others.
@@ -133,8 +133,8 @@ impl Child {
         let (Word::Bind { bind, artifacts }, fds) = self.hear()? else { return Err(unexpected()) };
         let (artifacts, Mounts { workspace, servers, skills, hidden }) = self.bound(&bind, &artifacts, fds)?;
         tree.enter()?;
-        let (memory, filters, door) = match self.hear()? {
-            (Word::KernelCounts, door) => (MemoryCount::Kernel, kernel_counts, door.into_iter().next()),
+        let (memory, filters, tasks_file) = match self.hear()? {
+            (Word::KernelCounts, tasks_file) => (MemoryCount::Kernel, kernel_counts, tasks_file.into_iter().next()),
             (Word::WeCount, _) => (MemoryCount::Processes, we_count, None),
             _ => return Err(unexpected()),
         };
@@ -150,14 +150,14 @@ impl Child {
         ];
         fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
         fixed.extend(skills.as_ref().map(|skills| (skills.as_fd(), SKILLS, AfterExec::Closes)));
-        fixed.extend(door.as_ref().map(|door| (door.as_fd(), DOOR, AfterExec::Closes)));
+        fixed.extend(tasks_file.as_ref().map(|tasks_file| (tasks_file.as_fd(), TASKS_FILE, AfterExec::Closes)));
         for (folder, number) in hidden.iter().flatten().zip([HIDDEN, INSTEAD]) {
             fixed.push((folder.as_fd(), number, AfterExec::Closes));
         }
         kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
         // Closed by their numbers: whatever has these numbers now is not theirs.
-        let (has_door, hides) = (door.is_some(), hidden.is_some());
-        std::mem::forget((null, artifacts, workspace, servers, skills, door, hidden, self));
+        let (has_tasks_file, hides) = (tasks_file.is_some(), hidden.is_some());
+        std::mem::forget((null, artifacts, workspace, servers, skills, tasks_file, hidden, self));
         let mut python = Command::new(&start.python);
         python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
         kernel::default_signals();
@@ -172,7 +172,7 @@ impl Child {
         let given = [
             (bind.servers.is_some(), SERVERS),
             (bind.skills.is_some(), SKILLS),
-            (has_door, DOOR),
+            (has_tasks_file, TASKS_FILE),
             (hides, HIDDEN),
             (hides, INSTEAD),
         ];
