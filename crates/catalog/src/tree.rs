@@ -186,19 +186,19 @@ fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
 /// The schema of the arguments; one that is too large is left to the server.
 fn input_schema(tool: &Tool) -> Value {
     let schema = Value::Object(tool.input_schema.object());
-    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { shown(schema) } else { json!({ "type": "object" }) }
+    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { printable(schema) } else { json!({ "type": "object" }) }
 }
 
 /// The same schema with words that can be shown on a terminal.
-fn shown(schema: Value) -> Value {
+fn printable(schema: Value) -> Value {
     match schema {
-        Value::Array(parts) => parts.into_iter().map(shown).collect(),
+        Value::Array(parts) => parts.into_iter().map(printable).collect(),
         Value::Object(map) => {
             let part = |(key, value): (String, Value)| match (key.as_str(), value) {
                 ("description" | "title", Value::String(words)) => (key, text::clean(&words, DESCRIPTION_CHARS).into()),
                 // Values, not words: they must stay what they are.
                 ("const" | "default" | "enum" | "examples", value) => (key, value),
-                (_, value) => (key, shown(value)),
+                (_, value) => (key, printable(value)),
             };
             Value::Object(map.into_iter().map(part).collect())
         }

@@ -187,20 +187,20 @@ fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
         if path.is_empty() { String::new() } else { format!("`{}`: ", path.trim_start_matches('/').replace('/', ".")) };
     let found = kind_of(error.instance());
     let words = match error.kind() {
-        Kind::Required { property } => format!("{} is missing", shown(property)),
+        Kind::Required { property } => format!("{} is missing", render(property)),
         Kind::AdditionalProperties { unexpected } => {
             let names: Vec<String> = unexpected.iter().take(MAX_ALLOWED).map(|name| quoted(name)).collect();
             format!("there is no parameter {}", names.join(", "))
         }
-        Kind::Enum { options } => format!("must be one of {}, not {}", listed(options), shown(error.instance())),
+        Kind::Enum { options } => format!("must be one of {}, not {}", listed(options), render(error.instance())),
         Kind::Constant { expected_value } => {
-            format!("must be {}, not {}", shown(expected_value), shown(error.instance()))
+            format!("must be {}, not {}", render(expected_value), render(error.instance()))
         }
         Kind::Type { kind } => format!("must be {}, not {found}", type_words(kind)),
-        Kind::Minimum { limit } => format!("must be at least {limit}, not {}", shown(error.instance())),
-        Kind::Maximum { limit } => format!("must be at most {limit}, not {}", shown(error.instance())),
-        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}, not {}", shown(error.instance())),
-        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}, not {}", shown(error.instance())),
+        Kind::Minimum { limit } => format!("must be at least {limit}, not {}", render(error.instance())),
+        Kind::Maximum { limit } => format!("must be at most {limit}, not {}", render(error.instance())),
+        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}, not {}", render(error.instance())),
+        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}, not {}", render(error.instance())),
         Kind::MinLength { limit } => format!("must have at least {limit} characters"),
         Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
         Kind::MinItems { limit } => format!("must have at least {limit} elements"),
@@ -251,7 +251,7 @@ fn kind_of(value: &Value) -> String {
 }
 
 /// A short value as JSON, or else what kind of value it is.
-fn shown(value: &Value) -> String {
+fn render(value: &Value) -> String {
     let text = json::canonical(value);
     if text.chars().count() <= MAX_SHOWN { text::one_line(&text, MAX_SHOWN) } else { kind_of(value) }
 }
@@ -261,9 +261,9 @@ fn quoted(name: &str) -> String {
 }
 
 fn listed(options: &Value) -> String {
-    let Value::Array(options) = options else { return shown(options) };
+    let Value::Array(options) = options else { return render(options) };
     let distinct: HashSet<String> = options.iter().map(json::canonical).collect();
-    let names: Vec<String> = options.iter().take(MAX_ALLOWED).map(shown).collect();
+    let names: Vec<String> = options.iter().take(MAX_ALLOWED).map(render).collect();
     let rest = if distinct.len() > MAX_ALLOWED {
         format!(" and {} more", distinct.len() - MAX_ALLOWED)
     } else {

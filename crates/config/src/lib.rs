@@ -47,4 +47,4 @@ pub use settings::{
     Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings, Workspaces,
     WorkspacesCleanup,
 };
-pub use show::Shown;
+pub use show::SettingRow;

@@ -96,7 +96,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
     match kind {
         Kind::Truth => truth(text).map(Value::Bool).ok_or_else(|| wrong_type(kind, found)),
         Kind::Whole(least, most) => {
-            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &shown_number(text, style)))?;
+            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &render_number(text, style)))?;
             if (least..=most).contains(&number) {
                 Ok(Value::from(number))
             } else {
@@ -104,7 +104,7 @@ fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Valu
             }
         }
         // Its bounds are looked at when all limits are known.
-        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &shown_number(text, style))),
+        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &render_number(text, style))),
         Kind::Seconds => {
             let seconds = text.parse::<f64>().ok().filter(|_| style == Style::Number);
             let seconds = seconds.ok_or_else(|| wrong_type(kind, found))?;
@@ -144,7 +144,7 @@ fn whole(text: &str, style: Style) -> Option<u64> {
 }
 
 /// A number that is no whole one is shown, a text is not.
-fn shown_number(text: &str, style: Style) -> String {
+fn render_number(text: &str, style: Style) -> String {
     match style {
         Style::Number if text.parse::<f64>().is_ok() => cut(text),
         Style::Number => "a number".to_owned(),

@@ -38,7 +38,7 @@ fn options(root: &Path, system: System) -> ImportOptions {
 }
 
 /// Everything about what was found; credentials by their names.
-fn shown(root: &Path, imported: &Imported) -> String {
+fn rendered(root: &Path, imported: &Imported) -> String {
     let found = |found: &Found| {
         let head =
             format!("{} ({}) from {} in {}", found.name, found.original_name, found.client, found.path.display());
@@ -64,7 +64,7 @@ fn shown(root: &Path, imported: &Imported) -> String {
 fn every_client_is_read_on_linux() {
     let root = copied("linux");
     let imported = scan(&options(root.path(), System::Linux));
-    insta::assert_snapshot!(shown(root.path(), &imported));
+    insta::assert_snapshot!(rendered(root.path(), &imported));
 }
 
 #[test]

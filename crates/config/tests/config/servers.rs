@@ -5,7 +5,7 @@ use coracle_types::{Scope, ServerSpec, Transport};
 use std::time::Duration;
 
 /// A server with what is hidden, for a snapshot.
-fn shown(server: &ServerSpec) -> String {
+fn rendered(server: &ServerSpec) -> String {
     serde_json::to_string(server).unwrap()
 }
 
@@ -32,7 +32,7 @@ fn servers_are_resolved() {
         .env("HOME", "/home/u");
     let loaded = case.load().unwrap();
     assert_eq!(loaded.server_problems, []);
-    insta::assert_snapshot!(case.plain(&loaded.servers.iter().map(shown).collect::<Vec<_>>().join("\n")));
+    insta::assert_snapshot!(case.plain(&loaded.servers.iter().map(rendered).collect::<Vec<_>>().join("\n")));
 }
 
 #[test]
