@@ -1,23 +1,23 @@
-//! Texts of strangers, made fit to be shown to a person who decides: one line, no terminal sequences, nothing hidden.
+//! Renders untrusted texts for a person who decides: one line, no terminal sequences, nothing hidden.
 
 use coracle_types::is_hidden;
 use serde_json::Value;
 
-/// Longest name of a tool or a pattern that is shown.
+/// The maximum length of a tool name or a pattern.
 const MAX_NAME_CHARS: usize = 128;
 
-/// Of a text within arguments so much is shown, so that a long one cannot push the others out of sight.
+/// The maximum length of a string in arguments, so that a long one cannot push the others out of sight.
 const MAX_TEXT_CHARS: usize = 200;
-/// So many items of a list or an object within arguments are shown.
+/// The maximum number of items of a list or an object in arguments.
 const MAX_ITEMS: usize = 20;
-/// Deeper than this, arguments are not shown.
+/// The maximum depth of arguments.
 const MAX_DEPTH: usize = 8;
 
 fn is_gap(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Prose in one line, without what is hidden, cut after so many characters.
+/// Renders prose as one line, without hidden characters, cut after `max` characters.
 pub(crate) fn prose(text: &str, max: usize) -> String {
     let mut rendered = String::new();
     let mut length = 0;
@@ -44,7 +44,7 @@ pub(crate) fn prose(text: &str, max: usize) -> String {
     rendered
 }
 
-/// A name, with what is hidden in it made visible: two names that differ look different.
+/// Renders a name with hidden characters escaped: two names that differ look different.
 pub(crate) fn name(text: &str) -> String {
     let mut rendered = String::new();
     for (number, c) in text.chars().enumerate() {
@@ -61,8 +61,8 @@ pub(crate) fn name(text: &str) -> String {
     rendered
 }
 
-/// Arguments as JSON in one line, long texts and lists shortened, what is hidden made visible, cut after so many
-/// characters.
+/// Renders arguments as JSON on one line, with long strings and lists shortened and hidden characters escaped, cut
+/// after `max` characters.
 pub(crate) fn arguments(value: &Value, max: usize) -> String {
     let mut rendered = String::new();
     for (number, c) in shortened(value, 0).to_string().chars().enumerate() {
@@ -124,13 +124,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn prose_is_one_line_of_what_can_be_seen() {
+    fn prose_is_one_line_of_visible_characters() {
         assert_eq!(prose("Deletes\n\r\n  a file.\t\u{1b}[2K\u{202e}now\u{0}", 100), "Deletes a file. [2Know");
         assert_eq!(prose("  Löscht 删除 🗑  ", 100), "Löscht 删除 🗑");
     }
 
     #[test]
-    fn prose_is_cut_where_it_says() {
+    fn prose_is_cut_at_the_limit() {
         assert_eq!(prose("abcd", 4), "abcd");
         assert_eq!(prose("abcde", 4), "abcd…");
         assert_eq!(prose(&"x".repeat(1 << 20), 10).chars().count(), 11);

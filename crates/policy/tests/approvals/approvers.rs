@@ -3,7 +3,7 @@ use coracle_policy::{Answer, Approver, Question};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
-/// A person with a approver on which questions lie until they are answered or withdrawn.
+/// An approver whose questions stay open until a test answers them or the caller withdraws them.
 #[derive(Debug, Default)]
 pub(crate) struct ManualApprover {
     open: Mutex<Vec<Open>>,
@@ -22,12 +22,12 @@ impl ManualApprover {
         self.open.lock().unwrap()
     }
 
-    /// How many questions have ever come.
+    /// The number of questions so far.
     pub(crate) fn seen(&self) -> usize {
         *self.seen.lock().unwrap()
     }
 
-    /// The questions that lie there, as soon as there are so many.
+    /// Waits until exactly `count` questions are open, and returns them.
     pub(crate) async fn questions(&self, count: usize) -> Vec<Question> {
         loop {
             let changed = self.changed.notified();
@@ -49,7 +49,7 @@ impl ManualApprover {
     }
 }
 
-/// Takes the question back when nobody waits for its answer any more.
+/// Removes the question when the caller stops waiting for its answer.
 struct Withdrawal<'a> {
     approver: &'a ManualApprover,
     question: Question,
@@ -74,7 +74,7 @@ impl Approver for ManualApprover {
     }
 }
 
-/// Always says the same.
+/// Always gives the same answer.
 #[derive(Debug)]
 pub(crate) struct Says(pub(crate) Answer);
 
@@ -85,13 +85,13 @@ impl Approver for Says {
     }
 }
 
-/// Must not be asked.
+/// An approver that must not be asked.
 #[derive(Debug)]
 pub(crate) struct Unasked;
 
 #[async_trait]
 impl Approver for Unasked {
     async fn ask(&self, question: Question) -> Answer {
-        panic!("nobody was to be asked: {question:?}")
+        panic!("no question was expected: {question:?}")
     }
 }

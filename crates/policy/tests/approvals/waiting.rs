@@ -1,4 +1,4 @@
-//! Questions that are open at once.
+//! Several open questions at once.
 
 use crate::approvers::ManualApprover;
 use crate::{Caller, approvals, destructive};
@@ -18,7 +18,7 @@ fn about<'a>(questions: &'a [Question], tool: &str) -> &'a Question {
 }
 
 #[tokio::test]
-async fn a_question_tells_what_a_person_needs() {
+async fn a_question_says_what_a_person_needs_to_know() {
     let (approvals, _) = approvals(&[("git.*", Decision::Ask)]);
     let ann = Caller::new(&approvals, "ann", Some("s1"), "e1");
     let approver = Arc::new(ManualApprover::default());
@@ -143,7 +143,7 @@ async fn a_yes_for_a_session_leaves_questions_of_other_sessions_open() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_withdraws_its_question_and_no_other() {
+async fn a_cancelled_call_withdraws_only_its_own_question() {
     let (approvals, _) = approvals(&[]);
     let ann = Caller::new(&approvals, "ann", None, "e1");
     let approver = Arc::new(ManualApprover::default());
@@ -161,11 +161,11 @@ async fn a_call_that_is_given_up_withdraws_its_question_and_no_other() {
     let again = start(&ann, &reset, &approver);
     let questions = approver.questions(1).await;
     approver.answer(&questions[0], Answer::Once);
-    assert_eq!(again.await.unwrap(), Ok(Grant::Once), "what was given up left nothing behind");
+    assert_eq!(again.await.unwrap(), Ok(Grant::Once), "the cancelled call left nothing behind");
 }
 
 #[tokio::test]
-async fn a_person_who_goes_away_is_nobody() {
+async fn if_the_person_goes_away_the_call_is_refused() {
     let (approvals, _) = approvals(&[]);
     let ann = Caller::new(&approvals, "ann", None, "e1");
     let approver = Arc::new(ManualApprover::default());
