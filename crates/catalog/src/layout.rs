@@ -75,7 +75,7 @@ fn functions(server: &ServerTools) -> BTreeMap<String, &Tool> {
     }
     let left_out = server.tools.len() - by_wire.len();
     if left_out > 0 {
-        tracing::warn!(server = %server.name, left_out, "left out tools: duplicate names, names that are too long, or too many");
+        tracing::warn!(server = %server.name, left_out, "left out tools: too many, or invalid or duplicate names");
     }
     let names = assign(by_wire.keys().copied(), Place::Tool, &mut Names::default());
     names.into_iter().filter_map(|(wire, function)| Some((function, *by_wire.get(wire)?))).collect()

@@ -17,7 +17,8 @@ vectors start as the model's output for each piece alone between [CLS] and [SEP]
 scaled down by "smooth inverse frequency": the ids of the vocabulary are in order of frequency from 1996 on (before it:
 special tokens, single letters, signs), and the factor is rank / (rank + 50). Then Adam moves them until the vector of
 each text points in the direction of the model's vector of the whole text, minus the mean of all texts. The 256
-strongest of 384 axes are kept. Pieces before 1996 have no vector. Runs agree except for rounding, which depends on the processor.
+strongest of 384 axes are kept. Pieces before 1996 have no vector. Runs agree except for rounding, which depends on the
+processor.
 
 The file, little endian:
     8 bytes   magic "WPTABLE1"

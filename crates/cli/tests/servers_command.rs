@@ -126,7 +126,7 @@ fn what_makes_no_server_is_refused_and_changes_nothing() {
     }
     let said = place.run(&["servers", "login", "x"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stderr.contains("only servers on the web have sign-ins"), "{said:?}");
+    assert!(said.stderr.contains("only servers with a `url` have sign-ins"), "{said:?}");
 }
 
 /// Every run looks for the canary in what was said.

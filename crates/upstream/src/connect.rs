@@ -1,4 +1,4 @@
-//! Starts one connection: the transport, then the revision of the protocol, then the list of tools.
+//! Starts a connection: first the transport, then the revision of the protocol, then the list of tools.
 
 use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
 use crate::connection_state::{ConnectionState, Fault};
@@ -35,14 +35,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
-/// Requests that one HTTP server has to answer at once; more wait their turn.
+/// The maximum number of concurrent requests to one HTTP server. Further requests wait.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
-/// Longest name and version of a server.
+/// The maximum length of a server's name and version.
 const MAX_NAME: usize = 200;
-/// Longest instructions of a server.
+/// The maximum length of a server's instructions.
 const MAX_INSTRUCTIONS: usize = 16 * 1024;
 
-/// How a server wants to be spoken to at first.
+/// The handshake that a server expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
     /// Try `server/discover`, then `initialize`.
@@ -53,25 +53,25 @@ pub(crate) enum Lifecycle {
     Discover,
 }
 
-/// A connection, and what keeps it alive.
+/// A connection, and the service that keeps it alive.
 pub(crate) struct Started {
     pub(crate) service: RunningService<RoleClient, Handler>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// Everything but time.
+/// The inputs of an attempt to connect, except its time limit.
 struct Attempt<'a> {
     spec: &'a Arc<ServerSpec>,
     owner: &'a Owner,
     scrubber: &'a Arc<Scrubber>,
     shared: &'a Shared,
     challenge: &'a Arc<Challenge>,
-    /// What a child says while it starts, for the error if it takes too long.
+    /// The output of a child while it starts, for the error if it takes too long.
     words: Mutex<Option<Tail>>,
 }
 
-/// Starts a connection within the time that its settings give it.
+/// Starts a connection within the time limit of its settings.
 pub(crate) async fn connect(
     spec: &Arc<ServerSpec>,
     owner: &Owner,
@@ -90,20 +90,20 @@ pub(crate) async fn connect(
     }
 }
 
-/// A failed attempt, and what might do better.
+/// A failed attempt, and alternatives that might succeed.
 struct Failure {
     error: UpstreamError,
-    /// The older handshake.
+    /// Whether the older handshake may help.
     other_way_may_help: bool,
-    /// The older transport: the address does not take messages by POST.
+    /// Whether the older transport may help: the URL does not accept messages by POST.
     older_transport_may_help: bool,
 }
 
-/// What servers of the older transport answer to a message that is posted to the address of their stream.
+/// Statuses with which servers of the older transport answer a message that is posted to the URL of their stream.
 const NOT_POSTED_HERE: [u16; 5] = [400, 404, 405, 406, 415];
 
 impl Attempt<'_> {
-    /// The connection of a running `coracle up`, if there is one that would be the same.
+    /// The connection of a running `coracle up`, if there is one with identical settings.
     async fn borrowed(&self) -> Option<Started> {
         let path = self.shared.options.lender.as_ref()?;
         let is_lent = match self.owner {
@@ -117,23 +117,23 @@ impl Attempt<'_> {
         let (server, path) = (&self.spec.name, path.display());
         match borrowed.unwrap_or_else(|_| Err(NotLent::Refused("it was not ready in time".to_owned()))) {
             Ok(started) => {
-                tracing::debug!(%server, "the connection of the running `coracle up` is used");
+                tracing::debug!(%server, "using the connection of the running `coracle up`");
                 return Some(started);
             }
             Err(NotLent::NobodyThere) => {}
             Err(NotLent::Untrusted(reason)) => {
-                tracing::warn!(%server, reason, "a socket of `coracle up` is not used");
+                tracing::warn!(%server, reason, "ignoring a socket of `coracle up`");
             }
             Err(NotLent::Silent) => {
                 self.shared.silent.store(true, Ordering::Relaxed);
-                tracing::warn!(%path, "`coracle up` runs and does not answer: servers are started without it");
+                tracing::warn!(%path, "`coracle up` is running but does not answer: starting servers without it");
             }
-            Err(reason) => tracing::info!(%server, %reason, "the running `coracle up` lends no connection"),
+            Err(reason) => tracing::info!(%server, %reason, "the running `coracle up` does not lend its connection"),
         }
         None
     }
 
-    /// Connections that use a stored sign-in are not lent.
+    /// Whether there is a stored sign-in: connections that use one are not lent.
     async fn has_sign_in(&self) -> bool {
         match &self.spec.transport {
             Where::Stdio { .. } => false,
@@ -152,7 +152,7 @@ impl Attempt<'_> {
         let started = self.serve(screen, state, None, Lifecycle::Initialize).await;
         let started = started.map_err(|failure| refused(failure.error))?;
         started.connection.load_tools().await.map_err(refused)?;
-        // How the server itself wants to be spoken to is not known.
+        // The handshake that the server itself expects is not known.
         Ok(Started { lifecycle: Lifecycle::Unknown, ..started })
     }
 
@@ -209,7 +209,7 @@ impl Attempt<'_> {
                     .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
                     .max_sse_event_size(MAX_MESSAGE);
                 let web = WebClient::new(client, Arc::clone(&state), Arc::clone(self.challenge));
-                // Whoever configures a header of their own signs in by that.
+                // A configured header replaces the sign-in.
                 let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
                 state.signed_in.store(manager.is_some(), Ordering::Relaxed);
                 match manager {
@@ -239,7 +239,7 @@ impl Attempt<'_> {
         self.serve(screen, state, None, Lifecycle::Initialize).await
     }
 
-    /// The address took no message: perhaps it is that of an event stream, as servers had before 2025.
+    /// The URL did not accept a message: it may be that of an event stream, the transport of 2024.
     async fn older(
         &self,
         url: &Secret,
@@ -336,7 +336,7 @@ impl Attempt<'_> {
     fn not_initialized(&self, error: &ClientInitializeError, state: &ConnectionState) -> Failure {
         let server = self.server();
         if error.is_authorization_required() || error.auth_challenge().is_some() || wants_sign_in(error) {
-            return final_failure(UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() });
+            return final_failure(UpstreamError::Unauthorized { server, reason: "it answered 401".to_owned() });
         }
         let error = match state.fault() {
             Some(Fault::TooLarge(reason)) => {
@@ -369,7 +369,7 @@ impl Attempt<'_> {
 
     fn web_failure(&self, error: &HttpError) -> Failure {
         if sse::wants_sign_in(error) {
-            let reason = "its answer is 401".to_owned();
+            let reason = "it answered 401".to_owned();
             return final_failure(UpstreamError::Unauthorized { server: self.server(), reason });
         }
         final_failure(self.unavailable(&error.to_string()))
@@ -378,7 +378,7 @@ impl Attempt<'_> {
     fn took_too_long(&self) -> UpstreamError {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let words = words.as_ref().map(Tail::text).filter(|text| !text.is_empty());
-        let words = words.map(|text| format!("; its last words: {text}")).unwrap_or_default();
+        let words = words.map(|text| format!("; its last output: {text}")).unwrap_or_default();
         self.unavailable(&format!("it was not ready within {:?}{words}", self.spec.start_timeout))
     }
 
@@ -393,7 +393,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The reason without the library's names for its own parts.
+/// The reason, without the library's names for its parts.
 fn plain(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
@@ -418,7 +418,7 @@ fn offers(capabilities: &ServerCapabilities) -> Offers {
     }
 }
 
-/// What servers get when they ask us for something: what the caller of the call under way answers, or a refusal.
+/// Handles requests from servers: passes them to the caller of the call in progress, or refuses them.
 pub(crate) struct Handler {
     config: ClientConfig,
     state: Arc<ConnectionState>,

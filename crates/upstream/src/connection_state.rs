@@ -1,4 +1,4 @@
-//! What a transport and its connection share: why it ended, what has changed, and which requests are on their way.
+//! The state that a transport and its connection share: why it ended, what has changed, and the requests in flight.
 
 mod in_flight;
 
@@ -16,51 +16,51 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Questions of a server that are kept as they came, until the library has looked at them.
+/// The maximum number of server questions whose parameters are kept until the library has parsed them.
 const MAX_KEPT_QUESTIONS: usize = 64;
-/// A notification that may belong to a call.
+/// The method of log messages, which may belong to a call.
 pub(crate) const LOG_MESSAGE: &str = "notifications/message";
-/// Most resources of one server that can be watched.
+/// The maximum number of resources of one server that can be watched.
 pub(crate) const MAX_WATCHED: usize = 1000;
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It was closed from the other side.
+    /// The other side closed the connection.
     Ended(String),
-    /// What came is no MCP.
+    /// The other side broke the protocol.
     Protocol(String),
-    /// What came is too much.
+    /// The other side sent too much.
     TooLarge(String),
 }
 
-/// What transport and connection share.
+/// The state that a transport and its connection share.
 #[derive(Default)]
 pub(crate) struct ConnectionState {
-    /// The first reason counts: what follows is its consequence.
+    /// The first fault. Later ones are consequences of it.
     fault: OnceLock<Fault>,
-    /// Cancelled as soon as nothing more will come.
+    /// Cancelled when no more messages will arrive.
     pub(crate) ended: CancellationToken,
-    /// The server said that something has changed.
+    /// Notified when the server announces a change.
     pub(crate) changed: Notify,
     pub(crate) tools_stale: AtomicBool,
     pub(crate) resources_changed: AtomicBool,
     pub(crate) prompts_changed: AtomicBool,
     resources: Mutex<Resources>,
     flights: Mutex<Flights>,
-    /// Requests are made with a stored sign-in, which its owner may withdraw.
+    /// Whether requests use a stored sign-in, which its owner may revoke.
     pub(crate) signed_in: AtomicBool,
-    /// The status of HTTP by which the server refused a message, if it has.
+    /// The HTTP status with which the server refused a message, or 0.
     pub(crate) refused: AtomicU16,
-    /// Lines that are no messages; for the note in a time-out.
+    /// The number of lines that were not messages, for the note in a time-out error.
     pub(crate) garbage: AtomicU64,
 }
 
 #[derive(Default)]
 struct Resources {
-    /// How many want to know when it changes.
+    /// The number of watchers, by URI.
     watched: HashMap<String, usize>,
-    /// Those of them that have changed.
+    /// The watched resources that have changed.
     updated: BTreeSet<String>,
 }
 
@@ -73,11 +73,11 @@ struct Flights {
 
 struct Registered {
     flight: Arc<InFlight>,
-    /// The result as it came, once it has come.
+    /// The unparsed result, once it has arrived.
     result: Option<Value>,
 }
 
-/// What of a message must be kept as it came: the library's types have no place for members that it does not know.
+/// The parts of a message that are kept unparsed, because the library's types drop unknown members.
 #[derive(Deserialize)]
 struct Envelope {
     id: Option<RequestId>,
@@ -88,7 +88,7 @@ struct Envelope {
 
 impl ConnectionState {
     pub(crate) fn fail(&self, fault: Fault) {
-        // Only the first reason is kept.
+        // Only the first fault is kept.
         let _ = self.fault.set(fault);
         self.ended.cancel();
     }
@@ -97,10 +97,10 @@ impl ConnectionState {
         self.fault.get()
     }
 
-    /// Before a request leaves: what comes for it will find it.
+    /// Registers a request before it is sent, so that its answer and its progress can be assigned to it.
     pub(crate) fn register(&self, id: RequestId, token: Option<ProgressToken>, flight: Arc<InFlight>) {
         let mut flights = self.flights();
-        // Its caller may have gone before it left.
+        // The caller may have stopped waiting before the request was sent.
         if flight.over.is_cancelled() {
             return;
         }
@@ -124,17 +124,17 @@ impl ConnectionState {
         let flights = self.flights();
         let flight = flights.by_token.get(token).and_then(|id| flights.by_id.get(id));
         if let Some(sender) = flight.and_then(|registered| registered.flight.progress.as_ref()) {
-            // A listener that is too slow misses some.
+            // A slow listener misses reports.
             let _ = sender.try_send(report());
         }
     }
 
-    /// Whether anybody wants log messages.
+    /// Whether any request wants log messages.
     pub(crate) fn wants_logs(&self) -> bool {
         self.flights().by_id.values().any(|registered| registered.flight.log.is_some())
     }
 
-    /// A log message, for the request on whose stream it came, or for the only one that wants to know.
+    /// Passes a log message to the request on whose stream it arrived, or to the only request that wants messages.
     pub(crate) fn report_log(&self, of: Option<&RequestId>, params: Value) {
         let flights = self.flights();
         let mut wanting = flights
@@ -145,13 +145,13 @@ impl ConnectionState {
         if let (Some(flight), None) = (wanting.next(), wanting.next())
             && let Some(sender) = &flight.log
         {
-            // As with progress.
+            // A slow listener misses messages.
             let _ = sender.try_send(params);
         }
     }
 
-    /// Looks at a message before the library does, and keeps what the library would lose. `stream` is the request on
-    /// whose stream it came. False if the library need not see it.
+    /// Inspects a message before the library does, and keeps the parts that the library would drop. `stream` is the
+    /// request on whose stream it arrived. Returns false if the library need not see it.
     pub(crate) fn look_at(&self, message: &[u8], stream: Option<&RequestId>) -> bool {
         let Ok(envelope) = serde_json::from_slice::<Envelope>(message) else {
             return true;
@@ -180,7 +180,7 @@ impl ConnectionState {
         true
     }
 
-    /// The result of a request as it came, if it was looked at.
+    /// Takes the unparsed result of a request, if there is one.
     pub(crate) fn take_result(&self, id: &RequestId) -> Option<Value> {
         self.flights().by_id.get_mut(id).and_then(|registered| registered.result.take())
     }
@@ -189,7 +189,7 @@ impl ConnectionState {
         self.flights().questions.remove(id)
     }
 
-    /// Lets somebody answer what the server asks.
+    /// Answers a question of the server.
     pub(crate) async fn answer(
         &self,
         question: Question,
@@ -204,9 +204,10 @@ impl ConnectionState {
         }
     }
 
-    /// Who is asked: over HTTP the request on whose stream the question came, else the only one that can be asked.
+    /// The request whose caller is asked: over HTTP the one on whose stream the question arrived, or else the only one
+    /// that can answer.
     fn asked(&self, origin: Option<&InboundStreamOrigin>) -> Result<Arc<InFlight>, Refusal> {
-        let nobody = || Refusal::unsupported("no call is under way whose caller can be asked");
+        let nobody = || Refusal::unsupported("no call is in progress whose caller can be asked");
         let flights = self.flights();
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
             let registered = flights.by_id.get(id).filter(|registered| registered.flight.reverse.is_some());
@@ -218,12 +219,12 @@ impl ConnectionState {
             (Some(flight), None) => Ok(Arc::clone(flight)),
             (None, _) => Err(nobody()),
             (Some(_), Some(_)) => {
-                Err(Refusal::invalid("several calls are under way, and it cannot be told whose caller is asked"))
+                Err(Refusal::invalid("several calls are in progress, and it is unclear whose caller to ask"))
             }
         }
     }
 
-    /// Counts those who watch a resource; true for the first.
+    /// Counts a watcher of a resource. Returns true for the first.
     pub(crate) fn watch(&self, uri: &str) -> Result<bool, String> {
         let mut resources = self.resources();
         if let Some(count) = resources.watched.get_mut(uri) {
@@ -237,7 +238,7 @@ impl ConnectionState {
         Ok(true)
     }
 
-    /// True for the last who watched it.
+    /// Removes a watcher of a resource. Returns true for the last.
     pub(crate) fn unwatch(&self, uri: &str) -> bool {
         let mut resources = self.resources();
         let Some(count) = resources.watched.get_mut(uri) else {
@@ -258,7 +259,8 @@ impl ConnectionState {
 
     pub(crate) fn report_update(&self, uri: &str) {
         let mut resources = self.resources();
-        // Some servers tell of what is below the address that is watched. Never more than is watched is kept.
+        // Some servers report changes below the watched URI. The number of updates is limited to the number of
+        // watchers.
         if resources.watched.contains_key(uri) || resources.watched.keys().any(|watched| uri.starts_with(watched)) {
             if resources.updated.len() < MAX_WATCHED {
                 resources.updated.insert(uri.to_owned());

@@ -1,4 +1,4 @@
-//! What stands between every transport and the MCP library: it passes answers on, deals with notifications itself, and
+//! A layer between every transport and the MCP library: it forwards answers, handles notifications itself, and
 //! remembers why a connection ended.
 
 use crate::call::Progress;
@@ -16,21 +16,23 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Servers of before 2026 may not answer `server/discover` at all: so long is waited before `initialize` is sent.
+/// Maximum time for an answer to `server/discover` before `initialize` is sent. Servers from before 2026 may not answer
+/// at all.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// So many messages that lead nowhere are read in a row before others get their turn.
+/// The maximum number of ignored messages that are read in a row before other tasks get their turn.
 const TURN: u32 = 64;
 
-/// A server that asks for more than this within [`REQUEST_WINDOW`] is cut off: each request must be answered.
+/// The maximum number of requests of a server within [`REQUEST_WINDOW`], because each of them must be answered. Beyond
+/// it, the connection ends.
 const MAX_REQUESTS: u32 = 1000;
 const REQUEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Travels with a request up to here; see [`InFlight`].
+/// Attached to a request up to this layer; see [`InFlight`].
 #[derive(Clone)]
 pub(crate) struct Ticket(pub(crate) Arc<InFlight>);
 
-/// Whether a probe that gets no answer is given up here. Over HTTP the library does it.
+/// Whether this layer gives up on a probe that gets no answer. Over HTTP, the library does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silence {
     GivesUp,
@@ -42,13 +44,13 @@ struct Probe {
     until: tokio::time::Instant,
 }
 
-/// A transport whose messages have been looked at.
+/// A transport whose messages are screened.
 pub(crate) struct Screen<T> {
     inner: T,
     state: Arc<ConnectionState>,
     silence: Silence,
     probe: Option<Probe>,
-    /// A probe that was given up: its answer may come late and must not be taken for another.
+    /// The ID of a probe that was given up. Its answer may come late, and must be ignored.
     late: Option<RequestId>,
     requests: (Instant, u32),
 }
@@ -58,7 +60,7 @@ impl<T> Screen<T> {
         Self { inner, state, silence, probe: None, late: None, requests: (Instant::now(), 0) }
     }
 
-    /// Whether the library should see this.
+    /// Whether to pass a message to the library.
     fn admits(&mut self, message: &mut RxJsonRpcMessage<RoleClient>) -> bool {
         match message {
             JsonRpcMessage::Response(response) => {
@@ -133,7 +135,7 @@ impl<T> Screen<T> {
                 });
                 false
             }
-            // The library needs these two to keep track of its own requests.
+            // The library needs these two to track its own requests.
             ServerNotification::SubscriptionsAcknowledgedNotification(_)
             | ServerNotification::CancelledNotification(_) => true,
             _ => false,
@@ -208,8 +210,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
     }
 }
 
-/// The whole result, but without what the library has taken out of it on purpose: tools whose definitions ask for
-/// headers that must not be sent.
+/// The unparsed result, without tools that the library removed on purpose: those whose definitions require headers that
+/// must not be sent.
 fn as_it_came(mut result: Value, seen: &ServerResult) -> Value {
     if let (ServerResult::ListToolsResult(seen), Some(Value::Array(tools))) = (seen, result.get_mut("tools"))
         && seen.tools.len() < tools.len()
@@ -222,7 +224,7 @@ fn as_it_came(mut result: Value, seen: &ServerResult) -> Value {
     result
 }
 
-/// What a server asks of a person or a model, with all its parameters.
+/// A question to a person or a model, with all its parameters.
 fn question(request: &mut ServerRequest, as_they_came: Option<Value>) -> Option<CustomRequest> {
     let (kind, params) = match request {
         ServerRequest::CreateMessageRequest(request) => {
@@ -235,7 +237,7 @@ fn question(request: &mut ServerRequest, as_they_came: Option<Value>) -> Option<
         _ => return None,
     };
     let mut question = CustomRequest::new(kind.method(), as_they_came.or(params));
-    // Among them is the stream that it came on.
+    // They include the stream that the question arrived on.
     question.extensions = std::mem::take(request.extensions_mut());
     Some(question)
 }

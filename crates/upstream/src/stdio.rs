@@ -1,4 +1,4 @@
-//! A server that is a child process: one JSON-RPC message per line on its standard input and output.
+//! A server as a child process: one JSON-RPC message per line on its standard input and output.
 
 mod inherited;
 mod process;
@@ -36,22 +36,22 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 
-/// Longest message of a server over any transport. Longer ones end the connection, before they are held in memory.
+/// The maximum size of a message over any transport. Longer messages end the connection before they are in memory.
 pub(crate) const MAX_MESSAGE: usize = 32 * 1024 * 1024;
 
-/// Some servers print greetings where only messages belong. More lines than this are no greeting.
+/// The maximum number of lines that are not messages. Some servers print greetings on standard output.
 const MAX_GARBAGE_LINES: u64 = 100;
 
-/// Longest part of such a line in an error.
+/// The maximum length of such a line in an error.
 const SHOWN_GARBAGE: usize = 200;
 
-/// Up to this length a look at the method comes first, so that a flood of notifications costs little.
+/// The length up to which a line's method is parsed first, so that a flood of notifications costs little.
 const PEEK_BELOW: usize = 16 * 1024;
 
-/// A child that reads no more has ended by then, and its end has been seen.
+/// Maximum time until the end of a child that has stopped reading is noticed.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// The only notifications that mean something here; see `screen.rs`.
+/// The only notifications that are used; see `screen.rs`.
 const WANTED_NOTIFICATIONS: &[&str] = &[
     "notifications/tools/list_changed",
     "notifications/resources/list_changed",
@@ -80,7 +80,7 @@ impl Stdio {
         state: Arc<ConnectionState>,
         scrubber: Arc<Scrubber>,
     ) -> io::Result<Self> {
-        let (stdin, stdout) = process.pipes().ok_or_else(|| io::Error::other("the pipes of the child are gone"))?;
+        let (stdin, stdout) = process.pipes().ok_or_else(|| io::Error::other("the child has no pipes"))?;
         Ok(Self {
             lines: Lines::new(stdout, MAX_MESSAGE),
             waiting: VecDeque::new(),
@@ -92,7 +92,7 @@ impl Stdio {
         })
     }
 
-    /// Makes messages of one line; `false` ends the connection.
+    /// Parses the messages of one line. Returns `false` to end the connection.
     fn take_line(&mut self) -> bool {
         let line = self.lines.current().trim_ascii();
         let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
@@ -111,7 +111,7 @@ impl Stdio {
         if !understood {
             let seen = self.state.garbage.fetch_add(1, Ordering::Relaxed) + 1;
             let shown = shortened(&self.scrubber.without_secrets(&String::from_utf8_lossy(line)), SHOWN_GARBAGE);
-            // One tells a person enough; a server that goes on must not fill the log.
+            // One line is enough for a person, and a server must not fill the log.
             if seen == 1 {
                 let server = &self.server;
                 tracing::warn!(%server, line = shown, "a server printed a line that is not a message; further lines are not reported");
@@ -129,14 +129,14 @@ impl Stdio {
     }
 }
 
-/// A child that reads no more has ended, or is of no use.
+/// Fails the connection of a child that has stopped reading, unless its end gives a better reason first.
 async fn give_up_on(state: Arc<ConnectionState>) {
     if tokio::time::timeout(ENDS_WITHIN, state.ended.cancelled()).await.is_err() {
         state.fail(Fault::Ended("the process closed its input".to_owned()));
     }
 }
 
-/// A notification that nobody would look at.
+/// Whether a line is a notification that is not used.
 fn is_unwanted(line: &[u8], state: &ConnectionState) -> bool {
     #[derive(Deserialize)]
     struct Peek<'a> {
@@ -155,8 +155,8 @@ fn is_unwanted(line: &[u8], state: &ConnectionState) -> bool {
         })
 }
 
-/// A message, or for an answer that is none an error in its place, so that whoever waits for it learns of it. Results
-/// and questions stay as they came: the library's types would lose what they do not know.
+/// Parses a message. An invalid answer becomes an error with its ID, so that the caller is notified. Results and
+/// questions stay unparsed, because the library's types would drop unknown members.
 pub(crate) fn message(mut value: Value, state: &ConnectionState) -> Option<RxJsonRpcMessage<RoleClient>> {
     let id = value.get("id").cloned().and_then(|id| serde_json::from_value::<RequestId>(id).ok());
     let is_proper = value.get("jsonrpc").and_then(Value::as_str) == Some("2.0") && value.get("error").is_none();
@@ -183,7 +183,7 @@ pub(crate) fn message(mut value: Value, state: &ConnectionState) -> Option<RxJso
     }
 }
 
-const NOT_AN_ANSWER: &str = "the answer is not as the protocol wants it";
+const NOT_AN_ANSWER: &str = "the answer does not conform to the protocol";
 
 impl Transport<RoleClient> for Stdio {
     type Error = io::Error;
@@ -200,7 +200,7 @@ impl Transport<RoleClient> for Stdio {
             let stdin = write.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             match stdin.write_all(&line).await {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                    // The end of its output, which is read after this, tells why: a broken pipe tells nobody anything.
+                    // The end of its output, which is read afterwards, has a better reason than a broken pipe.
                     tokio::spawn(give_up_on(state));
                     Ok(())
                 }
@@ -240,7 +240,7 @@ impl Transport<RoleClient> for Stdio {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // A writer may hold the lock while the child does not read: then the end of the child ends the writing.
+        // A writer may hold the lock while the child does not read. Then the end of the child ends the writing.
         if let Ok(mut write) = self.write.try_lock() {
             drop(write.take());
         }
@@ -264,7 +264,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn only_notifications_that_mean_something_are_looked_at() {
+    fn only_useful_notifications_are_parsed() {
         let state = ConnectionState::default();
         assert!(is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#, &state));
         assert!(!is_unwanted(br#"{"jsonrpc":"2.0","method":"notifications/progress","params":{}}"#, &state));
@@ -274,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_none_becomes_an_error_with_its_id() {
+    fn an_invalid_answer_becomes_an_error_with_its_id() {
         let answer = message(json!({"id": 7, "result": "no jsonrpc"}), &ConnectionState::default()).unwrap();
         assert!(matches!(answer, JsonRpcMessage::Error(error) if error.id == Some(RequestId::Number(7))));
         assert!(message(json!({"hello": 1}), &ConnectionState::default()).is_none());
     }
 
     #[tokio::test]
-    async fn a_child_that_has_ended_before_it_is_asked_tells_why() {
+    async fn a_child_that_ended_before_the_first_request_says_why() {
         let (command, args) = ("/bin/sh".to_owned(), ["-c", "echo no key >&2; exit 3"].map(Secret::new).to_vec());
         let warden = Arc::new(Warden::new(None));
         let process = Process::start(&command, &args, &BTreeMap::new(), None, &warden).unwrap();

@@ -222,7 +222,7 @@ fn what_a_server_asks_is_answered_by_the_command() {
     let code = "from servers.rogue import act\nact()";
     // The control: a server of its own has the same answers, with words of the same meaning.
     let alone = python(&bridge, code, &[]);
-    assert_eq!(alone["s1"], "no call is under way whose caller can be asked");
+    assert_eq!(alone["s1"], "no call is in progress whose caller can be asked");
     let starts = bridge.starts("asks");
     let up = Up::start(&bridge.coracle, &["--profile", "direct"]);
     let answers = python(&bridge, code, &[]);

@@ -1,4 +1,4 @@
-//! Who wants to know when a resource changes. Since 2026 a server tells of changes only to those who listen.
+//! Subscriptions to changes of resources. Since the revision of 2026, a server announces changes only to listeners.
 
 use super::Connection;
 use super::requests::members;
@@ -9,7 +9,7 @@ use rmcp::service::Subscription;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-/// Listening, once for all that is of interest: a change of interests is a new subscription in place of the old one.
+/// One subscription for everything of interest. A change of interests replaces it.
 #[derive(Default)]
 pub(super) struct Watching(tokio::sync::Mutex<Option<Listener>>);
 
@@ -17,7 +17,7 @@ struct Listener(AbortHandle);
 
 impl Listener {
     fn new(mut subscription: Subscription) -> Self {
-        // The notifications themselves are seen on their way in; this only holds the subscription.
+        // The notifications are handled on their way in. This task only holds the subscription.
         let task = tokio::spawn(async move { while let Ok(Some(_)) = subscription.next().await {} });
         Self(task.abort_handle())
     }
@@ -30,7 +30,7 @@ impl Drop for Listener {
 }
 
 impl Connection {
-    /// Wants to hear of changes of a resource; each such wish ends by [`Self::unwatch`], or with the connection.
+    /// Subscribes to changes of a resource until [`Self::unwatch`] is called as often, or the connection ends.
     pub(crate) async fn watch(&self, uri: &str) -> Result<(), UpstreamError> {
         let is_first = self
             .origin
@@ -59,7 +59,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Listens to what is of interest now.
+    /// Subscribes to everything that is currently of interest.
     pub(super) async fn listen(&self) -> Result<(), UpstreamError> {
         let Some(peer) = self.peer.peer_info().filter(|_| self.origin.is_modern) else {
             return Ok(());
@@ -77,7 +77,7 @@ impl Connection {
             return Ok(());
         }
         let after = self.origin.spec.call_timeout;
-        // The new one first, so that nothing is missed between the two.
+        // The new subscription comes first, so that nothing is missed in between.
         let subscription = tokio::select! {
             subscription = self.peer.listen(filter) => subscription,
             () = self.origin.state.ended.cancelled() => return Err(self.ended()),
