@@ -1,4 +1,4 @@
-//! Settings as a list, for people.
+//! Renders settings as a list, for people.
 
 use crate::expand::is_reference;
 use crate::keys::{KEYS, Kind, SERVERS, TOOLS};
@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 pub struct SettingRow {
     /// The key.
     pub key: String,
-    /// Its value as YAML on one line; credentials are hidden.
+    /// The value as YAML on one line, with credentials hidden.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
 impl Loaded {
-    /// Every setting: its value, credentials hidden, and where it came from.
+    /// All settings: their values, with credentials hidden, and their origins.
     pub fn show(&self) -> Vec<SettingRow> {
         let mut rows = Vec::new();
         let settings = serde_json::to_value(&self.settings).unwrap_or_default();
@@ -51,7 +51,7 @@ impl Loaded {
 }
 
 impl McpServer {
-    /// The entry on one line with its credentials hidden, for people.
+    /// The entry as JSON on one line, with credentials hidden.
     pub fn masked_json(&self) -> String {
         render_server(self).to_string()
     }
@@ -80,7 +80,7 @@ fn render_server(server: &McpServer) -> Value {
     value
 }
 
-/// Every value of a map that may hold credentials, but for those that only name a variable.
+/// Hides all values of a map except references to variables.
 fn hidden(map: &BTreeMap<String, Secret>) -> Value {
     let render = |text: &str| if is_reference(text) { text.to_owned() } else { masked(Some("secret"), text) };
     Value::Object(map.iter().map(|(name, value)| (name.clone(), json!(render(value.expose())))).collect::<Map<_, _>>())
