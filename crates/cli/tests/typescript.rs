@@ -87,7 +87,7 @@ fn outside_a_sandbox_nothing_is_evaluated() {
         let output = coracle.command().arg("__typescript").output().unwrap();
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(77), "{who:?}: {output:?}");
-        assert!(words.starts_with("error: TypeScript runs in a sandbox only"), "{words}");
+        assert!(words.starts_with("error: TypeScript runs only in a sandbox"), "{words}");
         // The control: the same program with the same argument is what answers inside.
         assert_eq!(result(&coracle, "6 * 7"), 42);
     }
