@@ -248,7 +248,7 @@ impl Catalog {
     }
 
     /// A tool of this catalogue, and the index of its server in `indexed`.
-    pub(crate) fn whereabouts(&self, entry: &Entry) -> Option<(usize, &Tool)> {
+    pub(crate) fn locate(&self, entry: &Entry) -> Option<(usize, &Tool)> {
         let known = self.on_the_wire(&entry.server, &entry.name)?;
         Some((known.place.0, self.tool(known)?))
     }

@@ -56,7 +56,7 @@ pub struct Category {
 impl Catalog {
     /// The category of a tool of this catalogue.
     pub fn category(&self, entry: &Entry) -> &str {
-        let Some((place, tool)) = self.whereabouts(entry) else { return OTHER };
+        let Some((place, tool)) = self.locate(entry) else { return OTHER };
         let said = self.indexed().get(place).and_then(|server| server.category.as_deref());
         let guessed = || self.categories_of_servers().get(place).map_or(OTHER, String::as_str);
         said.or(tool.category.as_deref()).unwrap_or_else(guessed)

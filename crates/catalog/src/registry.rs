@@ -389,7 +389,7 @@ impl Reading<'_> {
     }
 
     fn wrong(&mut self) {
-        let problem = "it is no definition: an object with `name`, `server`, `description` and `functions`, a list of \
+        let problem = "it is not a definition: an object with `name`, `server`, `description` and `functions`, a list of \
             them, or an object with `tools` or `categories`";
         self.registry.warnings.push(format!("{}: {problem}", self.path.display()));
     }

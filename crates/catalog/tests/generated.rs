@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 #[test]
-fn every_case_is_as_it_was() {
+fn every_case_matches_its_snapshot() {
     for case in cases() {
         let mut text = String::new();
         for (path, content) in generate(&[fixture(&case)]).files() {

@@ -139,8 +139,8 @@ fn scan_places(places: Vec<Place>, options: &ImportOptions) -> Imported {
     for place in places {
         read_place(&place, options, &mut imported);
     }
-    name_apart(&mut imported.found);
-    credentials::name_apart(&mut imported.found);
+    make_names_unique(&mut imported.found);
+    credentials::make_variables_unique(&mut imported.found);
     imported
 }
 
@@ -156,7 +156,7 @@ pub fn scan_file(client: Client, path: &Path, options: &ImportOptions) -> Import
 }
 
 /// Replaces probable credentials in an entry with references to variables, and returns the variables with their values.
-pub fn keep_apart(name: &ServerName, entry: &mut McpServer) -> BTreeMap<String, Secret> {
+pub fn extract_credentials(name: &ServerName, entry: &mut McpServer) -> BTreeMap<String, Secret> {
     let mut credentials = credentials::Credentials::new(name.as_str());
     credentials.take(entry);
     credentials.values
@@ -236,7 +236,7 @@ pub(crate) fn server_name(text: &str) -> String {
 }
 
 /// Numbers different servers with the same name, and marks identical ones as duplicates.
-fn name_apart(found: &mut [Found]) {
+fn make_names_unique(found: &mut [Found]) {
     for index in 0..found.len() {
         let (before, rest) = found.split_at_mut(index);
         let Some(this) = rest.first_mut() else { return };

@@ -112,7 +112,7 @@ pub(super) unsafe fn serve(control: i32) -> i64 {
         }
         let [order, death] = awaited.map(|one| one.found != 0);
         if death {
-            bury(control, deaths);
+            reap(control, deaths);
         }
         // SAFETY: as for this function.
         if order && let Some(outcome) = unsafe { follow(control, mask) } {
@@ -122,7 +122,7 @@ pub(super) unsafe fn serve(control: i32) -> i64 {
 }
 
 /// Reports the children that have ended.
-fn bury(control: i32, deaths: i32) {
+fn reap(control: i32, deaths: i32) {
     let mut signal = [0_u64; 16];
     // SAFETY: the description of a signal has as many bytes. One stands for all signals since the last read.
     unsafe { call(number::READ, [deaths as u64, signal.as_mut_ptr() as u64, size_of_val(&signal) as u64, 0, 0, 0]) };

@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(code in ".*", id: u64) {
+        fn written_frames_are_read_back(code in ".*", id: u64) {
             let frame = ToGuest::Run { id, language: "python".into(), code, vars: serde_json::Map::new(), result_bytes: 1 };
             let mut buffer = FrameBuffer::default();
             buffer.push(&framed(&serde_json::to_vec(&frame).unwrap()));

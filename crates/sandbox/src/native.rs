@@ -22,7 +22,7 @@ mod watch;
 
 pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
-pub use launcher::{ForkedLauncher, fork_launcher, hear_of_children, launcher_main};
+pub use launcher::{ForkedLauncher, fork_launcher, launcher_main, reset_sigchld};
 pub use python::{PythonError, fits, interpreter};
 
 use crate::{Backend, Sandbox, SandboxError, Spec};
@@ -436,7 +436,7 @@ fn shows_home(folder: &Path, seen_at: &Path, above_home: &[Above]) -> Option<Str
 }
 
 /// The workspace as the server sees it. The launcher must find the same folder.
-fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
+fn resolve_workspace(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
     let wrong = |reason: String| SandboxError::Workspace { path: workspace.to_owned(), reason };
     let path = fs::canonicalize(workspace).map_err(|error| wrong(error.to_string()))?;
     let metadata = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
@@ -451,7 +451,7 @@ fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
 
 impl NativeBackend {
     async fn open_on(&self, running: &Running, spec: Spec) -> Result<Sandbox, SandboxError> {
-        let (workspace, metadata) = look_at(&spec.workspace)?;
+        let (workspace, metadata) = resolve_workspace(&spec.workspace)?;
         let above =
             running.above_home.iter().find(|above| (above.device, above.inode) == (metadata.dev(), metadata.ino()));
         let hidden = match above {
@@ -521,7 +521,7 @@ impl Backend for NativeBackend {
             self.asked.notify_one();
             return Ok(sandbox);
         }
-        look_at(&spec.workspace)?;
+        resolve_workspace(&spec.workspace)?;
         let running = self.running().await?;
         self.open_on(&running, spec).await
     }

@@ -121,14 +121,14 @@ pub struct LostTask {
 ///
 /// Contract, besides that of [`crate::Store`]:
 /// - a task that has begun stays in the log in any case, and [`Journal::interrupt_lost`] distinguishes tasks whose
-/// process is gone from those that run in any process;
+///   process is gone from those that run in any process;
 /// - `finish_task`, `checkpoint` and `end_session` return only when their data is on the disk;
 /// - sessions of other users do not exist for a user;
 /// - only the newest sessions of a user, and the newest tasks, recordings and checkpoints of a session are kept
-/// ([`crate::Kept::sessions`], [`crate::Kept::tasks`], [`crate::KEPT_RECORDINGS`], [`crate::KEPT_CHECKPOINTS`]), and
-/// temporarily a few more;
+///   ([`crate::Kept::sessions`], [`crate::Kept::tasks`], [`crate::KEPT_RECORDINGS`], [`crate::KEPT_CHECKPOINTS`]), and
+///   temporarily a few more;
 /// - a session that has not ended is kept in any case while a task runs in it, and for [`crate::Kept::live_for`] after
-/// its last use.
+///   its last use.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
     /// Returns the session with this label that has not ended, or creates one with this ID. Without a label, always

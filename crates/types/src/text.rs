@@ -19,7 +19,7 @@ mod tests {
     use super::is_hidden;
 
     #[test]
-    fn hidden_characters_are_told_from_visible_ones() {
+    fn hidden_characters_are_distinguished_from_visible_ones() {
         for c in ['\0', '\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{200b}', '\u{200d}', '\u{202e}', '\u{2066}', '\u{e0041}']
         {
             assert!(is_hidden(c), "{c:?}");

@@ -152,7 +152,7 @@ impl ConnectionState {
 
     /// Inspects a message before the library does, and keeps the parts that the library would drop. `stream` is the
     /// request on whose stream it arrived. Returns false if the library need not see it.
-    pub(crate) fn look_at(&self, message: &[u8], stream: Option<&RequestId>) -> bool {
+    pub(crate) fn inspect(&self, message: &[u8], stream: Option<&RequestId>) -> bool {
         let Ok(envelope) = serde_json::from_slice::<Envelope>(message) else {
             return true;
         };

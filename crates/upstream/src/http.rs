@@ -151,7 +151,7 @@ impl WebClient {
         let kind = header(&response, CONTENT_TYPE.as_str()).unwrap_or_default();
         if kind.starts_with(EVENTS) {
             let events = event_stream(response.bytes_stream(), MAX_MESSAGE);
-            return Ok(StreamableHttpPostResponse::Sse(self.with_a_word_at_the_end(events, id), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.with_final_error(events, id), session));
         }
         let body = match body::read(response, MAX_MESSAGE).await {
             Ok(body) => body,
@@ -164,7 +164,7 @@ impl WebClient {
             // No response was expected.
             (None, ..) => Ok(StreamableHttpPostResponse::Accepted),
             (_, true, Ok(answer)) => {
-                self.state.look_at(&body, None);
+                self.state.inspect(&body, None);
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
             (_, true, Err(_)) => Err(Refusal::UnexpectedServerResponse("the answer is not a JSON-RPC message".into())),
@@ -200,7 +200,7 @@ impl WebClient {
     }
 
     /// If an event is too large, reports that to the request that waits for it, and ends the stream.
-    fn with_a_word_at_the_end(
+    fn with_final_error(
         &self,
         events: BoxStream<'static, Result<Sse, BodyError>>,
         id: Option<RequestId>,
@@ -210,7 +210,7 @@ impl WebClient {
             .map(move |event| match event {
                 Ok(mut event) => {
                     // The ID stays, so that the stream can be resumed from there.
-                    event.data = event.data.filter(|data| state.look_at(data.as_bytes(), id.as_ref()));
+                    event.data = event.data.filter(|data| state.inspect(data.as_bytes(), id.as_ref()));
                     Ok(event)
                 }
                 Err(BodyError::TooLarge(limit)) if id.is_some() => {
@@ -281,7 +281,7 @@ impl StreamableHttpClient for WebClient {
         if !kind.starts_with(EVENTS) {
             return Err(Refusal::UnexpectedContentType(Some(kind)));
         }
-        Ok(self.with_a_word_at_the_end(event_stream(response.bytes_stream(), MAX_MESSAGE), None))
+        Ok(self.with_final_error(event_stream(response.bytes_stream(), MAX_MESSAGE), None))
     }
 }
 

@@ -65,7 +65,7 @@ impl<T> Screen<T> {
         match message {
             JsonRpcMessage::Response(response) => {
                 if let Some(result) = self.state.take_result(&response.id) {
-                    let result = as_it_came(result, &response.result);
+                    let result = raw_result(result, &response.result);
                     response.result = ServerResult::CustomResult(CustomResult(result));
                 }
                 self.admits_answer(Some(&response.id))
@@ -212,7 +212,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
 
 /// The unparsed result, without tools that the library removed on purpose: those whose definitions require headers that
 /// must not be sent.
-fn as_it_came(mut result: Value, seen: &ServerResult) -> Value {
+fn raw_result(mut result: Value, seen: &ServerResult) -> Value {
     if let (ServerResult::ListToolsResult(seen), Some(Value::Array(tools))) = (seen, result.get_mut("tools"))
         && seen.tools.len() < tools.len()
     {

@@ -227,7 +227,7 @@ impl Transport<RoleClient> for Stdio {
                     return None;
                 }
                 Ok(Line::End) => {
-                    let reason = self.process.obituary().await;
+                    let reason = self.process.exit_report().await;
                     self.state.fail(Fault::Ended(self.scrubber.clean(&reason)));
                     return None;
                 }

@@ -231,7 +231,7 @@ async fn answers_are_checked_and_put_in_order() {
 
 /// Only the peer sees the key: it is not in errors or printed values, and does not follow a redirect.
 #[tokio::test]
-async fn the_key_is_sent_to_nobody_else() {
+async fn the_key_is_sent_only_to_its_address() {
     let (peer, elsewhere, home) = (Peer::start().await, Peer::start().await, TempDir::new().unwrap());
     let modes = [
         (Mode::Status(401), "embedder_refused"),

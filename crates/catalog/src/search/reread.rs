@@ -72,7 +72,7 @@ impl Catalog {
             return false;
         }
         for (place, score) in best.iter_mut().take(COMPARED) {
-            let found = self.at(*place).and_then(|entry| self.whereabouts(entry));
+            let found = self.at(*place).and_then(|entry| self.locate(entry));
             let Some((server, tool)) = found.and_then(|(server, tool)| Some((self.indexed().get(server)?, tool)))
             else {
                 continue;

@@ -104,7 +104,7 @@ impl Catalog {
         hits.truncate(LOOKED_AT);
         let is_about_many = step.is_about_many();
         for hit in &mut hits {
-            let Some((_, tool)) = self.whereabouts(hit.entry) else { continue };
+            let Some((_, tool)) = self.locate(hit.entry) else { continue };
             let name = bare_name(&hit.entry.server, &hit.entry.name);
             let is_other = match step.act {
                 Act::Reads => changes(tool, &name),

@@ -59,7 +59,7 @@ impl Credentials {
 }
 
 /// Makes sure that no variable stands for two values: the second one gets a number.
-pub(super) fn name_apart(found: &mut [Found]) {
+pub(super) fn make_variables_unique(found: &mut [Found]) {
     let mut taken: BTreeMap<String, Secret> = BTreeMap::new();
     for this in found {
         let mut renamed = BTreeMap::new();

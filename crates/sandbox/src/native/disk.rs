@@ -182,7 +182,7 @@ impl Most {
     }
 
     /// For a folder that is already over its limits, raises them to its contents.
-    pub(super) fn or_what_is_there(self, there: Usage) -> Self {
+    pub(super) fn raised_to(self, there: Usage) -> Self {
         Self {
             megabytes: self.megabytes.max(there.megabytes()),
             files: self.files.max(there.files),

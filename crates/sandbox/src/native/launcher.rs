@@ -65,8 +65,8 @@ pub fn launcher_main() -> ExitCode {
 
 /// Resets SIGCHLD, so that this process can wait for its children even if its parent ignores the signal, which is
 /// inherited. Call it at the beginning of a program.
-pub fn hear_of_children() {
-    kernel::hear_of_children();
+pub fn reset_sigchld() {
+    kernel::reset_sigchld();
 }
 
 /// A launcher that was forked before there were threads, for the sandbox of one command.

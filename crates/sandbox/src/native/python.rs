@@ -85,7 +85,7 @@ pub fn interpreter(wanted: Option<&Path>) -> Result<PythonInterpreter, PythonErr
 
 fn ask(path: &Path) -> Result<PythonInterpreter, PythonError> {
     let broken = |reason: String| PythonError::Broken { path: path.display().to_string(), reason };
-    let (real, bytes, modified) = look_at(path).map_err(|error| broken(error.to_string()))?;
+    let (real, bytes, modified) = stat_program(path).map_err(|error| broken(error.to_string()))?;
     let asked = Command::new(path).args(["-I", "-S", "-c", ASK]).stdin(Stdio::null()).output();
     let output = asked.map_err(|error| broken(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -97,7 +97,7 @@ fn ask(path: &Path) -> Result<PythonInterpreter, PythonError> {
     }
 }
 
-fn look_at(path: &Path) -> std::io::Result<(PathBuf, u64, i64)> {
+fn stat_program(path: &Path) -> std::io::Result<(PathBuf, u64, i64)> {
     let real = fs::canonicalize(path)?;
     let metadata = fs::metadata(&real)?;
     Ok((real, metadata.len(), metadata.mtime()))
@@ -112,7 +112,7 @@ pub fn fits(made_for: &PythonInterpreter, wanted: Option<&Path>) -> Result<(), S
 /// it is not identical.
 pub(crate) fn fit(made_for: &PythonInterpreter, path: &Path) -> Result<(), String> {
     let same = (made_for.path.clone(), made_for.bytes, made_for.modified);
-    if look_at(path).is_ok_and(|seen| seen == same) {
+    if stat_program(path).is_ok_and(|seen| seen == same) {
         return Ok(());
     }
     let found = ask(path).map_err(|error| error.to_string())?;

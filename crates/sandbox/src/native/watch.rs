@@ -128,7 +128,7 @@ impl Drop for Watched {
 pub(super) async fn disk(watched: &Watched, life: &Life, when: When) -> Option<Cause> {
     let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
     let most = Most::of_workspace(limits);
-    let most = over.map_or(most, |there| most.or_what_is_there(there));
+    let most = over.map_or(most, |there| most.raised_to(there));
     let unseen = || nameless_bytes(life, workspace);
     if let Some(over) = ledger.check(workspace, "the workspace", most, when, unseen).await {
         return Some(over.cause);

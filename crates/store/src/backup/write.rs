@@ -173,10 +173,10 @@ impl Archive {
                 self.skip(Path::new(&name), "it was restored without its key: `coracle restore --key` opens it")?;
                 continue;
             }
-            self.seal_what_follows(text != BLOBS);
+            self.set_sealing(text != BLOBS);
             self.any(&opened, Path::new(&name), &name, 0)?;
         }
-        self.seal_what_follows(false);
+        self.set_sealing(false);
         match rustix::fs::openat(CWD, workspaces, FOLDER, Mode::empty()) {
             Ok(folder) => self.folder(Path::new(WORKSPACES), &folder, 1),
             Err(Errno::NOENT) => Ok(()),
@@ -184,7 +184,7 @@ impl Archive {
         }
     }
 
-    fn seal_what_follows(&mut self, now: bool) {
+    fn set_sealing(&mut self, now: bool) {
         if let Some(sealing) = &mut self.sealing {
             sealing.now = now;
         }

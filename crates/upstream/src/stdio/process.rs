@@ -91,7 +91,7 @@ impl Process {
     }
 
     /// How the child ended, with its last output. Waits a short time for both.
-    pub(super) async fn obituary(&mut self) -> String {
+    pub(super) async fn exit_report(&mut self) -> String {
         let ending = async {
             let status = self.child.wait().await;
             self.stderr.ended.cancelled().await;

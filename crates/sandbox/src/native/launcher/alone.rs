@@ -172,7 +172,7 @@ impl<'a> Alone<'a> {
         loop {
             let (server, ended) = self.wait()?;
             for slot in ended {
-                self.bury(slot)?;
+                self.report_exit(slot)?;
             }
             if server && !self.hear_server()? {
                 return Ok(());
@@ -273,16 +273,16 @@ impl<'a> Alone<'a> {
             Some(ahead) => ahead?,
             None => Blank::new(self.privilege, self.proc)?.begin(&self.start, self.privilege),
         };
-        let seen_to = self.see_to(&blank, artifacts, bind);
+        let configured = self.configure(&blank, artifacts, bind);
         let Blank { pidfd, ends, words, report, trouble, .. } = blank;
         // A process that still waits for a message reports that.
         drop(words);
-        let seen_to = trouble.map_or(seen_to, Err);
-        let outcome = match (seen_to, reported(report)) {
+        let configured = trouble.map_or(configured, Err);
+        let outcome = match (configured, reported(report)) {
             // A process that has failed no longer reads, so its own report is more useful.
             (Err(ours), Err(theirs)) if theirs.step == HEAR => Err(ours),
             (_, Err(theirs)) => Err(theirs),
-            (seen_to, Ok(())) => seen_to,
+            (configured, Ok(())) => configured,
         };
         match outcome {
             Ok(group) => Ok((Sandbox { pidfd, group }, ends)),
@@ -294,7 +294,7 @@ impl<'a> Alone<'a> {
     }
 
     /// Sends a process its parameters, and puts it into its cgroup, which it cannot do itself.
-    fn see_to(&mut self, blank: &Blank, artifacts: &Path, bind: &Bind) -> Result<Option<Group>, LaunchError> {
+    fn configure(&mut self, blank: &Blank, artifacts: &Path, bind: &Bind) -> Result<Option<Group>, LaunchError> {
         let word = Word::Bind { bind: bind.clone(), artifacts: artifacts.to_owned() };
         match self.privilege {
             Privilege::Root => {
@@ -322,7 +322,7 @@ impl<'a> Alone<'a> {
         Ok(Some(group))
     }
 
-    fn bury(&mut self, slot: Slot) -> Result<(), LaunchError> {
+    fn report_exit(&mut self, slot: Slot) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         let status = end(&sandbox.pidfd);
         let counters = self.count(&sandbox);

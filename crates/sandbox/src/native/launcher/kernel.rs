@@ -114,7 +114,7 @@ pub(super) fn default_signals() {
 }
 
 /// Resets SIGCHLD: if it is ignored, the kernel reaps children by itself and they cannot be waited for.
-pub(super) fn hear_of_children() {
+pub(super) fn reset_sigchld() {
     default_signal(libc::SIGCHLD);
 }
 

@@ -148,7 +148,7 @@ pub(super) fn become_inside(id: u32) -> Result<(), LaunchError> {
 /// Resets what the parent of Coracle has set for its own processes: sandboxes get the defaults of a machine. An
 /// ordinary user cannot undo lowered hard limits.
 pub(super) fn leave_surroundings() {
-    super::kernel::hear_of_children();
+    super::kernel::reset_sigchld();
     rustix::process::umask(Mode::from_raw_mode(0o022));
     // An ordinary user cannot raise the priority.
     let _ = rustix::process::setpriority_process(None, 0);

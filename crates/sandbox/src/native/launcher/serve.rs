@@ -277,7 +277,7 @@ impl<'a> Launcher<'a> {
             FromZygote::Ended { pid, status } => {
                 // A child that was never admitted has no slot.
                 if let Some(slot) = self.slots.remove(&pid) {
-                    self.bury(slot, status)?;
+                    self.report_exit(slot, status)?;
                 }
             }
         }
@@ -308,7 +308,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    fn bury(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
+    fn report_exit(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         self.folders.give_back(slot);
         let unsealed = matches!(recv(&sandbox.binding, &mut [0; 8], RecvFlags::DONTWAIT), Ok((1.., _)));
@@ -326,7 +326,7 @@ impl<'a> Launcher<'a> {
         waitid(WaitId::PidFd(zygote.pidfd.as_fd()), WaitIdOptions::EXITED)
             .map_err(|errno| LaunchError::step("wait for the zygote", errno))?;
         if !self.warm {
-            let words = zygote.last_words();
+            let words = zygote.last_error_line();
             if self.settings.proc == Proc::Own && words.starts_with(root::MOUNT_PROC) {
                 self.settings.proc = Proc::Empty;
                 self.zygote = Some(Zygote::start(&self.start, &self.settings, self.privilege)?);
@@ -341,7 +341,7 @@ impl<'a> Launcher<'a> {
         let slots: Vec<Slot> = self.sandboxes.keys().copied().collect();
         for slot in slots {
             self.say(&Say::Lost { slot, reason: "the zygote ended".to_owned() }, &[])?;
-            self.bury(slot, STATUS_KILLED)?;
+            self.report_exit(slot, STATUS_KILLED)?;
         }
         Ok(())
     }

@@ -152,7 +152,7 @@ impl Zygote {
     }
 
     /// The last line of its standard error.
-    pub(super) fn last_words(&mut self) -> String {
+    pub(super) fn last_error_line(&mut self) -> String {
         let mut words = Vec::new();
         // The pipe does not block.
         let _ = self.complaints.by_ref().take(64 << 10).read_to_end(&mut words);
