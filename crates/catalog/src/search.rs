@@ -104,7 +104,7 @@ pub struct Hit<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     shards: Vec<Arc<OnceLock<Shard>>>,
-    /// Whether a background thread is computing missing vectors.
+    /// Whether a background thread has been started to compute missing vectors.
     is_being_read: Arc<AtomicBool>,
 }
 

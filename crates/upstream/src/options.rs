@@ -27,7 +27,7 @@ pub struct Options {
     /// of which `elicitation`, `sampling` and `roots` count. Whether a question can be answered depends on each call.
     pub capabilities: Map<String, Value>,
     /// The IDs of the Coracles that this one serves, outermost first, with this one last. Servers are told: a Coracle
-    /// that finds itself in the chain refuses to start.
+    /// that finds itself in the chain refuses to serve.
     pub chain: Vec<String>,
     /// The socket of a [`Lender`](crate::Lender). If it lends the operator's connection to a server, or a shared one,
     /// that is used. Otherwise, and without a socket, a separate connection is made.

@@ -117,7 +117,7 @@ impl Process {
         }
     }
 
-    /// Ends the child and its group, first with SIGTERM. The caller has closed its input.
+    /// Ends the child and its group: waits, then sends SIGTERM, then SIGKILL. The caller has closed its input.
     pub(super) async fn end(&mut self) {
         if self.status.is_none() && !self.ends_within(GRACE).await {
             self.signal(Signal::TERM);
