@@ -216,8 +216,7 @@ pub(crate) fn identifier(wire: &str, place: Place) -> String {
     name
 }
 
-/// The package of a server in generated code, unless another server has taken the name: `from servers.PACKAGE import
-/// …`.
+/// The package of a server in generated code (`from servers.PACKAGE import …`), unless another server has the name.
 pub fn package_name(server: &str) -> String {
     identifier(server, Place::Server)
 }
