@@ -279,7 +279,7 @@ impl<'a> Alone<'a> {
         drop(words);
         let configured = trouble.map_or(configured, Err);
         let outcome = match (configured, reported(report)) {
-            // A process that has failed no longer reads, so its own report is more useful.
+            // If the process failed only for lack of a message, our error is the cause. Otherwise, its report is.
             (Err(ours), Err(theirs)) if theirs.step == HEAR => Err(ours),
             (_, Err(theirs)) => Err(theirs),
             (configured, Ok(())) => configured,
@@ -293,7 +293,7 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// Sends a process its parameters, and puts it into its cgroup, which it cannot do itself.
+    /// Sends a process its parameters, and either moves it to its cgroup or sends the tasks file of the group.
     fn configure(&mut self, blank: &Blank, artifacts: &Path, bind: &Bind) -> Result<Option<Group>, LaunchError> {
         let word = Word::Bind { bind: bind.clone(), artifacts: artifacts.to_owned() };
         match self.privilege {

@@ -319,7 +319,8 @@ impl<'a> Launcher<'a> {
         self.say(&Say::Exited { slot, status, counters, unsealed }, &[])
     }
 
-    /// Handles the end of the zygote, which ends all its sandboxes. A zygote that was never warm is not started again.
+    /// Handles the end of the zygote, which ends all its sandboxes. The end of a zygote that was never warm is an error,
+    /// unless it could not mount `/proc`: then one without it is started.
     fn lose_zygote(&mut self) -> Result<(), LaunchError> {
         let Some(mut zygote) = self.zygote.take() else { return Ok(()) };
         let _ = pidfd_send_signal(&zygote.pidfd, Signal::KILL);

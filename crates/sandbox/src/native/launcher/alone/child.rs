@@ -111,7 +111,7 @@ impl Child {
     fn confine(mut self, report: &OwnedFd) -> Result<Command, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let wrong = |error: seccomp::FilterError| LaunchError::other("make the filters", error.to_string());
-        let unexpected = || LaunchError::other(HEAR, "not the word that was due");
+        let unexpected = || LaunchError::other(HEAR, "unexpected message");
         let (Word::IdsAreSet, _) = self.hear()? else { return Err(unexpected()) };
         if self.privilege == Privilege::Root {
             privilege::become_inside(INSIDE_ID)?;
@@ -191,7 +191,7 @@ impl Child {
         while named.len() < 1 + start.folders.len() {
             match self.hear()? {
                 (Word::Folders, some) if !some.is_empty() => named.extend(some),
-                _ => return Err(LaunchError::other(HEAR, "not the mounts that were due")),
+                _ => return Err(LaunchError::other(HEAR, "unexpected mounts")),
             }
         }
         Ok(named)
@@ -203,7 +203,7 @@ impl Child {
             return Ok((root::user_folder(artifacts)?, IdMaps::default().mounts(bind, self.privilege)?));
         }
         let mut given = given.into_iter();
-        let mut next = || given.next().ok_or_else(|| LaunchError::other(HEAR, "not the mounts that were due"));
+        let mut next = || given.next().ok_or_else(|| LaunchError::other(HEAR, "unexpected mounts"));
         let (artifacts, workspace) = (next()?, next()?);
         let servers = bind.servers.is_some().then(&mut next).transpose()?;
         let skills = bind.skills.is_some().then(&mut next).transpose()?;
