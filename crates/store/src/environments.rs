@@ -280,8 +280,8 @@ impl ChangingEnvironments<'_> {
         Ok(NewEnvironment { folder, packages })
     }
 
-    /// Makes the environment the current one, under the next version, and returns its description. Removes older ones
-    /// that no sandbox uses, except the previous one, and everything in its folder besides the packages.
+    /// Makes the environment the current one, under the next version, and returns its description. Removes everything in
+    /// its folder besides the packages, and older environments that no sandbox uses, except the previous one.
     pub fn publish(&self, new: NewEnvironment, mut environment: Environment) -> Result<Environment, EnvironmentError> {
         let versions = self.all.versions()?;
         environment.version = versions.last().copied().max(self.all.current_version()?).unwrap_or(0) + 1;

@@ -115,7 +115,7 @@ impl SqliteStore {
         Ok(schema_version())
     }
 
-    /// Waits for pending operations and checkpoints the file. A store that is only dropped loses nothing.
+    /// Waits for pending operations and closes all connections. A store that is only dropped loses nothing.
     pub async fn close(&self) {
         self.pool.close().await;
         self.writer.close().await;

@@ -39,7 +39,7 @@ impl Vault {
         if key.id == id { Ok(key) } else { Err(wrong(&key)) }
     }
 
-    /// The key that existing secrets are encrypted with, or a new one if there are no secrets.
+    /// The key that existing secrets are encrypted with. Without secrets, the current key, which is created if necessary.
     async fn existing_or_new(&self, store: &SqliteStore) -> Result<Arc<MasterKey>, StoreError> {
         if let Some(id) = in_use(store).await? {
             // Another process may just have created the key, which exists before the first secret.
