@@ -141,7 +141,7 @@ pub(super) enum Act {
 }
 
 impl Step {
-    /// Whether the step is about several things, judging by its first words up to "of".
+    /// Whether the step is about several things, judging by the last word before the first preposition.
     pub(super) fn is_about_many(&self) -> bool {
         let mut before = Vec::new();
         let mut is_over = false;

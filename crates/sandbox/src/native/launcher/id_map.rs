@@ -76,14 +76,14 @@ impl IdMaps {
         Ok(tree)
     }
 
-    /// Makes `tree`, whose folder belongs to `owner`, appear to belong to `shown`.
-    fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), shown: (u32, u32)) -> Result<(), LaunchError> {
-        if owner == shown {
+    /// Makes `tree`, whose folder belongs to `owner`, appear to belong to `target`.
+    fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), target: (u32, u32)) -> Result<(), LaunchError> {
+        if owner == target {
             return Ok(());
         }
         let namespace = match self.by_owner.entry(owner) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(mapping(owner, shown)?),
+            Entry::Vacant(place) => place.insert(mapping(owner, target)?),
         };
         map_ids(tree.as_fd(), namespace.as_fd())
             .map_err(|errno| LaunchError::step("map the owner of the folder", errno))
