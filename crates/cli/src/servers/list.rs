@@ -134,7 +134,7 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
 
 /// Transport of a server according to its entry, with credentials hidden.
 pub(super) fn transport(entry: &McpServer) -> Value {
-    let mut shown: Value = serde_json::from_str(&entry.shown()).unwrap_or_default();
+    let mut shown: Value = serde_json::from_str(&entry.masked_json()).unwrap_or_default();
     if let Value::Object(fields) = &mut shown {
         fields.retain(|key, _| {
             matches!(key.as_str(), "type" | "command" | "args" | "url" | "env" | "headers" | "cwd" | "envFile")
