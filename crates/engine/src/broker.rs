@@ -7,13 +7,13 @@ mod search;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Pause};
+use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
 use crate::ledger::{Ledger, Line};
-use crate::request::{DirectError, HostCallError, HostCalls};
+use crate::request::DirectError;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
-use coracle_protocol::MAX_FRAME;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
 use serde_json::{Map, Value, json};
@@ -25,40 +25,8 @@ use std::time::Instant;
 use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// The method by which code calls a tool.
-pub(crate) const TOOL: &str = "tool";
-
-/// The method by which code searches for tools.
-pub(crate) const SEARCH: &str = "search";
-
-/// The method by which a guest asks why a server has no modules.
-pub(crate) const ABSENT: &str = "absent";
-
 /// What helps if the answer of a tool is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
-
-/// Of names that hostile code gave, messages show so much.
-const MAX_SHOWN_CHARS: usize = 100;
-
-// What is around the arguments or the answer in a frame are an id and a few words.
-const _: () = assert!(MAX_CALL_BYTES + 1024 <= MAX_FRAME as u64);
-
-/// Caps on the calls of one execution, besides their number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallCaps {
-    /// The largest arguments of one call, as JSON; never more than [`MAX_CALL_BYTES`].
-    pub argument_bytes: u64,
-    /// The largest answer to one call, as JSON; never more than [`MAX_CALL_BYTES`].
-    pub answer_bytes: u64,
-    /// So many calls are under way at once; others wait.
-    pub at_once: usize,
-}
-
-impl Default for CallCaps {
-    fn default() -> Self {
-        Self { argument_bytes: 4 << 20, answer_bytes: MAX_CALL_BYTES, at_once: 32 }
-    }
-}
 
 /// For whom calls are made.
 #[derive(Debug)]
@@ -362,20 +330,6 @@ impl fmt::Debug for Unhurried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.approver.fmt(f)
     }
-}
-
-pub(crate) fn refused(code: &str, message: &str) -> HostCallError {
-    HostCallError { code: code.to_owned(), message: message.to_owned(), retryable: false }
-}
-
-pub(crate) fn upstream_failed(error: &UpstreamError) -> HostCallError {
-    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-    HostCallError { code: error.code().to_owned(), message: format!("{error}{hint}"), retryable: error.retryable() }
-}
-
-/// A name that hostile code gave, fit for a message.
-pub(crate) fn shown(name: &str) -> String {
-    format!("{:?}", name.chars().take(MAX_SHOWN_CHARS).collect::<String>())
 }
 
 /// How long a value is as JSON; writes it nowhere.

@@ -12,7 +12,7 @@ mod quota;
 mod write;
 
 pub use error::FileError;
-pub(crate) use path::shown;
+pub(crate) use error::shown;
 pub use quota::Quota;
 pub(crate) use quota::Usages;
 pub use write::Unfinished;

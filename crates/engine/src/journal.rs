@@ -7,7 +7,8 @@ mod file;
 mod tape;
 
 use crate::engine::Engine;
-use crate::request::{HostCallError, Request};
+use crate::host_calls::HostCallError;
+use crate::request::Request;
 use crate::verdict::invalid;
 use coracle_store::{
     Checkpoint, MAX_CONTEXT_BYTES, MAX_NAME_BYTES, NewTask, SessionRecord, Store, StoreError, TaskEnd, TaskRecord,
@@ -25,9 +26,6 @@ pub(crate) use tape::{Said, Tape, Taped, digest};
 
 /// Whoever names this session gets a new one without a name, and is told its id.
 const NEW: &str = "new";
-
-/// The method by which code says where it has come to.
-pub(crate) const CHECKPOINT: &str = "checkpoint";
 
 /// A longer result or output is not kept whole.
 const MAX_RESULT_BYTES: usize = 128 << 10;

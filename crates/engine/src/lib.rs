@@ -19,6 +19,7 @@ mod engine;
 mod files;
 mod hint;
 mod history;
+mod host_calls;
 mod housekeeping;
 mod in_process;
 mod journal;
@@ -39,7 +40,6 @@ mod waiting;
 mod workspace;
 
 pub use artifacts::{ArtifactError, content_type, percent_decoded, percent_encoded};
-pub use broker::CallCaps;
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};
 pub use engine::{Engine, EngineConfig, Lasting, OpenStore};
@@ -47,17 +47,18 @@ pub use files::{
     Existing, FileError, FileInfo, FileKind, FileList, Listed, MAX_ENTRIES, Quota, Unfinished, WorkspaceFiles,
 };
 pub use history::{History, ShownTask};
+pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
-pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
+pub use request::{DirectCall, DirectError, MAX_CODE_BYTES, Request};
 pub use servers::Servers;
 pub use skills::{
-    Change, CodeSkill, DeclaredTool, Drift, FoundSkill, HelperModule, Library, ListedSkill, LoadedSkill,
-    MAX_BODY_BYTES, MAX_SKILL_BYTES, Origin, Shelved, SkillDraft, SkillError, SkillFile, SkillFolder, SkillKind,
-    SkillLanguage, SkillName, SkillSource, helper_modules, split_tags,
+    Change, CodeSkill, DeclaredTool, Drift, FoundSkill, HelperModule, InvalidSkillName, Library, ListedSkill,
+    LoadedSkill, MAX_BODY_BYTES, MAX_SKILL_BYTES, Origin, Shelved, SkillDraft, SkillError, SkillFile, SkillFolder,
+    SkillKind, SkillLanguage, SkillName, SkillSource, helper_modules, split_tags,
 };
 pub use toolbox::{
-    EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described, digest, fingerprint,
-    without_effect,
+    CallCaps, EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described, digest,
+    fingerprint, without_effect,
 };

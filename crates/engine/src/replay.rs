@@ -7,8 +7,9 @@ mod files;
 
 use crate::capture::Capture;
 use crate::engine::{Engine, Facts};
+use crate::host_calls::{HostCallError, HostCalls};
 use crate::journal::{Said, Tape, Taped, digest, outcome, text_digest};
-use crate::request::{HostCallError, HostCalls, Request};
+use crate::request::Request;
 use crate::run::{Context, run};
 use crate::session::Live;
 use crate::toolbox::Listing;

@@ -1,10 +1,10 @@
-use crate::broker::{SEARCH, TOOL, refused};
-use async_trait::async_trait;
+//! What callers ask of the engine: run this code, or call this one tool.
+
+use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -117,50 +117,5 @@ impl DirectError {
 impl From<HostCallError> for DirectError {
     fn from(error: HostCallError) -> Self {
         Self::Failed(error)
-    }
-}
-
-/// Why a call of the code was not answered, as the code sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostCallError {
-    /// For programs.
-    pub code: String,
-    /// For people and models.
-    pub message: String,
-    /// Whether the same call may succeed later.
-    pub retryable: bool,
-}
-
-/// Answers what the code asks of the host. The one way out of a sandbox.
-///
-/// Contract: called concurrently; dropped when the execution ends, at any await.
-#[async_trait]
-pub trait HostCalls: Send + Sync + fmt::Debug {
-    /// `method` and `params` are hostile.
-    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError>;
-}
-
-/// Nothing is offered.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoCalls;
-
-impl NoCalls {
-    pub(crate) fn refusal(method: &str) -> HostCallError {
-        let method: String = method.chars().take(100).collect();
-        HostCallError {
-            code: "unknown_method".to_owned(),
-            message: format!("the host offers nothing called {method:?}"),
-            retryable: false,
-        }
-    }
-}
-
-#[async_trait]
-impl HostCalls for NoCalls {
-    async fn call(&self, method: String, _params: Map<String, Value>) -> Result<Value, HostCallError> {
-        Err(match method.as_str() {
-            TOOL | SEARCH => refused("unavailable", "no servers are configured, so there are no tools"),
-            _ => Self::refusal(&method),
-        })
     }
 }

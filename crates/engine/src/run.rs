@@ -2,8 +2,9 @@
 
 use crate::capture::{Capture, TooMuchOutput};
 use crate::clock::Clock;
+use crate::host_calls::{HostCallError, HostCalls};
 use crate::outbox::Outbox;
-use crate::request::{HostCallError, HostCalls, Request};
+use crate::request::Request;
 use crate::verdict::{Ending, Known};
 use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
 use coracle_sandbox::{Cause, Sandbox, SandboxError};

@@ -3,9 +3,9 @@
 //! Trust boundary: what comes from the code is hostile.
 
 use crate::engine::Engine;
-use crate::journal::{CHECKPOINT, TaskPlace};
-use crate::request::{HostCallError, HostCalls, Request};
-use crate::skills;
+use crate::host_calls::{CHECKPOINT, HostCallError, HostCalls, SKILL_PREFIX};
+use crate::journal::TaskPlace;
+use crate::request::Request;
 use async_trait::async_trait;
 use coracle_types::UserId;
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ impl Services {
 #[async_trait]
 impl HostCalls for Services {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
-        if let Some(act) = method.strip_prefix(skills::PREFIX) {
+        if let Some(act) = method.strip_prefix(SKILL_PREFIX) {
             return self.engine.skill_call(&self.user, self.in_trial, act, params).await;
         }
         match method.as_str() {

@@ -20,13 +20,12 @@ mod packages;
 mod shelf;
 mod trial;
 
-pub(crate) use calls::PREFIX;
 pub use error::SkillError;
 pub use finding::{FoundSkill, SkillKind};
-pub use folder::{MAX_BODY_BYTES, SkillFile, SkillFolder};
-pub use library::{Library, Origin, Shelved, SkillSource};
+pub use folder::{MAX_BODY_BYTES, Origin, SkillFile, SkillFolder};
+pub use library::{Library, Shelved, SkillSource};
 pub use modules::{HelperModule, helper_modules};
-pub use name::SkillName;
+pub use name::{InvalidSkillName, SkillName};
 
 use crate::engine::Engine;
 use crate::toolbox::{Inventory, Listing};

@@ -4,6 +4,7 @@
 //! now: its definition decides what is checked and whether a person is asked.
 
 mod at_hand;
+mod caps;
 mod discovery;
 mod embeddings;
 mod inventory;
@@ -12,9 +13,9 @@ mod mentions;
 mod names;
 
 use crate::answer::Answer;
-use crate::broker::{CallCaps, refused, shown, upstream_failed};
-use crate::request::HostCallError;
+use crate::host_calls::{HostCallError, quoted, refused, upstream_failed};
 use crate::servers::Servers;
+pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
 use coracle_store::{ListedTools, Owner, Store, StoreError};
@@ -226,7 +227,7 @@ impl Toolbox {
             return refused("unavailable", &format!("server {server} cannot be used: {reason}"));
         }
         let servers: Vec<&str> = self.upstream.servers().into_iter().map(|spec| spec.name.as_str()).collect();
-        refused("unknown_server", &format!("there is no server {}; there are: {}", shown(name), servers.join(", ")))
+        refused("unknown_server", &format!("there is no server {}; there are: {}", quoted(name), servers.join(", ")))
     }
 
     /// Servers that the settings name and that cannot be used, each with the reason.
@@ -396,7 +397,7 @@ fn no_tool<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> String {
     let name: String = name.chars().take(MAX_COMPARED_CHARS).collect();
     let mut names: Vec<(f64, &str)> = names.map(|known| (strsim::jaro_winkler(known, &name), known)).collect();
     names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let near: Vec<String> = names.iter().take(NEAREST).map(|(_, name)| shown(name)).collect();
+    let near: Vec<String> = names.iter().take(NEAREST).map(|(_, name)| quoted(name)).collect();
     if near.is_empty() {
         return "the server has no tools".to_owned();
     }

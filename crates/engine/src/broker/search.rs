@@ -1,7 +1,7 @@
 //! Code that looks for tools.
 
-use super::{Broker, json_length, refused};
-use crate::request::HostCallError;
+use super::{Broker, json_length};
+use crate::host_calls::{HostCallError, refused};
 use crate::toolbox::{Inventory, Listing, ToolSearch};
 use coracle_catalog::Level;
 use serde::Deserialize;

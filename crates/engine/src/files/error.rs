@@ -1,6 +1,8 @@
-use super::path::shown;
 use rustix::io::Errno;
 use std::fmt::Display;
+
+/// An error repeats at most this much of a path.
+const MAX_SHOWN: usize = 200;
 
 /// Why something could not be done with a file of a workspace.
 #[derive(Debug, thiserror::Error)]
@@ -128,4 +130,9 @@ impl FileError {
             errno => Self::Failed { path, doing, reason: std::io::Error::from(errno).to_string() },
         }
     }
+}
+
+/// A path as errors repeat it.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }

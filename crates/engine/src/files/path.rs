@@ -1,6 +1,6 @@
 //! Which paths a caller may name.
 
-use super::FileError;
+use super::error::{FileError, shown};
 use std::fmt;
 
 /// No path is longer, in bytes.
@@ -9,8 +9,6 @@ const MAX_PATH: usize = 4_095;
 const MAX_NAME: usize = 255;
 /// So many folders may be nested; one more, and the sandbox would call the workspace too deep.
 const MAX_DEPTH: usize = 250;
-/// So much of a path is repeated in an error.
-const MAX_SHOWN: usize = 200;
 
 /// Where code sees its workspace.
 pub(crate) const SEEN_AT: &str = "/workspace";
@@ -104,11 +102,6 @@ impl fmt::Display for InWorkspace {
         f.write_str(if self.is_root() { "." } else { "" })?;
         f.write_str(&self.names.join("/"))
     }
-}
-
-/// What a caller wrote, as far as it is repeated to him.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! What the host answered to the calls of one execution.
 
-use crate::broker::TOOL;
-use crate::request::{HostCallError, HostCalls};
+use crate::host_calls::{HostCallError, HostCalls, TOOL};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

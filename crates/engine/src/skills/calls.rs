@@ -3,14 +3,11 @@
 //! Trust boundary: what is asked is hostile.
 
 use super::{Engine, SkillDraft, SkillError, SkillLanguage, split_tags};
-use crate::request::HostCallError;
+use crate::host_calls::HostCallError;
 use coracle_types::UserId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-
-/// How the methods begin by which code asks for something about skills.
-pub(crate) const PREFIX: &str = "skill.";
 
 /// No search gives more.
 const MAX_LIMIT: usize = 100;

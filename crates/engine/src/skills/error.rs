@@ -1,14 +1,12 @@
-use super::name::SkillName;
+use super::name::{InvalidSkillName, SkillName};
 use std::path::PathBuf;
 
 /// Why a skill could not be saved, found or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
     /// A name that cannot be imported.
-    #[error(
-        "{0} is not a valid skill name: use 1 to 64 ASCII letters, digits and underscores, beginning with a letter, and not a Python keyword"
-    )]
-    Name(String),
+    #[error(transparent)]
+    Name(#[from] InvalidSkillName),
     /// A name that differs from another one only in its case.
     #[error("there is a skill {other} already, and names that differ only in case are not told apart everywhere")]
     Taken {

@@ -4,7 +4,6 @@
 //! Trust boundary: what is in the folder may be somebody else's work. Sizes have caps, and no link leads out of it.
 
 use super::SkillError;
-use super::library::Origin;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::Serialize;
 use serde_json::Value;
@@ -35,6 +34,20 @@ const MAX_DEPTH: usize = 4;
 
 /// What the file may be called, best first.
 const FILES: [&str; 3] = ["SKILL.md", "Skill.md", "skill.md"];
+
+/// Who put a skill here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The operator: `execution.skills_dir`.
+    Configured,
+    /// Whoever works in this folder.
+    Project,
+    /// The person who runs Coracle.
+    User,
+    /// We did.
+    Builtin,
+}
 
 /// A skill in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

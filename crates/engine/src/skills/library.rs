@@ -1,9 +1,8 @@
 //! Where folders with a `SKILL.md` are looked for, and which of two wins.
 
 use super::builtin;
-use super::folder::{SkillFile, SkillFolder};
+use super::folder::{Origin, SkillFile, SkillFolder};
 use super::{SkillError, blocking};
-use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -17,20 +16,6 @@ const MAX_FOLDER_BYTES: usize = 100;
 
 /// Where code sees them.
 const SEEN_AT: &str = "/skills";
-
-/// Who put a skill here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    /// The operator: `execution.skills_dir`.
-    Configured,
-    /// Whoever works in this folder.
-    Project,
-    /// The person who runs Coracle.
-    User,
-    /// We did.
-    Builtin,
-}
 
 /// A place where skills may be.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! Names of code skills: they become modules, and files on the host.
 
-use super::SkillError;
-use crate::broker::shown;
+use crate::host_calls::quoted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -15,6 +14,13 @@ const KEYWORDS: [&str; 35] = [
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
+/// A text that cannot be the name of a skill.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} is not a valid skill name: use 1 to 64 ASCII letters, digits and underscores, beginning with a letter, and not a Python keyword"
+)]
+pub struct InvalidSkillName(String);
+
 /// The name of a code skill: what `from skills.NAME import …` says.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -22,8 +28,8 @@ pub struct SkillName(String);
 
 impl SkillName {
     /// Takes a text that can be imported, and that cannot leave a folder.
-    pub fn new(text: &str) -> Result<Self, SkillError> {
-        if is_name(text) { Ok(Self(text.to_owned())) } else { Err(SkillError::Name(told(text))) }
+    pub fn new(text: &str) -> Result<Self, InvalidSkillName> {
+        if is_name(text) { Ok(Self(text.to_owned())) } else { Err(InvalidSkillName(told(text))) }
     }
 
     /// The text of the name.
@@ -32,11 +38,12 @@ impl SkillName {
     }
 }
 
-/// What is wrong with a name, and one that would do.
+/// The text that was refused, and a similar one that would be accepted.
 fn told(text: &str) -> String {
-    let mend: String = text.chars().take(MAX_NAME).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    let near = if is_name(&mend) { format!("; {mend:?} would do") } else { String::new() };
-    format!("{}{near}", shown(text))
+    let similar: String =
+        text.chars().take(MAX_NAME).map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let near = if is_name(&similar) { format!("; {similar:?} would do") } else { String::new() };
+    format!("{}{near}", quoted(text))
 }
 
 fn is_name(text: &str) -> bool {
@@ -52,9 +59,9 @@ impl fmt::Display for SkillName {
 }
 
 impl TryFrom<String> for SkillName {
-    type Error = SkillError;
+    type Error = InvalidSkillName;
 
-    fn try_from(text: String) -> Result<Self, SkillError> {
+    fn try_from(text: String) -> Result<Self, InvalidSkillName> {
         Self::new(&text)
     }
 }

@@ -1,7 +1,7 @@
 //! Finds tools for whoever is about to write code, and for code itself.
 
 use super::{Inventory, Toolbox};
-use crate::broker::shown;
+use crate::host_calls::quoted;
 use coracle_catalog::{Catalog, Entry, Foreign, Group, Hit, Level, Query, Uses};
 use coracle_store::{ExecutionRecord, MAX_PAGE};
 use coracle_types::UserId;
@@ -145,13 +145,13 @@ fn found(
         && !catalog.knows_server(server)
     {
         let there: Vec<&str> = catalog.servers().iter().map(|server| server.name.as_str()).take(NAMED).collect();
-        return Err(format!("there is no server {}; there are: {}", shown(server), there.join(", ")));
+        return Err(format!("there is no server {}; there are: {}", quoted(server), there.join(", ")));
     }
     if let Some(category) = category
         && !catalog.knows_category(category)
     {
         let there: Vec<String> = catalog.categories().into_iter().map(|category| category.name).take(NAMED).collect();
-        return Err(format!("there is no category {}; there are: {}", shown(category), there.join(", ")));
+        return Err(format!("there is no category {}; there are: {}", quoted(category), there.join(", ")));
     }
     let query = Query { text: &search.query, server, category, uses: Some(uses), foreign };
     let hits: Vec<Hit<'_>> = catalog.search(&query, search.limit.saturating_mul(SPARE));
