@@ -5,11 +5,14 @@
 //! are hostile: no link is followed.
 
 mod collect;
+mod kept;
 mod kind;
+mod lasting;
 
-pub(crate) use collect::{ArtifactFolder, Author, FULL, Left, Taken, discard};
-pub(crate) use kind::BYTES;
+pub(crate) use collect::{ArtifactFolder, Author};
+pub(crate) use kept::Artifacts;
 pub use kind::mime as content_type;
+pub use lasting::{Lasting, OpenStore};
 
 use coracle_store::{ArtifactRecord, StoreError};
 use coracle_types::{Artifact, ArtifactId, ExecutionId};

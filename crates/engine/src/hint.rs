@@ -3,6 +3,8 @@
 //! Coracle's own guest writes them, but so can the code beside it. A hint tells people what to do on the host, so only
 //! the ones that the guest is known to give pass as Coracle's; any other text is attributed to the sandbox.
 
+use coracle_store::StoreError;
+
 /// What stands before a hint that Coracle does not vouch for.
 const ATTRIBUTED: &str = "from the sandbox: ";
 
@@ -90,6 +92,14 @@ fn names_known_package(hint: &str) -> bool {
     let added = hint.split_once("`coracle env add ").and_then(|(_, rest)| rest.split('`').next());
     let is_known = |name: &str| PACKAGES.contains(&format!(": \"{name}\",\n"));
     is_known(name) && added.is_none_or(|added| added == name)
+}
+
+/// An error of the store with its hint, in one line.
+pub(crate) fn with_hint(error: &StoreError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
 }
 
 #[cfg(test)]

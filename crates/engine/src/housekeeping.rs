@@ -3,7 +3,7 @@
 //! One is deleted only after a notice about it was logged and remembered, some time has passed, and nobody has used it
 //! meanwhile; who asks for a dry run gets the notices alone. A notice lies beside the workspace, where code cannot write.
 
-use crate::engine::data::OUTPUT_FOLDER;
+use crate::workspace::OUTPUT_FOLDER;
 use coracle_sandbox::{FolderUsage, folder_usage, remove_folder};
 use coracle_store::{Store, StoreError};
 use coracle_types::UserId;

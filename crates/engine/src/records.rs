@@ -1,7 +1,7 @@
 //! What ran, on its way into the store. A store that cannot be written for a while holds nobody up, and what it did not
 //! take is offered again.
 
-use crate::journal::advised;
+use crate::hint::with_hint;
 use coracle_store::{ExecutionRecord, Store, StoreError};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +48,7 @@ impl Records {
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, code = error.code(), "an execution could not be kept yet");
-                advised(&error)
+                with_hint(&error)
             }
             Err(_) => "the store is busy".to_owned(),
         };

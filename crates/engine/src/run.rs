@@ -51,6 +51,13 @@ pub(crate) struct Ran {
     pub(crate) reusable: bool,
 }
 
+impl Ran {
+    /// No code has run.
+    pub(crate) fn not_at_all(ending: Ending) -> Self {
+        Self { ending, result: None, result_truncated: false, restarted: false, reusable: false }
+    }
+}
+
 /// What a run has besides its code.
 #[derive(Debug)]
 pub(crate) struct Context {

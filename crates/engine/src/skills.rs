@@ -1,40 +1,30 @@
-//! Skills: code that agents have saved to import it later (`shelf.rs`), and folders with a `SKILL.md` that say how
-//! something is done (`library.rs`, `folder.rs`).
+//! Skills: code that agents save to import it later, and folders with a `SKILL.md` that describe how something is done.
+//! `skill_store.rs` keeps both.
 //!
-//! Start at [`Engine::save_skill`] and [`Library`]. Code skills belong to one user; folders are the operator's, and the same
-//! for all.
+//! Start at [`Skills::save`] and [`Library`]. Code skills belong to one user; folders are the operator's, and the same for
+//! all.
 //!
-//! Invariants: nothing of a skill is ever run outside a sandbox; a skill is saved whole or not at all, and when saving
-//! has been answered it is on the disk; users never see each other's.
+//! Invariants: nothing of a skill is ever run outside a sandbox; a skill is saved whole or not at all, and once the answer
+//! is given it is on disk; users never see each other's skills.
 
-mod builtin;
 mod calls;
 mod declared;
-mod error;
 mod finding;
-mod folder;
-mod library;
-mod modules;
-mod name;
 mod packages;
-mod shelf;
 mod trial;
 
-pub use error::SkillError;
 pub use finding::{FoundSkill, SkillKind};
-pub use folder::{MAX_BODY_BYTES, Origin, SkillFile, SkillFolder};
-pub use library::{Library, Shelved, SkillSource};
-pub use modules::{HelperModule, helper_modules};
-pub use name::{InvalidSkillName, SkillName};
 
-use crate::engine::Engine;
+use crate::execution::Executor;
+use crate::request::Request;
+use crate::skill_store::{
+    CodeSkill, DeclaredTool, Kept, Library, Shelves, SkillError, SkillLanguage, SkillName, blocking,
+};
 use crate::toolbox::{Inventory, Listing};
 use coracle_policy::definition_digest;
-use coracle_types::{Execution, Language, Limits, UserId};
-use serde::{Deserialize, Serialize};
-use shelf::{Kept, Shelf};
+use coracle_types::{Execution, Limits, UserId};
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
@@ -53,82 +43,6 @@ const MAX_WORD_CHARS: usize = 64;
 
 /// So many tools can be declared.
 const MAX_TOOLS: usize = 100;
-
-/// What a code skill is written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SkillLanguage {
-    /// `from skills.NAME import f`.
-    #[default]
-    Python,
-    /// `import { f } from "skills/NAME"`.
-    Typescript,
-}
-
-impl SkillLanguage {
-    fn ending(self) -> &'static str {
-        match self {
-            Self::Python => "py",
-            Self::Typescript => "ts",
-        }
-    }
-
-    fn other(self) -> Self {
-        match self {
-            Self::Python => Self::Typescript,
-            Self::Typescript => Self::Python,
-        }
-    }
-
-    /// What runs it.
-    pub fn language(self) -> Language {
-        match self {
-            Self::Python => Language::Python,
-            Self::Typescript => Language::TypeScript,
-        }
-    }
-}
-
-/// What is known of a code skill, beside its code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeSkill {
-    /// What it is imported by.
-    pub name: SkillName,
-    /// What it is written in.
-    #[serde(default)]
-    pub language: SkillLanguage,
-    /// What it does, in its author's words.
-    #[serde(default)]
-    pub description: String,
-    /// For finding it.
-    #[serde(default)]
-    pub tags: Vec<String>,
-    /// Who wrote it.
-    #[serde(default)]
-    pub author: String,
-    /// The tools that it calls.
-    #[serde(default)]
-    pub tools: Vec<DeclaredTool>,
-    /// A program that shows how it is used; it passed when the skill was saved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub example: Option<String>,
-    /// When its first version was saved.
-    pub created_at: String,
-    /// When this version was saved.
-    pub saved_at: String,
-    /// Counted from 1.
-    pub version: u32,
-}
-
-/// A tool that a skill calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeclaredTool {
-    /// `package.function`, as code imports it.
-    pub tool: String,
-    /// Digest of its definition when the skill was saved; none if there was no such tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-}
 
 /// A skill that is to be saved.
 #[derive(Clone, Debug, Default)]
@@ -196,73 +110,42 @@ pub enum Change {
     Unavailable,
 }
 
-/// The code skills of all users.
+/// The skills of all users.
 #[derive(Debug)]
 pub(crate) struct Skills {
-    workspaces: PathBuf,
-    /// Whose folders have been looked at.
-    prepared: Mutex<HashSet<UserId>>,
-    /// Trials of one user take turns.
+    executor: Arc<Executor>,
+    shelves: Arc<Shelves>,
+    /// Trials of one user run one after the other.
     trials: Mutex<HashMap<UserId, Arc<tokio::sync::Mutex<()>>>>,
-    /// What the Python of sandboxes has.
+    /// The packages that the Python of sandboxes has.
     installed: tokio::sync::OnceCell<packages::Installed>,
     library: OnceLock<Arc<Library>>,
-    /// What a trial may use.
+    /// Limits of a trial.
     limits: OnceLock<Limits>,
 }
 
 impl Skills {
-    pub(crate) fn new(workspaces: &Path) -> Self {
-        Self {
-            workspaces: workspaces.to_owned(),
-            prepared: Mutex::default(),
+    pub(crate) fn new(executor: Arc<Executor>, shelves: Arc<Shelves>) -> Arc<Self> {
+        Arc::new(Self {
+            executor,
+            shelves,
             trials: Mutex::default(),
             installed: tokio::sync::OnceCell::new(),
             library: OnceLock::new(),
             limits: OnceLock::new(),
-        }
+        })
     }
 
-    fn shelf(&self, user: &UserId) -> Shelf {
-        Shelf::new(&self.workspaces.join(user.as_str()))
-    }
-
-    /// What the user's sandboxes see at `/coracle/skills`.
-    pub(crate) async fn folder(&self, user: &UserId) -> Result<PathBuf, SkillError> {
-        let shelf = self.shelf(user);
-        let is_ready = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).contains(user);
-        if !is_ready || !shelf.importable().is_dir() {
-            if !shelf.is_bare() {
-                let made = shelf.clone();
-                blocking(move || made.prepare()).await?;
-            }
-            self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(user.clone());
-        }
-        Ok(shelf.importable().to_owned())
-    }
-
-    /// The same for a sandbox, which is better without skills than not there.
-    pub(crate) async fn seen(&self, user: &UserId) -> Option<PathBuf> {
-        let folder = self.folder(user).await;
-        folder.map_err(|error| tracing::error!(%error, %user, "code cannot import skills")).ok()
-    }
-
-    fn turn(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(self.trials.lock().unwrap_or_else(PoisonError::into_inner).entry(user.clone()).or_default())
-    }
-}
-
-impl Engine {
-    /// Saves a skill, or a further version of it, if its code compiles and its example runs to its end.
+    /// Saves a skill, or a further version of it, if its code compiles and its example succeeds.
     ///
-    /// What a further version says nothing of stays as it was: description, tags, example.
-    pub async fn save_skill(&self, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {
+    /// A further version keeps the description, the tags and the example of the version before, unless it has its own.
+    pub(crate) async fn save(self: &Arc<Self>, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {
         let name = SkillName::new(&draft.name)?;
         check(&draft)?;
-        self.skills().folder(user).await?;
-        let turn = self.skills().turn(user);
+        self.shelves.folder(user).await?;
+        let turn = self.turn(user);
         let _turn = turn.lock().await;
-        let (shelf, wanted) = (self.skills().shelf(user), name.clone());
+        let (shelf, wanted) = (self.shelves.of(user), name.clone());
         let earlier = blocking(move || match shelf.version(&wanted, None) {
             Ok(kept) => Ok(Some(kept.skill)),
             Err(SkillError::Missing { .. }) => Ok(None),
@@ -291,25 +174,30 @@ impl Engine {
             }
             skill.example = skill.example.or(earlier.example);
         }
-        // An empty one takes the earlier one away.
+        // An empty example removes the earlier one.
         skill.example = skill.example.filter(|example| !example.trim().is_empty());
         let kept = Kept { skill, code: draft.code };
         self.try_out(user, &kept).await?;
-        let shelf = self.skills().shelf(user);
+        let shelf = self.shelves.of(user);
         blocking(move || shelf.save(kept)).await
     }
 
     /// A skill with its code: the newest version, or the one that is asked for.
-    pub async fn load_skill(&self, user: &UserId, name: &str, version: Option<u32>) -> Result<LoadedSkill, SkillError> {
-        let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
+    pub(crate) async fn load(
+        &self,
+        user: &UserId,
+        name: &str,
+        version: Option<u32>,
+    ) -> Result<LoadedSkill, SkillError> {
+        let (name, shelf) = (SkillName::new(name)?, self.shelves.of(user));
         let (kept, versions) =
             blocking(move || Ok((shelf.version(&name, version)?, shelf.versions_of(&name)?))).await?;
         Ok(LoadedSkill { metadata: kept.skill, code: kept.code, versions })
     }
 
-    /// All code skills of a user, with what has become of their tools.
-    pub async fn list_skills(&self, user: &UserId) -> Result<Vec<ListedSkill>, SkillError> {
-        let shelf = self.skills().shelf(user);
+    /// All code skills of a user, with the changes of their tools.
+    pub(crate) async fn list(&self, user: &UserId) -> Result<Vec<ListedSkill>, SkillError> {
+        let shelf = self.shelves.of(user);
         let all = blocking(move || shelf.all()).await?;
         let calls_tools = all.iter().any(|kept| !kept.skill.tools.is_empty());
         let inventory = if calls_tools { self.tools_of(user).await } else { None };
@@ -321,52 +209,57 @@ impl Engine {
         Ok(listed.collect())
     }
 
-    /// How many code skills a user has.
-    pub async fn count_skills(&self, user: &UserId) -> usize {
-        let shelf = self.skills().shelf(user);
+    /// Number of code skills of a user.
+    pub(crate) async fn count(&self, user: &UserId) -> usize {
+        let shelf = self.shelves.of(user);
         blocking(move || shelf.all()).await.map_or(0, |all| all.len())
     }
 
     /// Removes a skill with all its versions.
-    pub async fn delete_skill(&self, user: &UserId, name: &str) -> Result<(), SkillError> {
-        let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
+    pub(crate) async fn delete(&self, user: &UserId, name: &str) -> Result<(), SkillError> {
+        let (name, shelf) = (SkillName::new(name)?, self.shelves.of(user));
         blocking(move || shelf.remove(&name)).await
     }
 
-    /// Runs the example of a skill that is saved; `None` if it has none.
-    pub async fn test_skill(&self, user: &UserId, name: &str) -> Result<Option<Execution>, SkillError> {
-        let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
+    /// Runs the example of a saved skill; `None` if it has none.
+    pub(crate) async fn test(self: &Arc<Self>, user: &UserId, name: &str) -> Result<Option<Execution>, SkillError> {
+        let (name, shelf) = (SkillName::new(name)?, self.shelves.of(user));
         let kept = blocking(move || shelf.version(&name, None)).await?;
-        let turn = self.skills().turn(user);
+        let turn = self.turn(user);
         let _turn = turn.lock().await;
         self.run_example(user, &kept).await
     }
 
-    /// With these folders that have a `SKILL.md`; an engine that was given some keeps them.
-    #[must_use]
-    pub fn with_library(self, library: Arc<Library>) -> Self {
-        // Whoever comes second is too late.
-        let _ = self.skills().library.set(library);
-        self
+    /// Sets the folders with a `SKILL.md`. Only the first call has an effect.
+    pub(crate) fn set_library(&self, library: Arc<Library>) {
+        let _ = self.library.set(library);
     }
 
-    /// With these limits for what is run to try out skills; without them the defaults hold.
-    #[must_use]
-    pub fn with_trial_limits(self, limits: Limits) -> Self {
-        let _ = self.skills().limits.set(limits);
-        self
+    /// Sets the limits of the code that is run to try out skills. Only the first call has an effect.
+    pub(crate) fn set_trial_limits(&self, limits: Limits) {
+        let _ = self.limits.set(limits);
     }
 
     /// The folders with a `SKILL.md`.
-    pub fn library(&self) -> &Arc<Library> {
-        self.skills().library.get_or_init(Arc::default)
+    pub(crate) fn library(&self) -> &Arc<Library> {
+        self.library.get_or_init(Arc::default)
+    }
+
+    /// Runs code that can call skills.
+    async fn execute(self: &Arc<Self>, mut request: Request) -> Execution {
+        request.calls = self.answering(&request);
+        self.executor.execute(request).await
+    }
+
+    fn turn(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.trials.lock().unwrap_or_else(PoisonError::into_inner).entry(user.clone()).or_default())
     }
 
     async fn tools_of(&self, user: &UserId) -> Option<Arc<Inventory>> {
-        Some(self.toolbox()?.inventory(user, Listing::Soon).await)
+        self.executor.parts().tools.inventory(user, Listing::Soon).await
     }
 
-    /// What a skill says of the tools that it calls, with what they are now.
+    /// The tools that a skill calls, with the digests of their definitions.
     async fn declare(
         &self,
         user: &UserId,
@@ -468,14 +361,4 @@ pub fn split_tags(text: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     tags.retain(|tag| seen.insert(tag.clone()));
     tags
-}
-
-/// Work on files, which must not keep others waiting.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, SkillError> + Send + 'static,
-) -> Result<T, SkillError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(error) => Err(SkillError::Internal(error.to_string())),
-    }
 }

@@ -1,6 +1,6 @@
 //! Which tools code imports. A guess at text, not a parser: it decides only what is shown of a skill.
 
-use super::SkillLanguage;
+use crate::skill_store::SkillLanguage;
 
 /// Tools that imports name, as `package.function`.
 pub(super) fn tools(code: &str, language: SkillLanguage) -> Vec<String> {
@@ -71,7 +71,7 @@ fn statements(code: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::tools;
-    use crate::skills::SkillLanguage::{Python, Typescript};
+    use crate::skill_store::SkillLanguage::{Python, Typescript};
 
     #[test]
     fn imports_name_the_tools() {

@@ -1,6 +1,7 @@
-//! Skills are found as tools are: each becomes an entry of a small catalogue.
+//! Finds skills the way tools are found: each is an entry of a small catalogue.
 
-use super::{Engine, SkillError, blocking};
+use super::Skills;
+use crate::skill_store::{SkillError, SkillLanguage, blocking};
 use coracle_catalog::{Catalog, Query, ServerTools};
 use coracle_types::{Schema, ServerName, Tool, ToolHints, UserId};
 use serde::Serialize;
@@ -37,16 +38,16 @@ pub struct FoundSkill {
 const CODE: &str = "skills";
 const INSTRUCTIONS: &str = "instructions";
 
-impl Engine {
-    /// Skills of both kinds that fit, best first; with no words in the query, all.
-    pub async fn search_skills(&self, user: &UserId, query: &str, limit: usize) -> Result<Vec<FoundSkill>, SkillError> {
-        let (shelf, library, query) = (self.skills().shelf(user), self.library().clone(), query.to_owned());
+impl Skills {
+    /// Skills of both kinds that match, best first; all of them if the query is empty.
+    pub(crate) async fn search(&self, user: &UserId, query: &str, limit: usize) -> Result<Vec<FoundSkill>, SkillError> {
+        let (shelf, library, query) = (self.shelves.of(user), self.library().clone(), query.to_owned());
         blocking(move || {
             let mut all: Vec<(FoundSkill, String)> = Vec::new();
             for kept in shelf.all()? {
                 let usage = match kept.skill.language {
-                    super::SkillLanguage::Python => format!("from skills.{} import …", kept.skill.name),
-                    super::SkillLanguage::Typescript => format!("import {{ … }} from \"skills/{}\"", kept.skill.name),
+                    SkillLanguage::Python => format!("from skills.{} import …", kept.skill.name),
+                    SkillLanguage::Typescript => format!("import {{ … }} from \"skills/{}\"", kept.skill.name),
                 };
                 let skill = kept.skill;
                 let more = skill.tags.join(" ");

@@ -1,10 +1,12 @@
-//! Whether the Python of sandboxes has the packages that a skill asks for.
+//! Whether the Python of sandboxes has the packages that a skill requires.
 
-use super::{Engine, SkillError};
+use super::Skills;
 use crate::request::Request;
+use crate::skill_store::SkillError;
 use coracle_types::{Language, UserId};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Lists what is installed, as code sees it.
 const LIST: &str = "import importlib.metadata
@@ -13,14 +15,14 @@ const LIST: &str = "import importlib.metadata
 /// Installed packages by their plain names.
 pub(super) type Installed = BTreeMap<String, String>;
 
-impl Engine {
-    /// What the folders with a `SKILL.md` miss of the Python packages that they ask for, by the name of the skill.
-    pub async fn missing_packages(&self) -> Result<BTreeMap<String, Vec<String>>, SkillError> {
+impl Skills {
+    /// The Python packages that folders with a `SKILL.md` require and sandboxes do not have, by name of the skill.
+    pub(crate) async fn missing_packages(self: &Arc<Self>) -> Result<BTreeMap<String, Vec<String>>, SkillError> {
         let shelved = self.library().read().await;
         if shelved.skills.iter().all(|skill| skill.dependencies.is_empty()) {
             return Ok(BTreeMap::new());
         }
-        let installed = self.skills().installed.get_or_try_init(|| self.list_installed()).await?;
+        let installed = self.installed.get_or_try_init(|| self.list_installed()).await?;
         let missing = shelved.skills.into_iter().filter_map(|skill| {
             let complaints: Vec<String> =
                 skill.dependencies.iter().filter_map(|wanted| complaint(wanted, installed)).collect();
@@ -29,7 +31,7 @@ impl Engine {
         Ok(missing.collect())
     }
 
-    async fn list_installed(&self) -> Result<Installed, SkillError> {
+    async fn list_installed(self: &Arc<Self>) -> Result<Installed, SkillError> {
         // Nobody's code is run.
         let execution = self.execute(Request::new(UserId::local(), Language::Python, LIST)).await;
         if let Some(failure) = execution.failure {

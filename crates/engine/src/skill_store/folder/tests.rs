@@ -1,5 +1,5 @@
 use super::{SkillFolder, split};
-use crate::skills::{Origin, SkillError};
+use crate::skill_store::{Origin, SkillError};
 use std::fs;
 use tempfile::TempDir;
 

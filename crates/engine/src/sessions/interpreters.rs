@@ -1,4 +1,4 @@
-//! Interpreters that live on between executions, each owned by one user's session.
+//! Interpreters that stay alive between executions, each owned by one session of one user.
 
 use crate::artifacts::ArtifactFolder;
 use crate::journal::Shown;
@@ -25,7 +25,7 @@ pub(crate) struct Live {
     /// The number of the last task that it has run.
     pub(crate) last_task: u64,
     pub(crate) last_used: Instant,
-    /// One of so many that there may be.
+    /// Its share of the limit on sandboxes.
     pub(crate) _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -35,8 +35,9 @@ type Seat = Arc<tokio::sync::Mutex<Option<Live>>>;
 /// The right to use a session.
 pub(crate) type Turn = OwnedMutexGuard<Option<Live>>;
 
+/// The interpreters of all sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
+pub(crate) struct Interpreters {
     all: Mutex<All>,
 }
 
@@ -50,25 +51,26 @@ struct All {
 #[derive(Debug, Default)]
 struct Place {
     seat: Seat,
-    /// Something has run here: an interpreter that starts now starts anew.
+    /// Code has run in the session: if an interpreter starts now, it is a restart.
     used: bool,
-    /// The session as the store had it when something last began to run here.
+    /// The session as it was in the store when its last task began.
     record: Option<SessionRecord>,
 }
 
-/// So many ended sessions are remembered.
+/// Maximum number of sessions that are remembered after their interpreter has ended.
 const MAX_REMEMBERED: usize = 10_000;
 
-impl Sessions {
+impl Interpreters {
     fn lock(&self) -> MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The place of a session, where its executions take turns.
     pub(crate) fn seat(&self, user: &UserId, session: &SessionId) -> Seat {
         Arc::clone(&self.lock().places.entry((user.clone(), session.clone())).or_default().seat)
     }
 
-    /// Whether something has run in it before; from now on, something has.
+    /// Marks a session as used; returns whether it was used before.
     pub(crate) fn mark_used(&self, user: &UserId, session: &SessionId) -> bool {
         let mut all = self.lock();
         let place = all.places.entry((user.clone(), session.clone())).or_default();
@@ -95,18 +97,18 @@ impl Sessions {
         place.record.clone().filter(|_| place.is_live())
     }
 
-    /// How many interpreters live.
+    /// Number of interpreters that are alive.
     pub(crate) fn live(&self) -> usize {
         self.lock().places.values().filter(|place| place.is_live()).count()
     }
 
-    /// How many interpreters of this user live, or are about to.
+    /// Number of this user's interpreters that are alive or about to start.
     pub(crate) fn live_of(&self, user: &UserId) -> usize {
         self.lock().places.iter().filter(|((whose, _), place)| whose == user && place.is_live()).count()
     }
 
-    /// Ends interpreters that nobody has used for so long. The session itself is remembered: its next answer says that
-    /// it had to start anew.
+    /// Ends interpreters that have been unused for this long. The sessions are remembered, so that the next execution can
+    /// report the restart.
     pub(crate) fn expire(&self, idle: Duration) {
         let mut all = self.lock();
         let All { places, labels } = &mut *all;
@@ -127,7 +129,7 @@ impl Sessions {
         }
     }
 
-    /// Ends an interpreter; one that runs something ends after that.
+    /// Ends an interpreter, after the execution that it may be running.
     pub(crate) fn forget(&self, user: &UserId, session: &SessionId) {
         let mut all = self.lock();
         let gone = all.places.remove(&(user.clone(), session.clone()));
@@ -136,13 +138,14 @@ impl Sessions {
         }
     }
 
+    /// Ends all of them.
     pub(crate) fn clear(&self) {
         *self.lock() = All::default();
     }
 }
 
 impl Place {
-    /// Whether it has an interpreter, or somebody is about to use it.
+    /// Whether it has an interpreter, or an execution is about to use it.
     fn is_live(&self) -> bool {
         Arc::strong_count(&self.seat) > 1 || self.seat.try_lock().map_or(true, |live| live.is_some())
     }

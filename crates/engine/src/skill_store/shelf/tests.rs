@@ -1,5 +1,5 @@
 use super::{Kept, Shelf};
-use crate::skills::{CodeSkill, SkillError, SkillLanguage, SkillName};
+use crate::skill_store::{CodeSkill, SkillError, SkillLanguage, SkillName};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

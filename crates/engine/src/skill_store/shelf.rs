@@ -7,8 +7,9 @@
 //!
 //! Trust boundary: sandboxes see `skills` read-only and nothing else of this; the code in it is hostile and never run here.
 
+use super::error::SkillError;
 use super::name::SkillName;
-use super::{CodeSkill, SkillError, SkillLanguage};
+use super::{CodeSkill, SkillLanguage};
 use rustix::fs::{FlockOperation, Mode};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A user has no more of them.
-pub(super) const MAX_SKILLS: usize = 200;
+const MAX_SKILLS: usize = 200;
 
 /// Of one skill so many versions are kept; older ones go.
 const MAX_VERSIONS: usize = 50;
@@ -38,15 +39,15 @@ const LOCK: &str = ".lock";
 
 /// A version as it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     #[serde(flatten)]
-    pub(super) skill: CodeSkill,
-    pub(super) code: String,
+    pub(crate) skill: CodeSkill,
+    pub(crate) code: String,
 }
 
 /// Where one user's skills are.
 #[derive(Clone, Debug)]
-pub(super) struct Shelf {
+pub(crate) struct Shelf {
     importable: PathBuf,
     versions: PathBuf,
 }
@@ -58,17 +59,17 @@ struct Turn {
 
 impl Shelf {
     /// In the user's folder.
-    pub(super) fn new(base: &Path) -> Self {
+    pub(crate) fn new(base: &Path) -> Self {
         Self { importable: base.join("skills"), versions: base.join("skill-versions") }
     }
 
     /// What sandboxes see at `/coracle/skills`.
-    pub(super) fn importable(&self) -> &Path {
+    pub(crate) fn importable(&self) -> &Path {
         &self.importable
     }
 
     /// Makes the folders if they are missing, and puts right what a crash left behind.
-    pub(super) fn prepare(&self) -> Result<(), SkillError> {
+    pub(crate) fn prepare(&self) -> Result<(), SkillError> {
         for (folder, mode) in [(&self.importable, 0o755), (&self.versions, 0o700)] {
             if !folder.is_dir() {
                 let parent = folder.parent().unwrap_or(folder);
@@ -91,7 +92,7 @@ impl Shelf {
     }
 
     /// Nothing was ever saved here, so that nothing can be in disorder: a few looks tell, which nobody has to wait for.
-    pub(super) fn is_bare(&self) -> bool {
+    pub(crate) fn is_bare(&self) -> bool {
         let only_lock = |names: Vec<String>| names.iter().all(|name| name == LOCK);
         let has_folders = self.versions.is_dir() && self.importable.join("__init__.py").is_file();
         has_folders && entries(&self.versions).is_ok_and(only_lock)
@@ -176,7 +177,7 @@ impl Shelf {
     }
 
     /// Adds a version and makes it the one that is imported. When this returns, it is on the disk.
-    pub(super) fn save(&self, mut kept: Kept) -> Result<CodeSkill, SkillError> {
+    pub(crate) fn save(&self, mut kept: Kept) -> Result<CodeSkill, SkillError> {
         self.prepare()?;
         let turn = self.turn()?;
         self.settle(&turn)?;
@@ -218,7 +219,7 @@ impl Shelf {
     }
 
     /// Removes a skill with all its versions.
-    pub(super) fn remove(&self, name: &SkillName) -> Result<(), SkillError> {
+    pub(crate) fn remove(&self, name: &SkillName) -> Result<(), SkillError> {
         self.prepare()?;
         let turn = self.turn()?;
         self.settle(&turn)?;
@@ -252,7 +253,7 @@ impl Shelf {
     }
 
     /// The newest version, or the one that is asked for.
-    pub(super) fn version(&self, name: &SkillName, version: Option<u32>) -> Result<Kept, SkillError> {
+    pub(crate) fn version(&self, name: &SkillName, version: Option<u32>) -> Result<Kept, SkillError> {
         let numbers = numbers(&self.versions.join(name.as_str()))?;
         let found = match version {
             Some(version) => numbers.get_key_value(&version),
@@ -275,12 +276,12 @@ impl Shelf {
     }
 
     /// The numbers of the versions that are kept.
-    pub(super) fn versions_of(&self, name: &SkillName) -> Result<Vec<u32>, SkillError> {
+    pub(crate) fn versions_of(&self, name: &SkillName) -> Result<Vec<u32>, SkillError> {
         Ok(numbers(&self.versions.join(name.as_str()))?.into_keys().collect())
     }
 
     /// The newest version of every skill, by name. One that cannot be read is left out, aloud.
-    pub(super) fn all(&self) -> Result<Vec<Kept>, SkillError> {
+    pub(crate) fn all(&self) -> Result<Vec<Kept>, SkillError> {
         let mut all = Vec::new();
         for name in self.names()? {
             match self.version(&name, None) {

@@ -9,25 +9,25 @@ use tokio::sync::OnceCell;
 pub type OpenStore =
     Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<Arc<dyn Store>, StoreError>> + Send>> + Send + Sync>;
 
-/// A store that is opened when the first artifact has to be entered: most short programs leave none, and opening takes
-/// longer than they do.
+/// A store that is opened when the first artifact has to be recorded: most short programs leave none, and opening a store
+/// takes longer than they run.
 pub struct Lasting {
     open: OpenStore,
     opened: OnceCell<Arc<dyn Store>>,
 }
 
 impl Lasting {
-    /// Opened by `open`, at most once successfully.
+    /// A store that `open` opens, at most once successfully.
     pub fn new(open: OpenStore) -> Self {
         Self { open, opened: OnceCell::new() }
     }
 
-    /// The store; opened if it is not yet.
+    /// The store, which is opened if it is not open yet.
     pub(super) async fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
         self.opened.get_or_try_init(|| (self.open)()).await.cloned()
     }
 
-    /// The store, if somebody needed it.
+    /// The store, if it has been opened.
     pub(super) fn opened(&self) -> Option<&Arc<dyn Store>> {
         self.opened.get()
     }
