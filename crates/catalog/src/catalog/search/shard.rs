@@ -3,7 +3,7 @@
 
 use super::fields::{FIELDS, Fields};
 use super::pieces::{DIMENSIONS, Pieces, Vector, quantised, unit};
-use super::products::likeness;
+use super::products::{Meaning, Vectors, likeness};
 use super::words::each_term;
 use crate::layout::ServerTools;
 use std::collections::HashMap;
@@ -61,10 +61,11 @@ struct Place {
     tools: u32,
 }
 
-/// The vectors of all tools of a server.
+/// The vectors that another model has made of all tools of a server, in their order.
 #[derive(Debug)]
-pub(super) struct Vectors {
-    pub(super) numbers: Vec<[i8; DIMENSIONS]>,
+pub(super) struct ForeignVectors {
+    pub(super) dimensions: usize,
+    pub(super) numbers: Vec<i8>,
     pub(super) scales: Vec<f32>,
 }
 
@@ -79,7 +80,7 @@ pub(super) struct Shard {
     totals: [u64; FIELDS],
     vectors: OnceLock<Vectors>,
     /// What the tools mean to another model.
-    pub(super) foreign: OnceLock<super::foreign::Vectors>,
+    pub(super) foreign: OnceLock<ForeignVectors>,
 }
 
 impl Shard {
@@ -176,19 +177,5 @@ impl Shard {
     /// alike to; nothing if the meanings are not known yet.
     pub(super) fn likeness(&self, texts: &[Meaning]) -> Vec<(f32, f32)> {
         self.vectors.get().map(|vectors| likeness(vectors, texts)).unwrap_or_default()
-    }
-}
-
-/// What a query or a part of it means.
-pub(super) struct Meaning {
-    pub(super) numbers: [i16; DIMENSIONS],
-    pub(super) scale: f32,
-}
-
-impl Meaning {
-    /// Each word counts as much as the function says.
-    pub(super) fn of(text: &str, weight: impl Fn(&str) -> f32) -> Self {
-        let (numbers, scale) = quantised(&Pieces::get().weighted(text, weight));
-        Self { numbers: numbers.map(i16::from), scale }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 /// Numbers of a vector.
 pub(super) const DIMENSIONS: usize = 256;
 
-static TABLE: &[u8] = include_bytes!("../../weights/wordpieces.bin");
+static TABLE: &[u8] = include_bytes!("../../../weights/wordpieces.bin");
 const MAGIC: &[u8] = b"WPTABLE1";
 const HEADER: usize = 24;
 

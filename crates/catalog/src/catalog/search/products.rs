@@ -1,7 +1,27 @@
 //! Scalar products of many vectors with a few: nearly all of the work of a search.
 
-use super::pieces::DIMENSIONS;
-use super::shard::{Meaning, Vectors};
+use super::pieces::{DIMENSIONS, Pieces, quantised};
+
+/// The vectors of all tools of a server.
+#[derive(Debug)]
+pub(super) struct Vectors {
+    pub(super) numbers: Vec<[i8; DIMENSIONS]>,
+    pub(super) scales: Vec<f32>,
+}
+
+/// What a query or a part of it means.
+pub(super) struct Meaning {
+    pub(super) numbers: [i16; DIMENSIONS],
+    pub(super) scale: f32,
+}
+
+impl Meaning {
+    /// Each word counts as much as the function says.
+    pub(super) fn of(text: &str, weight: impl Fn(&str) -> f32) -> Self {
+        let (numbers, scale) = quantised(&Pieces::get().weighted(text, weight));
+        Self { numbers: numbers.map(i16::from), scale }
+    }
+}
 
 /// How alike each of the vectors is to the first of these texts, and to the one of the others that it is most alike to.
 pub(super) fn likeness(vectors: &Vectors, texts: &[Meaning]) -> Vec<(f32, f32)> {

@@ -6,7 +6,7 @@
 
 use super::fields::Fields;
 use super::parts::parts;
-use super::shard::Shard;
+use super::shard::{ForeignVectors, Shard};
 use super::{PART, WHOLE};
 use crate::catalog::Catalog;
 use crate::layout::ServerTools;
@@ -89,14 +89,6 @@ fn stretch(all: &mut [f32]) {
     }
 }
 
-/// The vectors of all tools of a server, in their order.
-#[derive(Debug)]
-pub(super) struct Vectors {
-    dimensions: usize,
-    numbers: Vec<i8>,
-    scales: Vec<f32>,
-}
-
 /// What a query means to another model: the whole, and its parts if it has several.
 #[derive(Clone, Debug)]
 pub struct Foreign(Vec<Direction>);
@@ -164,7 +156,7 @@ impl Catalog {
         if directions.len() != server.tools.len() || !are_sound {
             return;
         }
-        shard.get_or_init(|| Shard::new(server)).foreign.get_or_init(|| Vectors {
+        shard.get_or_init(|| Shard::new(server)).foreign.get_or_init(|| ForeignVectors {
             dimensions,
             numbers: directions.iter().flat_map(|direction| direction.numbers.iter().copied()).collect(),
             scales: directions.iter().map(|direction| direction.scale).collect(),
@@ -201,7 +193,7 @@ fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Direction, Foreign, stretch};
-    use crate::search::Query;
+    use crate::catalog::search::Query;
     use crate::{Catalog, ServerTools};
     use coracle_types::{ServerName, Tool, ToolHints};
 

@@ -1,9 +1,9 @@
 //! What kinds of things tools are for: by the configuration or a registry, by what the server says of a tool, or guessed
 //! from what the server's tools mean.
 
-use crate::catalog::{Catalog, Entry};
+use super::search::{Vector, meaning};
+use super::{Catalog, Entry};
 use crate::layout::{self, ServerTools};
-use crate::search::{Vector, meaning};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
