@@ -7,6 +7,7 @@ mod arguments;
 mod catalogue;
 mod door;
 mod help;
+mod kinds;
 mod search;
 
 use arguments::Asked;
