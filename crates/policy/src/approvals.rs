@@ -1,29 +1,12 @@
+use crate::call::Call;
 use crate::definition::definition_digest;
 use crate::grants::{Grants, Span};
-use crate::{Answer, Approver, Policy, Question, Reason, Refusal, ToolNames, Verdict};
+use crate::{Answer, Approver, Policy, Question, Reason, Refusal, Verdict};
 use coracle_store::{Store, ToolDecision};
-use coracle_types::{Decision, ExecutionId, SessionId, Tool, UserId};
-use serde_json::Value;
+use coracle_types::{Decision, ExecutionId, SessionId, UserId};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
-
-/// One call of a tool that somebody's code wants to make.
-#[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
-    /// Whose code.
-    pub user: &'a UserId,
-    /// Its session, if it has one.
-    pub session: Option<&'a SessionId>,
-    /// Its execution.
-    pub execution: &'a ExecutionId,
-    /// The tool.
-    pub tool: &'a Tool,
-    /// What it is called.
-    pub names: &'a ToolNames,
-    /// What it would be called with.
-    pub arguments: &'a Value,
-}
 
 /// Why a tool may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]

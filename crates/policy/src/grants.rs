@@ -1,6 +1,6 @@
 //! What people have allowed for the length of a session. It ends with the process.
 
-use crate::approvals::Call;
+use crate::call::Call;
 use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
