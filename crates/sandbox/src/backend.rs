@@ -1,3 +1,4 @@
+use crate::python::PythonError;
 use async_trait::async_trait;
 use coracle_protocol::FrameBuffer;
 use coracle_types::{Enforced, Limits};
@@ -18,7 +19,7 @@ pub enum SandboxError {
     },
     /// No interpreter.
     #[error(transparent)]
-    Python(#[from] crate::PythonError),
+    Python(#[from] PythonError),
     /// The machine does not give what was demanded.
     #[error("full isolation was demanded, but this machine lacks: {0}")]
     NotFull(String),

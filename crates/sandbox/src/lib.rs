@@ -8,10 +8,12 @@
 
 mod backend;
 mod native;
+mod python;
 
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
 pub use native::{
     Environment, FolderUsage, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig,
-    NativeReport, OLDEST_KERNEL, Packages, PythonError, fits, folder_usage, fork_launcher, hear_of_children,
-    interpreter, kernel_version, launcher_main, remove_folder,
+    NativeReport, OLDEST_KERNEL, Packages, folder_usage, fork_launcher, hear_of_children, kernel_version,
+    launcher_main, remove_folder,
 };
+pub use python::{PythonError, fits, interpreter};

@@ -6,9 +6,9 @@
 //! Who asks for the same twice in a row will likely do so again: one sandbox is bound to that ahead of time. It is given to
 //! nobody who asks for anything else.
 
+use super::life::Life;
 use super::link::{Ended, Link};
 use super::messages::{Ask, Bind, Kills, Slot};
-use super::sandbox::Life;
 use crate::SandboxError;
 use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
 //! A native sandbox in use: its life, its watchers, how it ended.
 
-use super::disk::{self, When};
+use super::disk::When;
+use super::life::Life;
 use super::link::{Ended, Link};
 use super::messages::{Counters, Kills, Slot};
 use super::output::Output;
@@ -9,9 +10,7 @@ use super::watch::{self, Pace, Watched, watch};
 use crate::{Cause, Control, Exit, Sandbox};
 use async_trait::async_trait;
 use coracle_types::Enforced;
-use rustix::process::{Signal, pidfd_send_signal};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use rustix::process::Signal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch as watch_channel;
@@ -19,28 +18,6 @@ use tokio::task::JoinHandle;
 
 /// A killed sandbox is gone by then, or something is badly wrong with the machine.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
-
-/// The process of a sandbox and its folder: dropped, both go.
-#[derive(Debug)]
-pub(super) struct Life {
-    pub(super) pidfd: OwnedFd,
-    pub(super) artifacts: PathBuf,
-}
-
-impl Life {
-    /// The sandbox's first process is the init of its pid namespace: the kernel ends all others with it.
-    pub(super) fn kill(&self) {
-        // Fails only if it is gone already.
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-}
-
-impl Drop for Life {
-    fn drop(&mut self) {
-        self.kill();
-        disk::remove_soon(&self.artifacts);
-    }
-}
 
 /// Joins the parts of a sandbox that a workspace has been bound to.
 pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enforced: Enforced, tier: &str) -> Sandbox {

@@ -2,7 +2,7 @@
 //! workspace and of the artifacts. Over a limit, the sandbox is killed. Soft: a sandbox can be over for a moment.
 
 use super::disk::{Ledger, Most, Usage, When};
-use super::sandbox::Life;
+use super::life::Life;
 use crate::Cause;
 use coracle_types::Limits;
 use std::collections::HashMap;

@@ -3,18 +3,16 @@
 //! `entering` runs as soon as the child exists, in its fresh user, mount and pid namespaces; the child then waits in the
 //! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is one.
 
-use super::plan::{Arg, Offset, Plan};
+use super::landlock;
+use super::plan::{AT_FDCWD, Arg, Offset, Plan};
 use super::privilege::at_most;
-use super::root::ProcMount;
-use super::{landlock, seccomp};
+use super::root::{INSIDE_ID, ProcMount};
+use super::seccomp::{self, MemoryCount};
 use crate::native::messages::RLIMITS;
 use Arg::{Bytes, IfGiven, Parameter, Result as Kept, Value};
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use std::ffi::CStr;
-
-/// Who the code is inside a sandbox.
-pub(super) const INSIDE_ID: u32 = 1000;
 
 /// Namespaces that every child gets anew. Network, ipc, uts and cgroup namespaces are the zygote's: empty, and no child
 /// may make a socket, a queue or a segment in them or change them.
@@ -46,15 +44,6 @@ impl Proc {
 /// Processes only: nothing of the machine.
 const PROC_OPTIONS: &CStr = c"subset=pid";
 
-/// How the memory of a sandbox is added up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemoryCount {
-    /// By the kernel, in a cgroup: everything counts.
-    Kernel,
-    /// By looking at processes: a file in memory (`memfd_create`) would not count, so there are none.
-    Processes,
-}
-
 /// What the two plans depend on.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -74,7 +63,6 @@ pub(super) struct Settings {
     pub(super) memory: MemoryCount,
 }
 
-pub(super) const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 const MOVE_MOUNT_T_EMPTY_PATH: u64 = 0x40;
 
