@@ -14,6 +14,7 @@ mod read;
 mod write;
 
 use crate::StoreError;
+use crate::home::IN_USE;
 pub use read::{Restored, restore, restore_with_key};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -22,8 +23,6 @@ pub use write::{BackedUp, backup};
 
 /// Files and folders of the data folder that are no part of a backup: made anew by themselves, or put there by a restore.
 const LEFT_OUT: [&str; 6] = ["run", "cache", "store", "environments", "clients", IN_USE];
-/// Held by every process that has the store open.
-pub(crate) const IN_USE: &str = ".in-use";
 /// Where a restore puts what was there before.
 const BEFORE: &str = "before-restore-";
 /// Where a restore puts what it reads, until all of it is there.
