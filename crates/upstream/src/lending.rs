@@ -4,7 +4,7 @@
 //! It listens on a UNIX socket in the data folder (`lender.rs`). A command asks for one server by name, with digests of
 //! everything that makes the server what it is (`settings.rs`): the values themselves are never sent. If they are the
 //! same on both sides, the rest of the stream is MCP of the revisions with `initialize`, one message per line. The lender
-//! passes requests on as they come (`lent.rs`); for the command the stream is one more transport (`borrowed.rs`).
+//! passes requests on as they come (`lender/lent.rs`); for the command the stream is one more transport (`borrowed.rs`).
 //!
 //! **Invariants:** only processes of the same user are spoken to, on both sides. Only the operator's own connections and
 //! shared ones are lent, and none that uses a stored sign-in: a command must notice when that is withdrawn. Policy,
@@ -12,26 +12,23 @@
 //! goes wrong before a connection is lent, the command starts its own server.
 
 mod borrowed;
-mod lender;
-mod lent;
 mod settings;
 
 pub(crate) use borrowed::{Borrowed, NotLent, borrow};
-pub use lender::Lender;
 
 use coracle_types::ServerName;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use serde::{Deserialize, Serialize};
-use settings::Settings;
+pub(crate) use settings::Settings;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The version of what is said before MCP begins.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// Longest line before MCP begins.
-const MAX_HANDSHAKE: usize = 4 * 1024;
+pub(crate) const MAX_HANDSHAKE: usize = 4 * 1024;
 /// Longest path in the address of a socket, without the byte that ends it.
 const MAX_ADDRESS: usize = 107;
 /// Rights that nobody but the owner may have.
@@ -39,16 +36,16 @@ const OTHERS: u32 = 0o077;
 
 /// What a command wants.
 #[derive(Debug, Serialize, Deserialize)]
-struct Wish {
-    version: u32,
-    server: ServerName,
-    settings: Settings,
+pub(crate) struct Wish {
+    pub(crate) version: u32,
+    pub(crate) server: ServerName,
+    pub(crate) settings: Settings,
 }
 
 /// What it is told.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
-enum Answer {
+pub(crate) enum Answer {
     /// It gets the connection, as soon as there is one.
     Wait,
     /// MCP begins with the next line.
@@ -62,20 +59,20 @@ enum Answer {
 
 /// The last line: why nothing more will come.
 #[derive(Debug, Serialize, Deserialize)]
-struct Ended {
-    ended: String,
+pub(crate) struct Ended {
+    pub(crate) ended: String,
 }
 
 /// A socket in a folder that nobody else can enter.
-struct Place {
-    folder: OwnedFd,
-    name: Box<OsStr>,
-    path: PathBuf,
+pub(crate) struct Place {
+    pub(crate) folder: OwnedFd,
+    pub(crate) name: Box<OsStr>,
+    pub(crate) path: PathBuf,
 }
 
 impl Place {
     /// Opens the folder, and refuses one that is not the user's alone.
-    fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidFilename.into());
         };
@@ -88,7 +85,7 @@ impl Place {
     }
 
     /// What lies there, if anything does.
-    fn look(&self) -> io::Result<Option<Stat>> {
+    pub(crate) fn look(&self) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),
             Err(rustix::io::Errno::NOENT) => Ok(None),
@@ -97,7 +94,7 @@ impl Place {
     }
 
     /// A path to it that fits into the address of a socket, however long its own is.
-    fn address(&self) -> PathBuf {
+    pub(crate) fn address(&self) -> PathBuf {
         if self.path.as_os_str().len() <= MAX_ADDRESS {
             return self.path.clone();
         }
@@ -105,7 +102,7 @@ impl Place {
     }
 }
 
-fn is_socket(found: &Stat) -> bool {
+pub(crate) fn is_socket(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::Socket
 }
 
@@ -113,16 +110,16 @@ fn is_private(found: &Stat) -> bool {
     found.st_uid == own_uid() && found.st_mode & OTHERS == 0
 }
 
-fn not_private(path: &Path) -> io::Error {
+pub(crate) fn not_private(path: &Path) -> io::Error {
     let reason = format!("{} must belong to the user who runs this, and nobody else may have rights", path.display());
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 
-fn own_uid() -> u32 {
+pub(crate) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(crate) fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
     line.push(b'\n');
     Ok(line)

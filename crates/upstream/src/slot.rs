@@ -1,20 +1,17 @@
 //! The place of one server for one owner: whether it is connected, is being connected, or may not be tried yet.
 
+use crate::challenge::Challenge;
 use crate::connect::{self, Lifecycle};
 use crate::connection::{Connection, Idle, Lease, keep};
 use crate::error::UpstreamError;
-use crate::login::{self, Challenge};
-use crate::options::Options;
+use crate::login;
 use crate::scrub::Scrubber;
-use crate::status::{Change, Owner, ServerState, ServerStatus};
-use crate::stdio::Warden;
+use crate::shared::Shared;
+use crate::status::{Owner, ServerState, ServerStatus};
 use coracle_types::{ServerSpec, Transport};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{broadcast, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::sync::watch;
 
 /// Pause after the first failed start; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -22,17 +19,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// A connection that ends as soon as it is made is made again so often for one call.
 const ATTEMPTS: usize = 2;
-
-/// What all slots share.
-pub(crate) struct Shared {
-    pub(crate) options: Options,
-    pub(crate) warden: Arc<Warden>,
-    pub(crate) changes: broadcast::Sender<Change>,
-    /// Whoever listens where connections are lent does not answer: it is asked no more.
-    pub(crate) silent: AtomicBool,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) tasks: TaskTracker,
-}
 
 /// One server for one owner.
 pub(crate) struct Slot {

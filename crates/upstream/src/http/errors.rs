@@ -1,5 +1,5 @@
 use super::BodyError;
-use crate::connection::chain;
+use crate::error::chain;
 
 /// Why a request over HTTP failed. No text of it has an address in it: that may hold credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

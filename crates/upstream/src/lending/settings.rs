@@ -30,7 +30,7 @@ const NAMESPACES: &[&str] = &["/proc/self/ns/mnt", "/proc/self/ns/net", "/proc/s
 
 /// SHA-256 digests of what makes a server what it is, in three parts, so that a log can say which one differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     /// Its entry in the settings with all variables filled in: command, arguments, environment, address, headers, client.
     entry: String,
     /// What it gets of this process's environment, and which Coracles it serves.
@@ -41,7 +41,7 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Those of a server of this process.
-    pub(super) fn of(spec: &ServerSpec, chain: &[String]) -> Self {
+    pub(crate) fn of(spec: &ServerSpec, chain: &[String]) -> Self {
         Self::with(spec, chain, |name| std::env::var_os(name), std::env::current_dir().ok())
     }
 
@@ -70,7 +70,7 @@ impl Settings {
     }
 
     /// What is not the same, in words.
-    pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
+    pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.entry != other.entry {
             Some("its entry in the settings differs")
         } else if self.environment != other.environment {

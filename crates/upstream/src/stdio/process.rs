@@ -1,6 +1,7 @@
 //! The life of a child process: in a group of its own, so that what it starts ends with it.
 
 use super::inherited::Inherited;
+use super::warden::{GRACE, TERM_GRACE};
 use super::{Tail, Warden};
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,10 +13,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// A child whose input has ended has so long to end by itself.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// And so long after it was told to.
-pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
 /// Its last words may come a little after its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 

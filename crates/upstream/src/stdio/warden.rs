@@ -5,7 +5,6 @@
 //! started a child instead of the program, and forgets the children of that child: `npx` and `uvx` start the real server
 //! as one.
 
-use super::process::{GRACE, TERM_GRACE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -17,6 +16,11 @@ use std::process::{ExitCode, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
+
+/// A child whose input has ended has so long to end by itself.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+/// And so long after it was told to.
+pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
 
 /// The argument by which a program knows that it is to be the warden.
 pub const WARDEN_ARGUMENT: &str = "__warden";

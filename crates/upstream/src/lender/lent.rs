@@ -1,10 +1,10 @@
 //! One connection that is lent: requests of the command go to the server and answers come back, both as they are.
 
-use super::{Ended, line};
 use crate::call::{CallContext, Progress};
 use crate::connection::Lease;
 use crate::error::UpstreamError;
 use crate::http::TOO_LARGE;
+use crate::lending::{Ended, line};
 use crate::lines::{Line, Lines};
 use crate::reverse::{Question, Refusal, Reverse};
 use crate::status::{Change, Changed};

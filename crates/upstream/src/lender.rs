@@ -1,6 +1,8 @@
 //! Where a running `coracle up` listens for commands.
 
-use super::{Answer, MAX_HANDSHAKE, Place, Settings, VERSION, Wish, is_socket, lent, line, not_private, own_uid};
+mod lent;
+
+use crate::lending::{Answer, MAX_HANDSHAKE, Place, Settings, VERSION, Wish, is_socket, line, not_private, own_uid};
 use crate::lines::{Line, Lines};
 use crate::upstream::Upstream;
 use coracle_types::UserId;
