@@ -1,7 +1,7 @@
-//! Every call of a tool by sandboxed code passes here: looked up, checked, asked for, made, written down. So does every
-//! search for tools (`search.rs`), which calls none.
+//! Every tool call of sandboxed code goes through here: it is looked up, checked, approved, made and recorded. So does
+//! every search for tools (`search.rs`).
 //!
-//! Trust boundary: what comes from the code is hostile, and so is what comes from the server.
+//! Trust boundary: both the code and the server are hostile.
 
 mod search;
 
@@ -25,10 +25,10 @@ use std::time::Instant;
 use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// What helps if the answer of a tool is too large.
+/// Hint for an answer that is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
 
-/// For whom calls are made.
+/// The execution, or the client, that calls are made for.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
@@ -36,16 +36,16 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
-    /// Who is told for which servers a call waits.
+    /// Is told which servers a call waits for.
     pub(crate) events: Option<mpsc::Sender<Event>>,
 }
 
-/// Whether arguments are looked at before they leave.
+/// Whether arguments are checked before they are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
-    /// Against the schema of the tool: code gets a readable error.
+    /// Against the schema of the tool, so that code gets a readable error.
     Checked,
-    /// What is wrong with them is for the server to say.
+    /// Not at all: the server reports what is wrong with them.
     AsTheyAre,
 }
 
@@ -56,15 +56,15 @@ pub(crate) struct Broker {
     caller: Caller,
     approver: Unhurried,
     ledger: Ledger,
-    /// Servers whose start was waited for in this execution, without its clock running. A second start counts: code must
-    /// not be able to stop its clock for ever with a server that keeps failing.
+    /// Servers whose start this execution has waited for while its clock was stopped. The clock is not stopped for a second
+    /// start: otherwise code could stop it forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
     under_way: Semaphore,
-    /// What the code can import, and what not.
+    /// The tools that the code can import, and the servers without tools.
     inventory: Option<Arc<Inventory>>,
-    /// What is searched: the same for the whole execution.
+    /// The tools that are searched, which are the same for the whole execution.
     searched: OnceCell<Arc<Inventory>>,
-    /// Everything that has nothing to do with tools.
+    /// Answers all calls that are not about tools.
     others: Arc<dyn HostCalls>,
 }
 
@@ -92,7 +92,7 @@ impl Broker {
         }
     }
 
-    /// With what the code can call; it is searched as it is, unless a server was not there.
+    /// Sets the tools that the code can call. They are also the ones that are searched, unless a server was missing.
     pub(crate) fn knowing(mut self, inventory: Option<&Arc<Inventory>>) -> Self {
         let is_unusable = |(server, _): &(ServerName, String)| self.toolbox.is_unusable(server);
         let whole = inventory.filter(|inventory| inventory.missing.iter().all(is_unusable));
@@ -101,7 +101,7 @@ impl Broker {
         self
     }
 
-    /// Why servers have no modules: the one that is named, by its own name or that of its package, or all of them.
+    /// Why servers have no modules: one server, by its own name or that of its package, or all of them.
     fn absent(&self, params: &Map<String, Value>) -> Value {
         let named = params.get("server").and_then(Value::as_str).unwrap_or_default();
         let is_meant = |server: &ServerName| {
@@ -158,11 +158,11 @@ impl Broker {
         let user = &self.caller.user;
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
         let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, line).await?;
-        // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
-        // nobody does.
+        // Acquired after the approval, so that a call that waits for a person does not delay others. It fails only if the
+        // semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
-        // Whoever stops waiting tells the server.
+        // If this future is dropped, the server is told that the call is cancelled.
         let _told = context.cancel.clone().drop_guard();
         let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
         let answer = result
@@ -175,7 +175,7 @@ impl Broker {
         Ok((wire, length))
     }
 
-    /// Calls a tool for somebody who does not write code; gives the answer as it came.
+    /// Calls a tool for a client that does not write code; returns the answer unchanged.
     pub(crate) async fn pass_on(
         &self,
         server: &ServerName,
@@ -214,7 +214,7 @@ impl Broker {
         }
     }
 
-    /// The tool, if there is one and it may be called with this.
+    /// Returns the tool if it exists and may be called with these arguments.
     async fn admit(
         &self,
         server: &ServerName,
@@ -260,7 +260,7 @@ impl Broker {
         };
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
-        // A person may have taken so long that the server has been stopped meanwhile.
+        // The server may have been stopped while a person was deciding.
         self.started(server, line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
@@ -268,11 +268,11 @@ impl Broker {
         Ok((tool, arguments))
     }
 
-    /// Waits for something that may have to start the server. That has a limit of its own, and does not count as time of
-    /// the code.
+    /// Waits for work that may have to start the server. Starting has its own time limit, and does not count as time of the
+    /// code.
     async fn started<T>(&self, server: &ServerName, line: &mut Line, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
-        // A server that runs answers at once.
+        // If the server is running, the work is done at once.
         let now = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context)));
         if let Poll::Ready(done) = now.await {
             return done;
@@ -312,7 +312,7 @@ impl HostCalls for Broker {
     }
 }
 
-/// Asks without the clock of the execution running.
+/// Stops the clock of the execution while it asks.
 struct Unhurried {
     approver: Arc<dyn Approver>,
     clock: Clock,
@@ -332,7 +332,7 @@ impl fmt::Debug for Unhurried {
     }
 }
 
-/// How long a value is as JSON; writes it nowhere.
+/// Length of a value as JSON, without writing it.
 fn json_length(value: &impl serde::Serialize) -> u64 {
     struct Count(u64);
     impl std::io::Write for Count {

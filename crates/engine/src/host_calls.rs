@@ -23,18 +23,18 @@ pub(crate) const SKILL_PREFIX: &str = "skill.";
 /// Messages repeat at most this much of a name that hostile code gave.
 const MAX_QUOTED_CHARS: usize = 100;
 
-/// Why a call of the code was not answered, as the code sees it.
+/// Why a call of the code failed, as the code sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCallError {
-    /// For programs.
+    /// Stable error code.
     pub code: String,
-    /// For people and models.
+    /// Message for people and models.
     pub message: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
 }
 
-/// Answers what the code asks of the host. The one way out of a sandbox.
+/// Answers the calls of code to the host. This is the only way out of a sandbox.
 ///
 /// Contract: called concurrently; dropped when the execution ends, at any await.
 #[async_trait]
@@ -43,7 +43,7 @@ pub trait HostCalls: Send + Sync + fmt::Debug {
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError>;
 }
 
-/// Nothing is offered.
+/// Refuses every call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCalls;
 

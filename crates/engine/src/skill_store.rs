@@ -1,5 +1,5 @@
-//! Where skills are: code that was saved, in a folder per user (`shelf.rs`), and folders with a `SKILL.md` (`library.rs`,
-//! `folder.rs`). Nothing of a skill is run here.
+//! Stores skills: code that was saved, in a folder per user (`shelf.rs`), and folders with a `SKILL.md` (`library.rs`,
+//! `folder.rs`). No skill is run here.
 
 mod builtin;
 mod error;
@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What a code skill is written in.
+/// Programming language of a code skill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillLanguage {
@@ -34,7 +34,7 @@ pub enum SkillLanguage {
 }
 
 impl SkillLanguage {
-    /// The ending of its file.
+    /// File extension.
     pub(crate) fn ending(self) -> &'static str {
         match self {
             Self::Python => "py",
@@ -49,7 +49,7 @@ impl SkillLanguage {
         }
     }
 
-    /// What runs it.
+    /// The language of executions that run it.
     pub fn language(self) -> Language {
         match self {
             Self::Python => Language::Python,
@@ -58,43 +58,43 @@ impl SkillLanguage {
     }
 }
 
-/// What is known of a code skill, beside its code.
+/// Metadata of a code skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeSkill {
-    /// What it is imported by.
+    /// Name by which it is imported.
     pub name: SkillName,
-    /// What it is written in.
+    /// Programming language.
     #[serde(default)]
     pub language: SkillLanguage,
-    /// What it does, in its author's words.
+    /// What the skill does.
     #[serde(default)]
     pub description: String,
-    /// For finding it.
+    /// Tags for searches.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Who wrote it.
+    /// Author.
     #[serde(default)]
     pub author: String,
-    /// The tools that it calls.
+    /// Tools that the skill calls.
     #[serde(default)]
     pub tools: Vec<DeclaredTool>,
-    /// A program that shows how it is used; it passed when the skill was saved.
+    /// Program that shows how to use the skill. It succeeded when the skill was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<String>,
-    /// When its first version was saved.
+    /// When the first version was saved.
     pub created_at: String,
     /// When this version was saved.
     pub saved_at: String,
-    /// Counted from 1.
+    /// Version number, counted from 1.
     pub version: u32,
 }
 
 /// A tool that a skill calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredTool {
-    /// `package.function`, as code imports it.
+    /// Name as code imports it: `package.function`.
     pub tool: String,
-    /// Digest of its definition when the skill was saved; none if there was no such tool.
+    /// Digest of the definition when the skill was saved; none if the tool did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }

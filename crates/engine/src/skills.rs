@@ -28,85 +28,85 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-/// No code of a skill is longer.
+/// Maximum length of the code of a skill.
 pub const MAX_SKILL_BYTES: usize = 256 << 10;
 
-/// No example is longer.
+/// Maximum length of an example.
 const MAX_EXAMPLE_BYTES: usize = 64 << 10;
 
-/// No description is longer.
+/// Maximum length of a description.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// So many tags, each no longer than this; an author's name neither.
+/// Maximum number of tags, and maximum length of a tag or an author's name.
 const MAX_TAGS: usize = 20;
 const MAX_WORD_CHARS: usize = 64;
 
-/// So many tools can be declared.
+/// Maximum number of declared tools.
 const MAX_TOOLS: usize = 100;
 
-/// A skill that is to be saved.
+/// A skill to be saved.
 #[derive(Clone, Debug, Default)]
 pub struct SkillDraft {
-    /// What it is to be imported by.
+    /// Name by which it will be imported.
     pub name: String,
-    /// The source.
+    /// Source code.
     pub code: String,
-    /// What it is written in.
+    /// Programming language.
     pub language: SkillLanguage,
-    /// What it does.
+    /// What the skill does.
     pub description: String,
-    /// For finding it.
+    /// Tags for searches.
     pub tags: Vec<String>,
-    /// Who wrote it; without one, the user.
+    /// Author; by default the user.
     pub author: Option<String>,
-    /// The tools that it calls, as `server.tool`; without them, those that its imports name.
+    /// Tools that the skill calls, as `server.tool`; by default those that it imports.
     pub tools: Option<Vec<String>>,
-    /// A program that uses it and fails if it does not work: run in a sandbox before anything is saved.
+    /// Program that uses the skill and fails if it does not work. It is run in a sandbox before the skill is saved.
     pub example: Option<String>,
 }
 
 /// A skill with its code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LoadedSkill {
-    /// What is known of it.
+    /// Metadata.
     pub metadata: CodeSkill,
-    /// The source.
+    /// Source code.
     pub code: String,
-    /// The versions that are kept.
+    /// Versions that are kept.
     pub versions: Vec<u32>,
 }
 
 /// A skill in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedSkill {
-    /// What is known of it, without its example.
+    /// Metadata, without the example.
     #[serde(flatten)]
     pub skill: CodeSkill,
-    /// It has an example, which passed when it was saved.
+    /// Whether the skill has an example, which succeeded when it was saved.
     pub tested: bool,
-    /// What has become of its tools; nothing if they are as they were.
+    /// Changes of its tools since it was saved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
 }
 
-/// What has become of a tool since a skill was saved.
+/// A change of a tool since a skill was saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drift {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// What has become of it.
+    /// Kind of change.
     pub change: Change,
 }
 
-/// What can become of a tool.
+/// Kinds of changes of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// There is no such tool, or no such server.
+    /// The tool or its server no longer exists.
     Gone,
-    /// Its definition is another.
+    /// The definition has changed.
     Changed,
-    /// Its server is not there at the moment.
+    /// The server is not available at the moment.
     Unavailable,
 }
 
@@ -182,7 +182,7 @@ impl Skills {
         blocking(move || shelf.save(kept)).await
     }
 
-    /// A skill with its code: the newest version, or the one that is asked for.
+    /// A skill with its code: by default the newest version.
     pub(crate) async fn load(
         &self,
         user: &UserId,
@@ -299,7 +299,7 @@ fn drift(declared: &DeclaredTool, inventory: Option<&Inventory>) -> Option<Drift
     let change = match (now, &declared.digest) {
         (Some((_, now)), Some(then)) if now == *then => return None,
         (Some(_), Some(_)) => Change::Changed,
-        // It was not there when the skill was saved, and has come since.
+        // It did not exist when the skill was saved, and does now.
         (Some(_), None) => return None,
         (None, _) => {
             let server = declared.tool.split(['.', '/']).next().unwrap_or_default();
@@ -354,7 +354,7 @@ fn check(draft: &SkillDraft) -> Result<(), SkillError> {
     }
 }
 
-/// The tags in a text: words with commas or spaces between them.
+/// Splits a text into tags, at commas, semicolons and spaces.
 pub fn split_tags(text: &str) -> Vec<String> {
     let mut tags: Vec<String> =
         text.split([',', ';', ' ', '\n', '\t']).filter(|tag| !tag.is_empty()).map(str::to_owned).collect();

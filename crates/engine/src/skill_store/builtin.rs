@@ -13,7 +13,7 @@ const BUILTIN: [(&str, &str); 3] = [
     ("symbolic-math", include_str!("../../skills/symbolic-math/SKILL.md")),
 ];
 
-/// Where they are: another text is another folder.
+/// Name of their folder, which depends on their content.
 static FOLDER: LazyLock<String> = LazyLock::new(|| {
     let mut digest = Sha256::new();
     for (name, text) in BUILTIN {
@@ -26,20 +26,21 @@ static FOLDER: LazyLock<String> = LazyLock::new(|| {
     format!("builtin-{}", digest.get(..16).unwrap_or(&digest))
 });
 
-/// Writes them below `cache`, where sandboxes can be shown them; gives the folder. What is there already is left alone.
+/// Writes them below `cache`, from where they are mounted into sandboxes, and returns the folder. An existing folder is not
+/// changed.
 pub(super) fn install(cache: &Path) -> io::Result<PathBuf> {
     let folder = cache.join(&*FOLDER);
     if folder.is_dir() {
         return Ok(folder);
     }
     fs::create_dir_all(cache)?;
-    // Made aside and renamed, so that nobody ever sees half of it.
+    // Created under another name and renamed, so that the folder is always complete.
     let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(cache)?;
     for (name, text) in BUILTIN {
         let skill = aside.path().join(name);
         fs::create_dir(&skill)?;
         fs::write(skill.join("SKILL.md"), text)?;
-        // Sandboxes of a root's Coracle read these as another user, whatever the umask.
+        // If Coracle runs as root, sandboxes read these as another user, whatever the umask is.
         fs::set_permissions(skill.join("SKILL.md"), fs::Permissions::from_mode(0o644))?;
         fs::set_permissions(&skill, fs::Permissions::from_mode(0o755))?;
     }
@@ -49,7 +50,7 @@ pub(super) fn install(cache: &Path) -> io::Result<PathBuf> {
             let _ = aside.keep();
             Ok(folder)
         }
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if folder.is_dir() => Ok(folder),
         Err(error) => Err(error),
     }

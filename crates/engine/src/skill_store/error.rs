@@ -4,64 +4,64 @@ use std::path::PathBuf;
 /// Why a skill could not be saved, found or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
-    /// A name that cannot be imported.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidSkillName),
-    /// A name that differs from another one only in its case.
+    /// The name differs from an existing one only in case.
     #[error("there is a skill {other} already, and names that differ only in case are not told apart everywhere")]
     Taken {
-        /// What was asked for.
+        /// Requested name.
         name: SkillName,
-        /// What there is.
+        /// Existing name.
         other: SkillName,
     },
-    /// No such skill.
+    /// The skill does not exist.
     #[error("there is no skill {name:?}{}", near.as_ref().map(|near| format!("; did you mean {near:?}?")).unwrap_or_default())]
     Missing {
-        /// What was asked for.
+        /// Requested name.
         name: String,
-        /// What was probably meant.
+        /// A similar name that exists.
         near: Option<String>,
     },
-    /// No such version.
+    /// The version does not exist.
     #[error("skill {name} has no version {version}: there are {first} to {last}")]
     NoVersion {
-        /// The skill.
+        /// Name of the skill.
         name: SkillName,
-        /// What was asked for.
+        /// Requested version.
         version: u32,
-        /// The oldest that is kept.
+        /// Oldest version that is kept.
         first: u32,
-        /// The newest.
+        /// Newest version.
         last: u32,
     },
-    /// No file of this name in the folder of a skill.
+    /// The file of a skill cannot be read.
     #[error("skill {name} has no file {path:?}: {reason}")]
     NoFile {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// What was asked for.
+        /// Requested path.
         path: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// Something is wrong with what was asked.
+    /// The arguments of a request are invalid.
     #[error("wrong arguments: {0}")]
     Arguments(String),
-    /// There is nothing in it.
+    /// The code is empty.
     #[error("the code of the skill is empty")]
     Empty,
-    /// It cannot be code.
+    /// The code contains a NUL byte.
     #[error("the code of the skill contains a NUL byte")]
     Nul,
-    /// A part of it is too long.
+    /// A part of the skill is too long.
     #[error("the {what} is {length} long: at most {most} are taken")]
     TooLong {
-        /// Which part.
+        /// The part.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         length: usize,
-        /// The most that is taken.
+        /// Maximum length.
         most: usize,
     },
     /// The user has too many skills.
@@ -70,35 +70,35 @@ pub enum SkillError {
     /// The user's skills are too large.
     #[error("all versions of all skills together would be larger than {0} bytes")]
     Full(u64),
-    /// It does not compile.
+    /// The code does not compile.
     #[error("the code of the skill does not compile, so it was not saved\n{0}")]
     Syntax(String),
-    /// Its example fails.
+    /// The example fails.
     #[error("the example of the skill fails, so it was not saved\n{0}")]
     Example(String),
-    /// It could not be tried out.
+    /// The skill could not be tried out.
     #[error("the skill could not be tried out, so it was not saved: {0}")]
     NotTried(String),
-    /// An example is not to save or remove skills.
+    /// The code of an example tries to save or remove a skill.
     #[error("the example of a skill cannot save or delete skills")]
     InExample,
-    /// A file or folder of skills.
+    /// An operation on a file or folder failed.
     #[error("cannot {action} {}: {reason}", path.display())]
     Files {
-        /// What was to be done.
+        /// The operation.
         action: &'static str,
-        /// To what.
+        /// The file or folder.
         path: PathBuf,
         /// Why it failed.
         reason: String,
     },
-    /// A fault of Coracle's own.
+    /// An internal error.
     #[error("a fault of Coracle itself: {0}")]
     Internal(String),
 }
 
 impl SkillError {
-    /// Stable, for programs.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name(_) | Self::Taken { .. } | Self::Empty | Self::Nul => "invalid_skill",
@@ -113,7 +113,7 @@ impl SkillError {
         }
     }
 
-    /// What may help.
+    /// How to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Name(_) => Some("code imports it by this name: from skills.NAME import function"),

@@ -1,7 +1,8 @@
-//! One folder with a `SKILL.md`, as the open specification of Agent Skills has it (agentskills.io): read leniently, and
-//! what is not as it should be is told.
+//! A folder with a `SKILL.md`, according to the open specification of Agent Skills (agentskills.io). It is read leniently,
+//! with warnings about what violates the specification.
 //!
-//! Trust boundary: what is in the folder may be somebody else's work. Sizes have caps, and no link leads out of it.
+//! Trust boundary: the content may come from anywhere. Sizes are limited, and links that lead out of the folder are not
+//! followed.
 
 use super::SkillError;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -13,81 +14,81 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// No `SKILL.md`, and no file beside it that is given out, is longer.
+/// Maximum size of a `SKILL.md`, and of any other file of a skill that is returned.
 pub const MAX_BODY_BYTES: u64 = 256 << 10;
 
-/// No head of a `SKILL.md` is longer.
+/// Maximum size of the front matter of a `SKILL.md`.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// As the specification has it.
+/// Limits of the specification.
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 const MAX_COMPATIBILITY_CHARS: usize = 500;
 
-/// Not by the specification: what is longer than this is cut.
+/// Limits that are not in the specification: longer values are cut.
 const MAX_OTHER_CHARS: usize = 500;
 const MAX_ENTRIES: usize = 50;
 
-/// So many files of a skill are listed.
+/// Maximum number of files in a list, and their maximum depth.
 const MAX_FILES: usize = 100;
 const MAX_DEPTH: usize = 4;
 
-/// What the file may be called, best first.
+/// Names that the file may have, in order of preference.
 const FILES: [&str; 3] = ["SKILL.md", "Skill.md", "skill.md"];
 
-/// Who put a skill here.
+/// Where a skill comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The operator: `execution.skills_dir`.
+    /// The operator's folder, `execution.skills_dir`.
     Configured,
-    /// Whoever works in this folder.
+    /// The project in the current folder.
     Project,
-    /// The person who runs Coracle.
+    /// The home folder of the user who runs Coracle.
     User,
-    /// We did.
+    /// Coracle itself.
     Builtin,
 }
 
 /// A skill in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillFolder {
-    /// What it calls itself; else the name of its folder.
+    /// Name in the front matter, or else the name of the folder.
     pub name: String,
-    /// The name of its folder.
+    /// Name of the folder.
     pub folder: String,
-    /// What it does, and when it is of use.
+    /// What the skill does, and when to use it.
     pub description: String,
-    /// When it is of use, if that is said apart.
+    /// When to use the skill, if that is described separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub use_when: Option<String>,
-    /// Its version, if it says so.
+    /// Version, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its licence, if it says so.
+    /// License, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// What it needs of its surroundings.
+    /// Requirements on the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compatibility: Option<String>,
-    /// The tools that it was made for.
+    /// Tools that the skill was written for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
-    /// The Python packages that it needs: `package>=1.0`.
+    /// Python packages that the skill requires, such as `package>=1.0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<String>,
-    /// Whatever else its author wrote down.
+    /// Other metadata.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Who put it here.
+    /// Where the skill comes from.
     pub origin: Origin,
-    /// What is not as it should be.
+    /// Violations of the specification.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The folder on the host.
+    /// Folder on the host.
     #[serde(skip)]
     pub path: PathBuf,
-    /// What its file is called.
+    /// Name of its `SKILL.md`.
     #[serde(skip)]
     pub file: &'static str,
 }
@@ -95,24 +96,24 @@ pub struct SkillFolder {
 /// A file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillFile {
-    /// The skill.
+    /// Name of the skill.
     pub name: String,
-    /// The file, below the folder of the skill.
+    /// Path of the file, below the folder of the skill.
     pub path: String,
-    /// Where code finds it.
+    /// Path of the file as code sees it.
     pub location: String,
-    /// What is in it; of the `SKILL.md`, without its head.
+    /// Content of the file; for the `SKILL.md`, without the front matter.
     pub content: String,
-    /// The other files of the skill.
+    /// Other files of the skill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// What is not as it should be.
+    /// Violations of the specification.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
 impl SkillFolder {
-    /// Reads the head of a folder's `SKILL.md`; `None` if there is none, and why it cannot be used otherwise.
+    /// Reads the front matter of a folder's `SKILL.md`. `None` if there is none, and an error if it cannot be used.
     pub(super) fn read(path: &Path, folder: &str, origin: Origin) -> Option<Result<Self, String>> {
         let root = open_folder(path).ok()?;
         let (file, text) = FILES.iter().find_map(|file| match read_beneath(&root, file) {
@@ -128,7 +129,7 @@ impl SkillFolder {
         Some(parsed.map(|parsed| Self { origin, path: path.to_owned(), file, ..parsed }))
     }
 
-    /// Whether a folder can be used as a skill; if not, why.
+    /// Whether a folder can be used as a skill, and why not.
     pub fn check(path: &Path) -> Result<Self, String> {
         let path = path.canonicalize().map_err(|error| error.to_string())?;
         let folder = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not valid UTF-8")?.to_owned();
@@ -191,12 +192,12 @@ impl SkillFolder {
         })
     }
 
-    /// Where code finds its file.
+    /// Path of the `SKILL.md` as code sees it.
     pub fn location(&self) -> String {
         format!("/skills/{}/{}", self.folder, self.file)
     }
 
-    /// The body of its file, or a file below its folder.
+    /// The body of the `SKILL.md`, or a file below the folder.
     pub(super) fn get(&self, path: Option<&str>) -> Result<SkillFile, SkillError> {
         let wanted = path.map(|path| path.trim_start_matches("./")).filter(|path| !path.is_empty());
         let wanted = wanted.unwrap_or(self.file);
@@ -223,7 +224,7 @@ impl SkillFolder {
         })
     }
 
-    /// The files below its folder besides its own, sorted; links are left out.
+    /// The other files below the folder, sorted; links are left out.
     pub fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![(self.path.clone(), String::new(), 0)];
@@ -254,7 +255,7 @@ fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// A text beneath a folder. A link that leads out of it is an error, and so is what is no file.
+/// Reads a text file beneath a folder. Anything else is an error, and so is a link that leads out of the folder.
 fn read_beneath(root: &OwnedFd, path: &str) -> io::Result<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
@@ -275,7 +276,7 @@ fn read_beneath(root: &OwnedFd, path: &str) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Head and body of a `SKILL.md`.
+/// Front matter and body of a `SKILL.md`.
 fn split(text: &str) -> Option<(&str, &str)> {
     let first = text.split_inclusive('\n').next()?;
     if first.trim_end() != "---" {
@@ -291,7 +292,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// What a section `## When to Use This Skill` says, or one called alike, in one line: the points of its list, or its first
+/// The section `## When to Use This Skill`, or one with a similar title, in one line: the items of its list, or its first
 /// paragraph.
 fn when_to_use(body: &str) -> Option<String> {
     let mut lines = body.lines().map(str::trim).skip_while(|line| {
@@ -319,7 +320,7 @@ fn when_to_use(body: &str) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The fields of a head. Where it is no YAML because of a colon in a sentence, which other clients forgive, so do we.
+/// The fields of the front matter. An unquoted value with a colon is not valid YAML, but is accepted, as by other clients.
 fn fields(head: &str, warnings: &mut Vec<String>) -> Result<serde_json::Map<String, Value>, String> {
     let parsed = match parse(head) {
         Ok(value) => value,
@@ -352,7 +353,7 @@ fn parse(text: &str) -> Result<Value, String> {
         .map_err(|error| error.to_string().lines().next().unwrap_or_default().chars().take(200).collect())
 }
 
-/// Puts values of one line that have a colon in them in quotes.
+/// Quotes one-line values that contain a colon.
 fn quoted(head: &str) -> String {
     let line = |line: &str| -> String {
         let Some((key, value)) = line.split_once(": ") else { return line.to_owned() };
@@ -366,7 +367,7 @@ fn quoted(head: &str) -> String {
     head.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A scalar as text; `None` if there is nothing, or something else.
+/// A scalar as text; `None` for anything else.
 fn plain(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -388,7 +389,7 @@ fn words(value: Option<&Value>, separators: &[char]) -> Vec<String> {
     all.iter().map(|word| cut(word.trim())).filter(|word| !word.is_empty()).take(MAX_ENTRIES).collect()
 }
 
-/// `Bash(git add:*) Read` are two.
+/// Splits a list of tools: `Bash(git add:*) Read` has two.
 fn split_outside_brackets(text: &str, separators: &[char]) -> Vec<String> {
     let (mut all, mut depth, mut word) = (Vec::new(), 0_usize, String::new());
     for c in text.chars() {
@@ -411,7 +412,7 @@ fn cut(text: &str) -> String {
     text.chars().filter(|c| !coracle_types::is_hidden(*c)).take(MAX_OTHER_CHARS).collect()
 }
 
-/// What the specification does not allow of a name; such skills are used all the same.
+/// Violations of the specification by a name. Such skills can be used nevertheless.
 fn wrong_name(name: &str) -> Option<String> {
     let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let wrong = if !name.chars().all(letters) {

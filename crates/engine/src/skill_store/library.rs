@@ -1,4 +1,4 @@
-//! Where folders with a `SKILL.md` are looked for, and which of two wins.
+//! Where folders with a `SKILL.md` are searched, and their precedence.
 
 use super::builtin;
 use super::folder::{Origin, SkillFile, SkillFolder};
@@ -8,40 +8,40 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Of one place so many folders are looked at.
+/// Maximum number of folders that are read in one source.
 const MAX_FOLDERS: usize = 200;
 
-/// No name of a folder is longer.
+/// Maximum length of the name of a folder.
 const MAX_FOLDER_BYTES: usize = 100;
 
-/// Where code sees them.
+/// Where code sees the skills.
 const SEEN_AT: &str = "/skills";
 
-/// A place where skills may be.
+/// A folder that may contain skills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillSource {
-    /// The folder that has their folders in it.
+    /// Folder that contains the folders of skills.
     pub path: PathBuf,
-    /// Whose it is.
+    /// Where its skills come from.
     pub origin: Origin,
 }
 
-/// All places, those that win first.
+/// All sources, in order of precedence.
 #[derive(Debug, Default)]
 pub struct Library {
     sources: Vec<SkillSource>,
 }
 
-/// What was found.
+/// The skills that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shelved {
-    /// By name.
+    /// Skills, sorted by name.
     pub skills: Vec<SkillFolder>,
-    /// What was left out, and why.
+    /// Why others were left out.
     pub warnings: Vec<String>,
 }
 
-/// A folder that was found, whatever is in it.
+/// A folder that may be a skill.
 struct Candidate {
     path: PathBuf,
     folder: String,
@@ -49,7 +49,7 @@ struct Candidate {
 }
 
 impl Library {
-    /// These places in this order, and after them the skills that Coracle brings along, written below `cache`.
+    /// A library of these sources, in this order, followed by the built-in skills, which are written below `cache`.
     pub fn new(mut sources: Vec<SkillSource>, cache: Option<&Path>) -> Arc<Self> {
         if let Some(cache) = cache {
             match builtin::install(cache) {
@@ -62,13 +62,13 @@ impl Library {
         Arc::new(Self { sources })
     }
 
-    /// Reads all of them, as they are now.
+    /// Reads all skills, as they are now.
     pub async fn read(self: &Arc<Self>) -> Shelved {
         let library = Arc::clone(self);
         tokio::task::spawn_blocking(move || library.read_now()).await.unwrap_or_default()
     }
 
-    /// The same, for whoever may wait.
+    /// The same, blocking.
     pub fn read_now(&self) -> Shelved {
         let mut found = Shelved::default();
         for candidate in self.candidates(&mut found.warnings) {
@@ -97,8 +97,9 @@ impl Library {
         found
     }
 
-    /// What sandboxes see, and where: each folder by itself, since they come from several places; our own as one if there
-    /// are no others. Every one-shot sandbox waits for this: what we have written ourselves is not read again.
+    /// The folders that are mounted into sandboxes, and where: one mount for each skill, because skills come from several
+    /// sources, or a single one if there are only built-in skills. Every one-shot sandbox waits for this, so the built-in
+    /// skills are not read again.
     pub fn mounts(&self) -> Vec<(PathBuf, PathBuf)> {
         let (ours, others): (Vec<_>, Vec<_>) = self.sources.iter().partition(|source| source.origin == Origin::Builtin);
         if others.iter().all(|source| !source.path.is_dir()) {
@@ -107,7 +108,7 @@ impl Library {
         let candidates = self.candidates(&mut Vec::new());
         let mut mounts: Vec<(PathBuf, PathBuf)> = Vec::new();
         let seen_at = |folder: &str| Path::new(SEEN_AT).join(folder);
-        // Of the operator's folder everything, of the others what is a skill.
+        // Everything in the operator's folder is visible, and only skills in the others.
         let configured = candidates.into_iter().filter(|one| one.origin == Origin::Configured);
         mounts.extend(configured.map(|candidate| (candidate.path, seen_at(&candidate.folder))));
         for skill in self.read_now().skills {
@@ -120,13 +121,13 @@ impl Library {
         mounts
     }
 
-    /// A skill by its name or that of its folder: its body, or a file of it.
+    /// The body of a skill, or one of its files. The skill is found by its name or that of its folder.
     pub async fn get(self: &Arc<Self>, name: &str, path: Option<&str>) -> Result<SkillFile, SkillError> {
         let (library, name, path) = (Arc::clone(self), name.to_owned(), path.map(str::to_owned));
         blocking(move || library.find(&name)?.get(path.as_deref())).await
     }
 
-    /// A skill by its name or that of its folder.
+    /// Finds a skill by its name or that of its folder.
     pub fn find(&self, name: &str) -> Result<SkillFolder, SkillError> {
         let Shelved { skills, .. } = self.read_now();
         let by_name = skills.iter().position(|skill| skill.name == name);
@@ -145,7 +146,7 @@ impl Library {
         let (mut found, mut seen) = (Vec::new(), Vec::new());
         for source in &self.sources {
             let Ok(root) = source.path.canonicalize() else { continue };
-            // Whoever works in their home folder has both in one.
+            // In the home folder, project and user are the same.
             if seen.contains(&root) {
                 continue;
             }
@@ -173,7 +174,7 @@ impl Library {
                     continue;
                 }
                 if !path.starts_with(&root) {
-                    // One that leads to another of our places is found there.
+                    // A link to another source is found there.
                     if !roots.iter().any(|root| path.starts_with(root)) {
                         let link = root.join(&folder);
                         warnings.push(format!("{}: a link that leads elsewhere is not followed", link.display()));
@@ -191,12 +192,12 @@ impl Library {
     }
 }
 
-/// Names that can be a part of a path in a sandbox, and that a person can read.
+/// Whether a name can be part of a path in a sandbox, and is readable.
 fn is_plain(name: &str) -> bool {
     !name.starts_with('.') && name.len() <= MAX_FOLDER_BYTES && !name.chars().any(coracle_types::is_hidden)
 }
 
-/// Whether somebody else than this user and root could have written it.
+/// Whether users other than this one and root can write to it.
 fn is_foreign(path: &Path) -> bool {
     let me = rustix::process::geteuid().as_raw();
     path.metadata().is_ok_and(|metadata| metadata.uid() != me && metadata.uid() != 0)

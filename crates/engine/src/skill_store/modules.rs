@@ -1,5 +1,5 @@
-//! Modules of the operator that code can import (`execution.tools_dir`), told by their own docstrings. They are read, and
-//! never run.
+//! Modules of the operator that code can import (`execution.tools_dir`), described by their own docstrings. They are read
+//! and never run.
 
 use ruff_python_ast::{Expr, Stmt};
 use ruff_python_parser::parse_module;
@@ -7,16 +7,16 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// So many modules are told of.
+/// Maximum number of modules.
 const MAX_MODULES: usize = 50;
 
-/// So many functions of one.
+/// Maximum number of functions of one module.
 const MAX_FUNCTIONS: usize = 20;
 
-/// A larger file is not read.
+/// Maximum size of a file.
 const MAX_FILE_BYTES: u64 = 512 << 10;
 
-/// No line about a module or function is longer.
+/// Maximum length of a description.
 const MAX_LINE_CHARS: usize = 200;
 
 /// A module that code can import.
@@ -30,7 +30,7 @@ pub struct HelperModule {
     pub functions: Vec<String>,
 }
 
-/// The modules of a folder, by name; those that begin with an underscore are nobody's business.
+/// The modules of a folder, sorted by name, without those that begin with an underscore.
 pub fn helper_modules(folder: &Path) -> Vec<HelperModule> {
     let mut names: Vec<String> = fs::read_dir(folder)
         .into_iter()
@@ -94,14 +94,14 @@ fn function(statement: &Stmt, source: &str) -> Option<String> {
     Some(line(&format!("{}{parameters}{returns}{colon}{about}", function.name)))
 }
 
-/// The first line of what a body begins with, if that is a text.
+/// The first line of the docstring of a body, if there is one.
 fn docstring(body: &[Stmt]) -> String {
     let Some(Stmt::Expr(first)) = body.first() else { return String::new() };
     let Expr::StringLiteral(literal) = &*first.value else { return String::new() };
     line(literal.value.to_str().trim().lines().next().unwrap_or_default())
 }
 
-/// What can be told without a parser: the first line of the first comment, and what is exported as a function.
+/// Describes a TypeScript module without a parser: the first line of the first comment, and the exported functions.
 fn typescript(name: &str, source: &str) -> HelperModule {
     let first = source.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let is_comment = first.starts_with("//") || first.starts_with("/*");

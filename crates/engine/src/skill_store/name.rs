@@ -1,13 +1,13 @@
-//! Names of code skills: they become modules, and files on the host.
+//! Names of code skills, which are names of modules and of files on the host.
 
 use crate::host_calls::quoted;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// No name is longer.
+/// Maximum length of a name.
 const MAX_NAME: usize = 64;
 
-/// Words that cannot be imported by name.
+/// Keywords of Python, which cannot be imported.
 const KEYWORDS: [&str; 35] = [
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
@@ -27,7 +27,7 @@ pub struct InvalidSkillName(String);
 pub struct SkillName(String);
 
 impl SkillName {
-    /// Takes a text that can be imported, and that cannot leave a folder.
+    /// Accepts a text that can be imported, and that is a plain file name.
     pub fn new(text: &str) -> Result<Self, InvalidSkillName> {
         if is_name(text) { Ok(Self(text.to_owned())) } else { Err(InvalidSkillName(told(text))) }
     }

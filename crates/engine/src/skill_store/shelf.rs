@@ -1,11 +1,11 @@
 //! One user's code skills on disk.
 //!
-//! `skill-versions/NAME/000001.json` is one version, metadata and code in one file: the truth. `skills/NAME.py` or `.ts` is
-//! the newest version as sandboxes import it, made from that; whoever comes first after a crash puts it right. Nothing is
-//! ever changed in place: files are written aside, brought to the disk, and renamed. Writers take turns by a lock, across
-//! processes too; readers need none.
+//! `skill-versions/NAME/000001.json` is one version, with metadata and code in one file, and is authoritative.
+//! `skills/NAME.py` or `.ts` is generated from the newest version, for sandboxes to import, and is repaired by the first
+//! access after a crash. Files are never changed in place: they are written under another name, synced, and renamed.
+//! Writers hold a lock, also across processes; readers need none.
 //!
-//! Trust boundary: sandboxes see `skills` read-only and nothing else of this; the code in it is hostile and never run here.
+//! Trust boundary: sandboxes see `skills` read-only, and nothing else. The code is hostile and never run here.
 
 use super::error::SkillError;
 use super::name::SkillName;
@@ -18,26 +18,26 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// A user has no more of them.
+/// Maximum number of skills of a user.
 const MAX_SKILLS: usize = 200;
 
-/// Of one skill so many versions are kept; older ones go.
+/// Maximum number of versions of a skill; older ones are deleted.
 const MAX_VERSIONS: usize = 50;
 
-/// All versions of all skills of a user are no larger.
+/// Maximum size of all versions of all skills of a user.
 const MAX_TOTAL_BYTES: u64 = 64 << 20;
 
-/// No file of a version is larger: code, example and words, with room for their escapes.
+/// Maximum size of the file of a version: code, example and texts, with room for their escapes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Makes `skills` a package that nothing in the workspace can stand before.
+/// Makes `skills` a regular package, which takes precedence over a folder of that name in the workspace.
 const PACKAGE: &str = "\"\"\"Code that was saved with `save_skill`: `from skills.NAME import function`.\"\"\"\n";
 
 const NEW: &str = ".new-";
 const GONE: &str = ".gone-";
 const LOCK: &str = ".lock";
 
-/// A version as it is kept.
+/// A version as it is stored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
     #[serde(flatten)]
@@ -45,30 +45,30 @@ pub(crate) struct Kept {
     pub(crate) code: String,
 }
 
-/// Where one user's skills are.
+/// The skills of one user.
 #[derive(Clone, Debug)]
 pub(crate) struct Shelf {
     importable: PathBuf,
     versions: PathBuf,
 }
 
-/// Held while something is changed.
+/// The lock that is held during a change.
 struct Turn {
     _lock: File,
 }
 
 impl Shelf {
-    /// In the user's folder.
+    /// The shelf in a user's folder.
     pub(crate) fn new(base: &Path) -> Self {
         Self { importable: base.join("skills"), versions: base.join("skill-versions") }
     }
 
-    /// What sandboxes see at `/coracle/skills`.
+    /// The folder that sandboxes see as `/coracle/skills`.
     pub(crate) fn importable(&self) -> &Path {
         &self.importable
     }
 
-    /// Makes the folders if they are missing, and puts right what a crash left behind.
+    /// Creates the folders if they are missing, and repairs what a crash has left.
     pub(crate) fn prepare(&self) -> Result<(), SkillError> {
         for (folder, mode) in [(&self.importable, 0o755), (&self.versions, 0o700)] {
             if !folder.is_dir() {
@@ -78,7 +78,7 @@ impl Shelf {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                         return Err(failed("make", folder)(error));
                     }
-                    // Sandboxes of a root's Coracle read these as another user, whatever the umask.
+                    // If Coracle runs as root, sandboxes read these as another user, whatever the umask is.
                     _ => rustix::fs::chmod(folder, Mode::from_raw_mode(mode))
                         .map_err(|errno| failed("make", folder)(errno.into()))?,
                 }
@@ -91,7 +91,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Nothing was ever saved here, so that nothing can be in disorder: a few looks tell, which nobody has to wait for.
+    /// Whether nothing was ever saved here, so that nothing needs repair. Cheap enough for an async caller.
     pub(crate) fn is_bare(&self) -> bool {
         let only_lock = |names: Vec<String>| names.iter().all(|name| name == LOCK);
         let has_folders = self.versions.is_dir() && self.importable.join("__init__.py").is_file();
@@ -149,7 +149,7 @@ impl Shelf {
         self.importable.join(format!("{name}.{}", language.ending()))
     }
 
-    /// Makes a version the one that is imported.
+    /// Generates the file that is imported from a version.
     fn publish(&self, kept: &Kept) -> Result<(), SkillError> {
         let CodeSkill { name, language, .. } = &kept.skill;
         self.put(&self.importable, &format!("{name}.{}", language.ending()), kept.code.as_bytes(), 0o644)?;
@@ -161,7 +161,7 @@ impl Shelf {
         }
     }
 
-    /// Writes a file beside the versions, brings it to the disk, and renames it into its folder.
+    /// Writes a file beside the versions, syncs it, and renames it into its folder.
     fn put(&self, folder: &Path, name: &str, bytes: &[u8], mode: u32) -> Result<(), SkillError> {
         let target = folder.join(name);
         let aside = tempfile::Builder::new().prefix(NEW).tempfile_in(&self.versions);
@@ -176,7 +176,7 @@ impl Shelf {
         sync_folder(folder)
     }
 
-    /// Adds a version and makes it the one that is imported. When this returns, it is on the disk.
+    /// Adds a version, which becomes the one that is imported. It is on disk when this returns.
     pub(crate) fn save(&self, mut kept: Kept) -> Result<CodeSkill, SkillError> {
         self.prepare()?;
         let turn = self.turn()?;
@@ -212,7 +212,7 @@ impl Shelf {
         self.publish(&kept)?;
         let surplus = (earlier.len() + 1).saturating_sub(MAX_VERSIONS);
         for file in earlier.values().take(surplus) {
-            // What is old and could not be removed is removed the next time.
+            // If this fails, the next save tries again.
             let _ = fs::remove_file(file);
         }
         Ok(kept.skill)
@@ -233,7 +233,7 @@ impl Shelf {
         self.finish_removing(name.as_str(), &gone)
     }
 
-    /// What is left of a removal: the file to import, and then the versions.
+    /// Completes a removal: first the file to import, then the versions.
     fn finish_removing(&self, name: &str, gone: &Path) -> Result<(), SkillError> {
         if let Ok(name) = SkillName::new(name)
             && !self.versions.join(name.as_str()).is_dir()
@@ -252,7 +252,7 @@ impl Shelf {
         fs::remove_dir_all(gone).map_err(failed("remove", gone))
     }
 
-    /// The newest version, or the one that is asked for.
+    /// A version, by default the newest.
     pub(crate) fn version(&self, name: &SkillName, version: Option<u32>) -> Result<Kept, SkillError> {
         let numbers = numbers(&self.versions.join(name.as_str()))?;
         let found = match version {
@@ -280,7 +280,7 @@ impl Shelf {
         Ok(numbers(&self.versions.join(name.as_str()))?.into_keys().collect())
     }
 
-    /// The newest version of every skill, by name. One that cannot be read is left out, aloud.
+    /// The newest version of every skill, sorted by name. Skills that cannot be read are left out, with a warning.
     pub(crate) fn all(&self) -> Result<Vec<Kept>, SkillError> {
         let mut all = Vec::new();
         for name in self.names()? {
@@ -327,7 +327,7 @@ fn numbers(folder: &Path) -> Result<BTreeMap<u32, PathBuf>, SkillError> {
     Ok(files.collect())
 }
 
-/// Names of what is in a folder; nothing if it is not there.
+/// Names of the entries of a folder; none if there is no folder.
 fn entries(folder: &Path) -> Result<Vec<String>, SkillError> {
     let listed = match fs::read_dir(folder) {
         Ok(listed) => listed,
@@ -337,7 +337,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, SkillError> {
     Ok(listed.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect())
 }
 
-/// A file of bounded size; a link is not followed.
+/// Reads a file of limited size. Links are not followed.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;

@@ -143,7 +143,7 @@ impl Skills {
                     Err(error @ SkillError::Missing { .. }) if path.is_none() => error,
                     Err(error) => return Err(error),
                 };
-                // Code that was saved has no folder: it is its own content.
+                // A code skill has no `SKILL.md`: its code is returned instead.
                 let Ok(loaded) = self.load(user, &name, None).await else { return Err(missing) };
                 Ok(json!({
                     "name": loaded.metadata.name, "description": loaded.metadata.description, "content": loaded.code,

@@ -7,34 +7,34 @@ use coracle_types::{Schema, ServerName, Tool, ToolHints, UserId};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What kind of skill something is.
+/// Kind of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillKind {
-    /// Code that was saved, to be imported.
+    /// Code that can be imported.
     Code,
-    /// Instructions in a `SKILL.md`, to be read.
+    /// Instructions in a `SKILL.md`.
     Instructions,
 }
 
 /// A skill that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundSkill {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// Of which kind it is.
+    /// Kind of the skill.
     pub kind: SkillKind,
-    /// What it does.
+    /// What the skill does.
     pub description: String,
-    /// How it is used: what to import, or what to read.
+    /// How to use the skill: what to import, or what to read.
     #[serde(rename = "use")]
     pub usage: String,
-    /// For finding it.
+    /// Tags for searches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
 
-/// The names of the two servers that skills are tools of, as far as the catalogue is concerned.
+/// The names of the two servers whose tools the skills are in the catalogue.
 const CODE: &str = "skills";
 const INSTRUCTIONS: &str = "instructions";
 

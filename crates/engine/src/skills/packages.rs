@@ -8,11 +8,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Lists what is installed, as code sees it.
+/// Lists the installed packages, as code sees them.
 const LIST: &str = "import importlib.metadata
 {d.metadata['Name'].lower().replace('_', '-').replace('.', '-'): d.version for d in importlib.metadata.distributions() if d.metadata['Name']}";
 
-/// Installed packages by their plain names.
+/// Versions of the installed packages, by normalized name.
 pub(super) type Installed = BTreeMap<String, String>;
 
 impl Skills {
@@ -32,7 +32,7 @@ impl Skills {
     }
 
     async fn list_installed(self: &Arc<Self>) -> Result<Installed, SkillError> {
-        // Nobody's code is run.
+        // This is Coracle's own code, so it runs for no particular user.
         let execution = self.execute(Request::new(UserId::local(), Language::Python, LIST)).await;
         if let Some(failure) = execution.failure {
             return Err(SkillError::NotTried(failure.error));
@@ -42,7 +42,7 @@ impl Skills {
     }
 }
 
-/// What is missing of `package[extra]>=1.0,<2 ; marker`, if anything. Markers are not looked at.
+/// Why the requirement `package[extra]>=1.0,<2 ; marker` is not met, if it is not. Markers are ignored.
 pub(super) fn complaint(wanted: &str, installed: &Installed) -> Option<String> {
     let requirement = wanted.split(';').next().unwrap_or(wanted).trim();
     let end = requirement.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
@@ -61,7 +61,8 @@ pub(super) fn complaint(wanted: &str, installed: &Installed) -> Option<String> {
     unmet.map(|clause| format!("the package {name} is installed as {version}, and {clause} is wanted"))
 }
 
-/// Whether a version is as `>=1.0` says. What is not understood holds: it is a warning that is decided here.
+/// Whether a version satisfies a clause such as `>=1.0`. An unknown clause counts as satisfied, because the result is only
+/// a warning.
 fn holds(version: &str, clause: &str) -> bool {
     let end = clause.find(|c: char| !matches!(c, '<' | '>' | '=' | '!' | '~')).unwrap_or(clause.len());
     let (sign, wanted) = clause.split_at(end);
@@ -88,7 +89,7 @@ fn holds(version: &str, clause: &str) -> bool {
     }
 }
 
-/// The numbers that a release begins with: `2.1.0rc1` is 2, 1, 0.
+/// The numbers at the beginning of a version: `2.1.0rc1` is 2, 1, 0.
 fn numbers(version: &str) -> Vec<u64> {
     let mut all = Vec::new();
     for part in version.trim().trim_start_matches('v').split('.') {
