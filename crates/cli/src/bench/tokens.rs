@@ -7,6 +7,7 @@
 //! is not.
 
 mod agent;
+mod definitions;
 mod discovery;
 mod own;
 mod report;

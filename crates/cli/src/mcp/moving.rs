@@ -1,6 +1,6 @@
 //! Which servers of a client move to Coracle when it is connected: those that Coracle has already, or can take over.
 
-use super::install::Client;
+use super::client::Client;
 use crate::plain::plain;
 use crate::servers::Candidate;
 use crate::settings::{file_to_edit, load_for_servers, variables};

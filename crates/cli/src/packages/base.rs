@@ -1,6 +1,6 @@
 //! What a new environment takes over from the current one, so that adding a package installs that package and no more.
 
-use super::install::installed;
+use super::installed::installed;
 use super::requirement::Requirement;
 use anyhow::Context;
 use coracle_store::Package;

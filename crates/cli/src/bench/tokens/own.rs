@@ -1,12 +1,11 @@
 //! What the definitions of the user's own servers cost. Servers whose tools are known are not started.
 
+use super::definitions::{OfServer, definition, of_servers};
 use super::discovery::{self, Discovery};
 use crate::{settings, tools};
-use coracle_catalog::Catalog;
 use coracle_server::{INSTRUCTIONS, Profile, count_tokens, offered_tools};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// The servers of the settings.
 #[derive(Clone, Debug, Serialize)]
@@ -19,27 +18,6 @@ pub(super) struct Own {
     pub(super) discovery: Option<Discovery>,
     /// Servers whose tools are not known.
     pub(super) missing: Vec<String>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct OfServer {
-    pub(super) server: String,
-    pub(super) tools: usize,
-    pub(super) tokens: usize,
-}
-
-/// As clients pass it on to a model.
-#[derive(Serialize)]
-struct Told<'a, S> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a S,
-}
-
-/// The tokens of one definition.
-fn definition(name: &str, description: &str, input_schema: &impl Serialize) -> usize {
-    let told = Told { name, description, input_schema };
-    count_tokens(&serde_json::to_string(&told).unwrap_or_default())
 }
 
 /// None if there are no servers.
@@ -65,16 +43,4 @@ fn code_tokens() -> usize {
     let tools = offered_tools(Profile::Code);
     let tools: usize = tools.iter().map(|tool| definition(tool.name, tool.description, &tool.input_schema)).sum();
     tools + count_tokens(INSTRUCTIONS)
-}
-
-pub(super) fn of_servers(catalog: &Catalog) -> Vec<OfServer> {
-    let count = |tools: &[Arc<coracle_types::Tool>]| {
-        tools.iter().map(|tool| definition(&tool.name, &tool.description, &tool.input_schema)).sum()
-    };
-    let servers = catalog.servers().iter().map(|server| OfServer {
-        server: server.name.to_string(),
-        tools: server.tools.len(),
-        tokens: count(&server.tools),
-    });
-    servers.collect()
 }
