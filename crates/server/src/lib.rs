@@ -10,7 +10,7 @@
 
 mod accounts;
 pub mod baseline;
-mod face;
+mod gone;
 mod http;
 mod identity;
 mod mcp;
@@ -22,8 +22,7 @@ pub use accounts::{
     AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_machines, new_user_name,
     user_name,
 };
-pub use face::{Face, FaceOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
-pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
+pub use mcp::{Face, FaceOptions, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;

@@ -6,7 +6,9 @@ mod code;
 pub(crate) mod definitions;
 mod direct;
 mod discovery;
+mod face;
 mod files;
+mod headed;
 mod outward;
 mod progress;
 mod prompt;
@@ -18,13 +20,11 @@ mod tokens;
 
 pub(crate) use code::milliseconds;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
-pub(crate) use direct::Headed;
+pub use face::{Face, FaceOptions};
 pub(crate) use files::with_files;
 pub use prompt::INSTRUCTIONS;
-pub(crate) use run::Parked;
 pub use tokens::count_tokens;
 
-use crate::face::Face;
 use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,6 @@
 //! One client over standard input and output.
 
-use crate::face::Face;
+use crate::mcp::Face;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

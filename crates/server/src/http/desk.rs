@@ -1,7 +1,7 @@
 //! Where people sign in: what all requests share about it.
 
 use super::guard;
-use super::oidc::Provider;
+use super::provider::Provider;
 use crate::accounts::{AccountError, People};
 use crate::identity::Identity;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};

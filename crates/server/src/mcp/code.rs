@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use super::run::{Call, Run};
 use super::{arguments, refusal, shown, tokens};
-use crate::face::Face;
+use crate::mcp::Face;
 use coracle_engine::Request;
 use coracle_policy::NobodyToAsk;
 use coracle_types::{Language, SessionId};
@@ -75,7 +75,7 @@ async fn execute(
 ) -> Result<CallToolResponse, ErrorData> {
     let call = Call::of(&face.user(), &request);
     if let Some(resumed) = face.parked.resume(&request, &call) {
-        return resumed?.of(&context).follow(face, &call, &context).await;
+        return resumed?.of(&context).follow(face.client(), &call, &context).await;
     }
     let mut code = match read(face, &request) {
         Ok(code) => code,
@@ -95,7 +95,7 @@ async fn execute(
             })
         }
     });
-    run.follow(face, &call, &context).await
+    run.follow(face.client(), &call, &context).await
 }
 
 fn code_request(face: &Face, request: &CallToolRequestParams) -> Result<Request, String> {

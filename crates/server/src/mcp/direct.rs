@@ -4,9 +4,7 @@ mod lists;
 mod requests;
 mod watching;
 
-pub(crate) use lists::Headed;
-
-use crate::face::Face;
+use crate::mcp::Face;
 use coracle_types::ServerName;
 use coracle_upstream::{Upstream, UpstreamError};
 use rmcp::ErrorData;

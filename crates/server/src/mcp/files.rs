@@ -1,7 +1,7 @@
 //! The workspace as tools and as resources: files and state, without a sandbox.
 
 use super::{arguments, refusal, shown, tokens};
-use crate::face::Face;
+use crate::mcp::Face;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, WorkspaceFiles};

@@ -1,7 +1,7 @@
 //! The prompt `agent_system_prompt`, and what clients are told when they connect.
 
 use super::skills;
-use crate::face::Face;
+use crate::mcp::Face;
 use coracle_types::Language;
 use std::fmt::Write as _;
 

@@ -2,8 +2,7 @@
 
 use super::outward::{self, Asked, Outward, Way};
 use super::progress::Progress;
-use crate::face::Face;
-use crate::http::Gone;
+use crate::gone::Gone;
 use coracle_types::UserId;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -32,6 +31,13 @@ const MAX_PARKED_OF_ONE: usize = 32;
 
 /// What a call comes to.
 pub(crate) type Answer = Result<CallToolResponse, ErrorData>;
+
+/// Where a run waits for its client, and what is cancelled when the one client there is has gone.
+#[derive(Clone, Copy)]
+pub(crate) struct Client<'a> {
+    pub(crate) parked: &'a Parked,
+    pub(crate) gone: Option<&'a CancellationToken>,
+}
 
 /// Something that a client has called and that goes on by itself.
 pub(crate) struct Run {
@@ -62,10 +68,15 @@ impl Run {
     }
 
     /// Until it has ended, or the client has to answer something first.
-    pub(crate) async fn follow(mut self, face: &Face, call: &Call, context: &RequestContext<RoleServer>) -> Answer {
+    pub(crate) async fn follow(
+        mut self,
+        client: Client<'_>,
+        call: &Call,
+        context: &RequestContext<RoleServer>,
+    ) -> Answer {
         let way = Way::of(context);
         let mut put = FuturesUnordered::new();
-        let gone = gone(face, context);
+        let gone = gone(client.gone, context);
         tokio::pin!(gone);
         loop {
             tokio::select! {
@@ -87,7 +98,7 @@ impl Run {
                         while let Ok(asked) = self.asked.try_recv() {
                             self.open.insert(asked.key.clone(), asked);
                         }
-                        return face.parked.park(self, call);
+                        return client.parked.park(self, call);
                     }
                 },
                 Some(()) = put.next() => {}
@@ -186,9 +197,9 @@ impl Parked {
 }
 
 /// Returns when the client has cancelled the call, or its connection is gone.
-async fn gone(face: &Face, context: &RequestContext<RoleServer>) {
+async fn gone(client: Option<&CancellationToken>, context: &RequestContext<RoleServer>) {
     let request = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
-    match request.map(|request| &request.0).or(face.gone.as_ref()) {
+    match request.map(|request| &request.0).or(client) {
         None => context.ct.cancelled().await,
         Some(gone) => {
             tokio::select! {

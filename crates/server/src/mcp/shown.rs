@@ -1,7 +1,7 @@
 //! What a model gets to see of an execution: within a budget of tokens, without the code, one line for each call.
 
 use super::{shape, tokens};
-use crate::face::Face;
+use crate::mcp::Face;
 use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

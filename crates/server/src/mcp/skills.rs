@@ -1,7 +1,7 @@
 //! Skills: code that agents save and import, and instructions that they read.
 
 use super::{structured, tokens};
-use crate::face::Face;
+use crate::mcp::Face;
 use coracle_engine::{HelperModule, SkillError, SkillFolder, helper_modules};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceResult, Resource, ResourceContents};

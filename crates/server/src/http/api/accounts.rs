@@ -1,11 +1,11 @@
 //! `/api/auth`, `/api/keys` and `/api/users`: signing in, API keys and user accounts.
 
-use super::extract::{At, Body};
-use super::problem::{ApiError, Problem, Refusals};
 use crate::accounts::{NameSource, is_good, new_user_name, user_name};
 use crate::http::App;
 use crate::http::desk::{Desk, session_of};
-use crate::http::sign_in::{self, Whence, changed_password, remember};
+use crate::http::extract::{At, Body};
+use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::http::sign_in::{self, Me, Whence, changed_password, remember};
 use crate::identity::Identity;
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
@@ -54,31 +54,6 @@ fn seconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),
-    }
-}
-
-/// Current user
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Me {
-    /// User name
-    user: String,
-    /// Display name; null if none is set
-    display_name: Option<String>,
-    /// User role: `admin` or `user`
-    role: &'static str,
-    /// Authentication method: `local` (server without authentication), `session` (browser session), `key` (API key),
-    /// `token` (OpenID Connect access token) or `proxy` (trusted reverse proxy)
-    how: String,
-}
-
-impl Me {
-    pub(crate) fn of(user: &User, how: &str) -> Self {
-        Self {
-            user: user.id.to_string(),
-            display_name: user.display_name.clone(),
-            role: user.role.as_str(),
-            how: how.to_owned(),
-        }
     }
 }
 

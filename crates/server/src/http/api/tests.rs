@@ -1,10 +1,10 @@
 //! The routes for files and artifacts, with two users who have signed in.
 
-use crate::face::{Face, FaceOptions};
 use crate::http::desk::{AuthOptions, Desk};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
 use crate::identity::Identity;
+use crate::mcp::{Face, FaceOptions};
 use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;

@@ -1,7 +1,7 @@
 //! What there is to pass on, and whose it is.
 
 use super::super::definitions;
-use crate::face::Face;
+use crate::mcp::Face;
 use coracle_types::ServerName;
 use coracle_upstream::{ServerState, ServerStatus, UpstreamError};
 use futures::future::join_all;
@@ -10,7 +10,7 @@ use rmcp::model::{ListPromptsResult, ListResourceTemplatesResult, ListResourcesR
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The member of a schema that makes an argument a header.
@@ -77,23 +77,10 @@ fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
         .collect()
 }
 
-/// Tools some of whose arguments are to be headers of HTTP as well, as they were last listed: what comes over HTTP is
-/// compared with these before it is looked at any further.
-#[derive(Clone, Default)]
-pub(crate) struct Headed(Arc<RwLock<HashMap<String, Tool>>>);
-
-impl Headed {
-    fn replace(&self, tools: &[Named]) {
-        let headed = tools.iter().filter(|tool| mentions(&tool.definition["inputSchema"], HEADER));
-        let headed = headed
-            .filter_map(|tool| Some((tool.name.clone(), understood::<Tool>(tool.definition.clone(), &tool.server)?)));
-        let headed = headed.collect();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = headed;
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<Tool> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
+/// The tools some of whose arguments are to be headers of HTTP as well.
+fn headed(tools: &[Named]) -> HashMap<String, Tool> {
+    let headed = tools.iter().filter(|tool| mentions(&tool.definition["inputSchema"], HEADER));
+    headed.filter_map(|tool| Some((tool.name.clone(), understood(tool.definition.clone(), &tool.server)?))).collect()
 }
 
 /// Whether there is such a member anywhere.
@@ -164,7 +151,7 @@ impl Face {
         let wanted = self.options.tools.as_deref();
         let is_wanted = |tool: &Named| wanted.is_none_or(|wanted| wanted.contains(&tool.name));
         let tools: Vec<Named> = named(lists).into_iter().filter(is_wanted).collect();
-        self.headed.replace(&tools);
+        self.headed.replace(headed(&tools));
         tools
     }
 

@@ -1,7 +1,7 @@
 //! Telling clients what has changed at the servers, and which log messages they want.
 
 use super::failed;
-use crate::face::Face;
+use crate::mcp::Face;
 use coracle_upstream::{Change, Changed, Owner};
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SetLevelRequestParams, SubscriptionFilter};

@@ -10,6 +10,14 @@ use axum::http::request::Parts;
 use coracle_types::UserId;
 use serde::de::DeserializeOwned;
 
+impl<S: Sync> FromRequestParts<S> for Identity {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        parts.extensions.get().cloned().ok_or_else(ApiError::not_signed_in)
+    }
+}
+
 /// Who asks.
 pub(crate) struct Caller(pub(crate) UserId);
 

@@ -1,11 +1,16 @@
 //! What an OpenID provider says about itself, its keys, and the tokens that it has signed.
 
-use super::verifier;
+mod pending;
+mod verifier;
+
+pub(super) use pending::{PATIENCE, Waiting};
+
 use crate::accounts::{AccountError, People, may_enter};
 use coracle_config::Oidc;
 use coracle_store::{ForeignIdentity, User};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{DecodingKey, Validation, decode, decode_header};
+use pending::Pending;
 use reqwest::redirect::Policy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -93,7 +98,7 @@ pub(crate) struct Provider {
     known: Mutex<Option<Arc<Known>>>,
     /// When it was last asked, whatever came of it. Whoever holds it asks.
     turn: tokio::sync::Mutex<Option<Instant>>,
-    pub(super) pending: super::Pending,
+    pub(super) pending: Pending,
 }
 
 impl Provider {
@@ -116,7 +121,7 @@ impl Provider {
             http,
             known: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            pending: super::Pending::default(),
+            pending: Pending::default(),
         })
     }
 

@@ -1,5 +1,8 @@
+use super::definitions;
+use super::headed::Headed;
+use super::run::{Client, Parked};
+use super::tokens::count_tokens;
 use crate::identity::Identity;
-use crate::mcp::{Headed, Parked, definitions};
 use crate::metrics::Metrics;
 use crate::profile::Profile;
 use axum::http::request::Parts;
@@ -51,7 +54,7 @@ impl Face {
     pub fn new(engine: Engine, options: FaceOptions) -> Result<Self, Vec<String>> {
         let tools = definitions::chosen(options.profile, options.tools.as_deref())?;
         // Reading the vocabulary takes a moment, which the first client should not wait for.
-        tokio::task::spawn_blocking(|| crate::mcp::count_tokens("warm"));
+        tokio::task::spawn_blocking(|| count_tokens("warm"));
         let (parked, headed, metrics, user) = (Parked::default(), Headed::default(), Arc::default(), UserId::local());
         Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, headed, metrics, gone: None, user })
     }
@@ -78,6 +81,10 @@ impl Face {
     /// come later do not share it.
     pub(crate) fn workspace(&self) -> Option<&Path> {
         self.options.workspace.as_deref().filter(|_| self.user == UserId::local())
+    }
+
+    pub(super) fn client(&self) -> Client<'_> {
+        Client { parked: &self.parked, gone: self.gone.as_ref() }
     }
 
     pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
