@@ -8,10 +8,10 @@ mod refusals;
 
 pub(crate) use facts::Facts;
 
+use crate::active::Active;
 use crate::artifacts::{Artifacts, Author};
 use crate::capture::{Capture, Captured};
 use crate::host_calls::HostCalls;
-use crate::housekeeping::Active;
 use crate::journal::{Shown, Tape, not_logged};
 use crate::records::Records;
 use crate::request::Request;

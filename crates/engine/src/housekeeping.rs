@@ -3,17 +3,17 @@
 //! A workspace is deleted only if a notice about it was logged and stored, some time has passed, and it has not been used
 //! in the meantime. A dry run only gives notices. A notice is stored beside the workspace, where code cannot write.
 
+use crate::active::Active;
 use crate::workspace::OUTPUT_FOLDER;
 use coracle_sandbox::{FolderUsage, folder_usage, remove_folder};
 use coracle_store::{Store, StoreError};
 use coracle_types::UserId;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The folders that are deleted: workspace and artifacts. Skills, sessions and accounts stay.
@@ -303,71 +303,6 @@ fn sweep(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The users whose code is running.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Active(Arc<Mutex<HashMap<UserId, Count>>>);
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    running: usize,
-    held: bool,
-}
-
-/// While it exists, code is running, or none may start.
-#[derive(Debug)]
-pub(crate) struct Busy {
-    active: Active,
-    user: UserId,
-    holds: bool,
-}
-
-impl Active {
-    fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Count>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is(&self, user: &UserId) -> bool {
-        self.lock().contains_key(user)
-    }
-
-    /// Notes that code is about to run; `None` while the workspace is being deleted.
-    pub(crate) fn begin(&self, user: &UserId) -> Option<Busy> {
-        let mut all = self.lock();
-        let count = all.entry(user.clone()).or_default();
-        if count.held {
-            return None;
-        }
-        count.running += 1;
-        Some(Busy { active: self.clone(), user: user.clone(), holds: false })
-    }
-
-    /// Prevents code from starting; `None` if some is running.
-    fn hold(&self, user: &UserId) -> Option<Busy> {
-        let mut all = self.lock();
-        if all.contains_key(user) {
-            return None;
-        }
-        all.insert(user.clone(), Count { running: 0, held: true });
-        Some(Busy { active: self.clone(), user: user.clone(), holds: true })
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let mut all = self.active.lock();
-        if let Some(count) = all.get_mut(&self.user) {
-            if self.holds {
-                count.held = false;
-            } else {
-                count.running = count.running.saturating_sub(1);
-            }
-            if *count == Count::default() {
-                all.remove(&self.user);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

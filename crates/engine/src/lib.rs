@@ -14,6 +14,7 @@
 //! sandbox that has run one user's code is never given to another; every call that code makes to the host goes through
 //! one [`HostCalls`]; nothing the guest says is believed beyond what it says about itself. Knows no HTTP and no MCP.
 
+mod active;
 mod answer;
 mod artifacts;
 mod broker;
