@@ -84,7 +84,7 @@ pub fn run(arguments: &[String]) -> ExitCode {
 }
 
 /// Names of all commands.
-pub(crate) fn names() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     TASKS.iter().map(|task| task.name).chain(["help"]).collect()
 }
 

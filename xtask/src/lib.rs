@@ -7,6 +7,7 @@
 //! **Invariant:** `xtask` depends on none of the crates in `crates/`, so that it still builds and can report problems
 //! when they do not build.
 
+mod circles;
 mod commands;
 mod directions;
 mod generated;
@@ -19,7 +20,8 @@ mod test_environment;
 mod test_servers;
 mod tidy;
 
-pub use commands::run;
+pub use circles::circle_violations;
+pub use commands::{names as command_names, run};
 pub use directions::direction_violations;
 pub use licences::licence_violations;
 pub use metadata::{Dependency, DependencyKind, Metadata, Package, Resolve, repository};

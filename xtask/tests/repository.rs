@@ -1,12 +1,20 @@
 //! The rules of the repository, applied to the repository itself.
 
-use xtask::{Metadata, Resolve, direction_violations, licence_violations, readme_violations, repository, tidy_report};
+use xtask::{
+    Metadata, Resolve, circle_violations, command_names, direction_violations, licence_violations, readme_violations,
+    repository, tidy_report,
+};
 
 #[test]
 fn dependencies_between_crates_are_permitted() {
     let metadata = Metadata::load(Resolve::Members).unwrap();
     assert!(metadata.members().any(|package| package.name == "coracle-types"));
     assert_none(&direction_violations(&metadata));
+}
+
+#[test]
+fn files_do_not_import_each_other_in_circles() {
+    assert_none(&circle_violations(&repository()).unwrap());
 }
 
 #[test]
@@ -27,7 +35,7 @@ fn the_source_is_tidy() {
 
 #[test]
 fn commands_and_links_in_the_readme_exist() {
-    assert_none(&readme_violations(&repository()).unwrap());
+    assert_none(&readme_violations(&repository(), &command_names()).unwrap());
 }
 
 #[track_caller]

@@ -1,13 +1,19 @@
 //! The catalogue of all tools of all servers: listing, rendering and argument checks.
 
+mod categories;
+mod search;
+
+pub use categories::Category;
+pub use search::{Direction, Foreign, Group, Hit, MAX_DIMENSIONS, Query, Unread, Uses};
+
 use crate::layout::{self, ServerTools};
 use crate::model::Module;
-use crate::search::Index;
 use crate::text::{self, DESCRIPTION_CHARS};
 use crate::tree::{Tree, generate};
 use crate::validator::Validator;
-use crate::{categories, json, python, typescript};
+use crate::{json, python, typescript};
 use coracle_types::Tool;
+use search::Index;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -9,7 +9,6 @@
 //! order. Nothing is downloaded. Of results, only shapes are kept, which consist of our own words.
 
 mod catalog;
-mod categories;
 mod defaults;
 mod json;
 mod layout;
@@ -19,7 +18,6 @@ mod names;
 mod python;
 mod registry;
 mod schema;
-mod search;
 mod starter;
 mod stub;
 mod text;
@@ -28,13 +26,14 @@ mod typescript;
 mod validator;
 mod write;
 
-pub use catalog::{Catalog, Entry, Filter, Level, UnknownLevel};
-pub use categories::Category;
+pub use catalog::{
+    Catalog, Category, Direction, Entry, Filter, Foreign, Group, Hit, Level, MAX_DIMENSIONS, Query, UnknownLevel,
+    Unread, Uses,
+};
 pub use layout::{CodeName, MAX_TOOL_NAME, MAX_TOOLS, ServerTools, WRAPPED, server_names, tool_names, wrapped_result};
 pub use learned::Shape;
 pub use names::package_name;
 pub use registry::{Registry, RegistryEntry, RegistryWords};
-pub use search::{Direction, Foreign, Group, Hit, MAX_DIMENSIONS, Query, Unread, Uses};
 pub use starter::StarterLanguage;
 pub use tree::{ROOT, Tree, generate};
 pub use validator::{ArgumentsError, Validator};

@@ -1,5 +1,6 @@
 //! `coracle mcp`: an MCP server on standard input and output, and its entry in the settings of clients.
 
+mod client;
 mod install;
 mod moving;
 mod undo;
@@ -12,7 +13,8 @@ use crate::status::{Mistake, Status};
 use crate::wiring::check;
 use anyhow::Context;
 use clap::Args;
-use install::{Client, Servers};
+use client::Client;
+use install::Servers;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::str::FromStr;

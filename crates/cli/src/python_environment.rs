@@ -5,6 +5,7 @@
 
 mod base;
 mod install;
+mod installed;
 mod list;
 mod progress;
 mod requirement;

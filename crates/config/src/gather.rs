@@ -2,6 +2,7 @@
 
 mod server;
 
+use crate::Origin;
 use crate::environment::{self, SERVERS_VARIABLE};
 use crate::keys::{self, Kind, OLD_SERVERS, SERVERS, TOOLS};
 use crate::problem::{Problem, Reason, Warning};
@@ -9,14 +10,31 @@ use crate::settings::McpServer;
 use crate::suggest::nearest;
 use crate::value::{self, Base};
 use crate::yaml::{Content, Node, Place};
-use crate::{Flag, Origin};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 
 pub(crate) use server::entry;
 
-/// A server and its origin.
+/// A value from the command line.
+#[derive(Clone)]
+pub struct Flag {
+    /// The key, such as `execution.limits.time`.
+    pub key: String,
+    /// The value as text.
+    pub value: String,
+    /// The flag, such as `--timeout`.
+    pub name: String,
+}
+
+impl fmt::Debug for Flag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flag").field("key", &self.key).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// A server and where it came from.
 #[derive(Clone, Debug)]
 pub(crate) struct GatheredServer {
     pub(crate) entry: McpServer,

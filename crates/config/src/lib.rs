@@ -37,7 +37,8 @@ mod value;
 mod yaml;
 
 pub use environment::{CONFIG_VARIABLE, HOME_VARIABLE};
-pub use load::{FILE_NAME, Flag, LoadOptions, Loaded, SourceFile, Way, load};
+pub use gather::Flag;
+pub use load::{FILE_NAME, LoadOptions, Loaded, SourceFile, Way, load};
 pub use origin::Origin;
 pub use problem::{ConfigError, Problem, Reason, Warning};
 pub use reader::is_foreign;

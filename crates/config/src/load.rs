@@ -3,7 +3,7 @@
 use crate::dotenv::DotEnv;
 use crate::earlier;
 use crate::environment::{self, CONFIG_VARIABLE, HOME_VARIABLE};
-use crate::gather::Gathered;
+use crate::gather::{Flag, Gathered};
 use crate::keys::{KEYS, SERVERS, TOOLS};
 use crate::problem::{ConfigError, Problem, Reason, Warning};
 use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
@@ -44,23 +44,6 @@ impl fmt::Debug for LoadOptions {
         let mut shown = f.debug_struct("LoadOptions");
         shown.field("file", file).field("env", &names).field("folder", folder).field("home", home);
         shown.field("flags", flags).finish()
-    }
-}
-
-/// A value from the command line.
-#[derive(Clone)]
-pub struct Flag {
-    /// The key, such as `execution.limits.time`.
-    pub key: String,
-    /// The value as text.
-    pub value: String,
-    /// The flag, such as `--timeout`.
-    pub name: String,
-}
-
-impl fmt::Debug for Flag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flag").field("key", &self.key).field("name", &self.name).finish_non_exhaustive()
     }
 }
 

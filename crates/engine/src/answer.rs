@@ -1,4 +1,4 @@
-//! What a tool gave, as the code gets it: unwrapped, and with everything that is not text beside it.
+//! The answer of a tool as code gets it: unwrapped, with everything that is not text beside it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use coracle_catalog::{WRAPPED, wrapped_result};
 use coracle_types::{Content, Tool, ToolResult};
 use serde_json::{Value, json};
 
-/// Of what a tool says of its failure, code sees so much.
+/// Maximum length of a tool's error message.
 const MAX_COMPLAINT_CHARS: usize = 4_000;
 
 /// The answer of a tool.
@@ -14,12 +14,12 @@ const MAX_COMPLAINT_CHARS: usize = 4_000;
 pub(crate) struct Answer {
     /// The value; `{"$media": N}` in it, or in the list that it is, stands for medium N.
     pub(crate) value: Value,
-    /// Becomes files in the sandbox.
+    /// The media, which become files in the sandbox.
     pub(crate) media: Vec<Value>,
 }
 
 impl Answer {
-    /// The answer, or why the tool says that it failed.
+    /// The answer, or the error message of a tool that failed.
     pub(crate) fn of(tool: &Tool, result: ToolResult) -> Result<Self, String> {
         if result.is_error {
             return Err(complaint(&result));
@@ -43,7 +43,7 @@ impl Answer {
         Ok(Self { value, media })
     }
 
-    /// As the guest gets it.
+    /// The form that is sent to the guest.
     pub(crate) fn into_wire(self) -> Value {
         json!({ "value": self.value, "media": self.media })
     }

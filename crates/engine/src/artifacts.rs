@@ -1,58 +1,61 @@
-//! What executions leave in `/artifacts`: files that stay, in versions.
+//! Artifacts: files that executions leave in `/artifacts`, in versions.
 //!
-//! An artifact is a name of a user, and each execution that writes the name adds a version. The store knows which there
-//! are; the content is a file, `<user>/artifacts/<execution>/<name>`, which nobody writes again. Names come from code and
-//! are hostile: no link is followed.
+//! An artifact is identified by user and name. Each execution that writes the name adds a version. The store has the list,
+//! and the content is a file, `<user>/artifacts/<execution>/<name>`, which never changes. Names come from code and are
+//! hostile, and no link is followed.
 
 mod collect;
+mod kept;
 mod kind;
+mod lasting;
 
-pub(crate) use collect::{ArtifactFolder, Author, FULL, Left, Taken, discard};
-pub(crate) use kind::BYTES;
+pub(crate) use collect::{ArtifactFolder, Author};
+pub(crate) use kept::Artifacts;
 pub use kind::mime as content_type;
+pub use lasting::{Lasting, OpenStore};
 
 use coracle_store::{ArtifactRecord, StoreError};
 use coracle_types::{Artifact, ArtifactId, ExecutionId};
 use std::io;
 
-/// No larger file is read whole.
+/// Maximum size of a file that is read into memory.
 pub(crate) const MAX_READ: u64 = 16 << 20;
 
-/// Before the rest of an artifact's address.
+/// Beginning of an artifact's address.
 const SCHEME: &str = "coracle://artifacts/";
 
-/// Why an artifact was not given.
+/// Why an artifact cannot be returned.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
-    /// No such address.
+    /// There is no artifact with this address.
     #[error("there is no artifact {uri}")]
     Missing {
-        /// As it was asked for.
+        /// Requested address.
         uri: String,
     },
-    /// Too large to be handed out in one piece.
+    /// The artifact is too large to be returned in one piece.
     #[error("the artifact {uri} has {bytes} bytes: at most {MAX_READ} are handed out")]
     TooLarge {
-        /// As it was asked for.
+        /// Requested address.
         uri: String,
-        /// Its size.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the artifact {uri} cannot be read: {reason}")]
     Unreadable {
-        /// As it was asked for.
+        /// Requested address.
         uri: String,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
-    /// The index of artifacts cannot be used.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl ArtifactError {
-    /// For programs.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "not_found",
@@ -75,19 +78,19 @@ pub(crate) fn shown(uri: &str) -> String {
     uri.chars().take(300).collect()
 }
 
-/// Where the content of a version is, below the folder of artifacts.
+/// Path of the content of a version, below the folder for artifacts.
 pub(crate) fn place(execution: &ExecutionId, name: &str) -> String {
     format!("{execution}/{name}")
 }
 
-/// What an address names.
+/// The meaning of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// What an execution has written under a name. The folder was once named otherwise.
+    /// The file that an execution has written. Earlier versions of Coracle named the folder differently.
     Written {
-        /// The execution.
+        /// Execution ID.
         folder: String,
-        /// Below `/artifacts`.
+        /// Path below `/artifacts`.
         name: String,
     },
     /// The newest version of an artifact, or the one with this number.
@@ -112,7 +115,7 @@ impl Address {
     }
 }
 
-/// The newest of the versions that are at hand, as it is told.
+/// The newest version in the record, in the form in which executions report it.
 pub(crate) fn described(record: &ArtifactRecord) -> Option<Artifact> {
     let version = record.versions.first()?;
     let name = &record.name;
@@ -127,7 +130,7 @@ pub(crate) fn described(record: &ArtifactRecord) -> Option<Artifact> {
     })
 }
 
-/// Takes `%41` for `A`; `None` if that makes no text.
+/// Decodes `%41` to `A`; `None` if the result is not UTF-8 or contains a NUL.
 pub fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.bytes();
@@ -142,7 +145,7 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|path| !path.contains('\0'))
 }
 
-/// A path as part of an address.
+/// Encodes a path for use in an address.
 pub fn percent_encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

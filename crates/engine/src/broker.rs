@@ -1,19 +1,19 @@
-//! Every call of a tool by sandboxed code passes here: looked up, checked, asked for, made, written down. So does every
-//! search for tools (`search.rs`), which calls none.
+//! Every tool call of sandboxed code goes through here: it is looked up, checked, approved, made and recorded. So does
+//! every search for tools (`search.rs`).
 //!
-//! Trust boundary: what comes from the code is hostile, and so is what comes from the server.
+//! Trust boundary: both the code and the server are hostile.
 
 mod search;
 
 use crate::answer::Answer;
 use crate::clock::{Clock, Pause};
+use crate::host_calls::{ABSENT, HostCallError, HostCalls, SEARCH, TOOL, refused, upstream_failed};
 use crate::ledger::{Ledger, Line};
-use crate::request::{DirectError, HostCallError, HostCalls};
+use crate::request::DirectError;
 use crate::toolbox::{Inventory, Toolbox};
 use crate::waiting::telling;
 use async_trait::async_trait;
 use coracle_policy::{Answer as Said, Approver, Call, Question};
-use coracle_protocol::MAX_FRAME;
 use coracle_types::{Event, ExecutionId, MAX_CALL_BYTES, ServerName, SessionId, Tool, UserId};
 use coracle_upstream::{CallContext, ServerState, ServerStatus, UpstreamError};
 use serde_json::{Map, Value, json};
@@ -25,42 +25,10 @@ use std::time::Instant;
 use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-/// The method by which code calls a tool.
-pub(crate) const TOOL: &str = "tool";
-
-/// The method by which code searches for tools.
-pub(crate) const SEARCH: &str = "search";
-
-/// The method by which a guest asks why a server has no modules.
-pub(crate) const ABSENT: &str = "absent";
-
-/// What helps if the answer of a tool is too large.
+/// Hint for an answer that is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
 
-/// Of names that hostile code gave, messages show so much.
-const MAX_SHOWN_CHARS: usize = 100;
-
-// What is around the arguments or the answer in a frame are an id and a few words.
-const _: () = assert!(MAX_CALL_BYTES + 1024 <= MAX_FRAME as u64);
-
-/// Caps on the calls of one execution, besides their number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallCaps {
-    /// The largest arguments of one call, as JSON; never more than [`MAX_CALL_BYTES`].
-    pub argument_bytes: u64,
-    /// The largest answer to one call, as JSON; never more than [`MAX_CALL_BYTES`].
-    pub answer_bytes: u64,
-    /// So many calls are under way at once; others wait.
-    pub at_once: usize,
-}
-
-impl Default for CallCaps {
-    fn default() -> Self {
-        Self { argument_bytes: 4 << 20, answer_bytes: MAX_CALL_BYTES, at_once: 32 }
-    }
-}
-
-/// For whom calls are made.
+/// The execution, or the client, that calls are made for.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
@@ -68,16 +36,16 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
-    /// Who is told for which servers a call waits.
+    /// Is told which servers a call waits for.
     pub(crate) events: Option<mpsc::Sender<Event>>,
 }
 
-/// Whether arguments are looked at before they leave.
+/// Whether arguments are checked before they are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
-    /// Against the schema of the tool: code gets a readable error.
+    /// Against the schema of the tool, so that code gets a readable error.
     Checked,
-    /// What is wrong with them is for the server to say.
+    /// Not at all: the server reports what is wrong with them.
     AsTheyAre,
 }
 
@@ -88,15 +56,15 @@ pub(crate) struct Broker {
     caller: Caller,
     approver: Unhurried,
     ledger: Ledger,
-    /// Servers whose start was waited for in this execution, without its clock running. A second start counts: code must
-    /// not be able to stop its clock for ever with a server that keeps failing.
+    /// Servers whose start this execution has waited for while its clock was stopped. The clock is not stopped for a second
+    /// start: otherwise code could stop it forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
     under_way: Semaphore,
-    /// What the code can import, and what not.
+    /// The tools that the code can import, and the servers without tools.
     inventory: Option<Arc<Inventory>>,
-    /// What is searched: the same for the whole execution.
+    /// The tools that are searched, which are the same for the whole execution.
     searched: OnceCell<Arc<Inventory>>,
-    /// Everything that has nothing to do with tools.
+    /// Answers all calls that are not about tools.
     others: Arc<dyn HostCalls>,
 }
 
@@ -124,7 +92,7 @@ impl Broker {
         }
     }
 
-    /// With what the code can call; it is searched as it is, unless a server was not there.
+    /// Sets the tools that the code can call. They are also the ones that are searched, unless a server was missing.
     pub(crate) fn knowing(mut self, inventory: Option<&Arc<Inventory>>) -> Self {
         let is_unusable = |(server, _): &(ServerName, String)| self.toolbox.is_unusable(server);
         let whole = inventory.filter(|inventory| inventory.missing.iter().all(is_unusable));
@@ -133,7 +101,7 @@ impl Broker {
         self
     }
 
-    /// Why servers have no modules: the one that is named, by its own name or that of its package, or all of them.
+    /// Why servers have no modules: one server, by its own name or that of its package, or all of them.
     fn absent(&self, params: &Map<String, Value>) -> Value {
         let named = params.get("server").and_then(Value::as_str).unwrap_or_default();
         let is_meant = |server: &ServerName| {
@@ -190,11 +158,11 @@ impl Broker {
         let user = &self.caller.user;
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
         let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, line).await?;
-        // Not before a person has answered: calls that need no answer wait for none. Fails only if it is closed, which
-        // nobody does.
+        // Acquired after the approval, so that a call that waits for a person does not delay others. It fails only if the
+        // semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
-        // Whoever stops waiting tells the server.
+        // If this future is dropped, the server is told that the call is cancelled.
         let _told = context.cancel.clone().drop_guard();
         let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
         let answer = result
@@ -207,7 +175,7 @@ impl Broker {
         Ok((wire, length))
     }
 
-    /// Calls a tool for somebody who does not write code; gives the answer as it came.
+    /// Calls a tool for a client that does not write code; returns the answer unchanged.
     pub(crate) async fn pass_on(
         &self,
         server: &ServerName,
@@ -246,7 +214,7 @@ impl Broker {
         }
     }
 
-    /// The tool, if there is one and it may be called with this.
+    /// Returns the tool if it exists and may be called with these arguments.
     async fn admit(
         &self,
         server: &ServerName,
@@ -292,7 +260,7 @@ impl Broker {
         };
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
-        // A person may have taken so long that the server has been stopped meanwhile.
+        // The server may have been stopped while a person was deciding.
         self.started(server, line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
@@ -300,11 +268,11 @@ impl Broker {
         Ok((tool, arguments))
     }
 
-    /// Waits for something that may have to start the server. That has a limit of its own, and does not count as time of
-    /// the code.
+    /// Waits for work that may have to start the server. Starting has its own time limit, and does not count as time of the
+    /// code.
     async fn started<T>(&self, server: &ServerName, line: &mut Line, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
-        // A server that runs answers at once.
+        // If the server is running, the work is done at once.
         let now = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context)));
         if let Poll::Ready(done) = now.await {
             return done;
@@ -344,7 +312,7 @@ impl HostCalls for Broker {
     }
 }
 
-/// Asks without the clock of the execution running.
+/// Stops the clock of the execution while it asks.
 struct Unhurried {
     approver: Arc<dyn Approver>,
     clock: Clock,
@@ -364,21 +332,7 @@ impl fmt::Debug for Unhurried {
     }
 }
 
-pub(crate) fn refused(code: &str, message: &str) -> HostCallError {
-    HostCallError { code: code.to_owned(), message: message.to_owned(), retryable: false }
-}
-
-pub(crate) fn upstream_failed(error: &UpstreamError) -> HostCallError {
-    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-    HostCallError { code: error.code().to_owned(), message: format!("{error}{hint}"), retryable: error.retryable() }
-}
-
-/// A name that hostile code gave, fit for a message.
-pub(crate) fn shown(name: &str) -> String {
-    format!("{:?}", name.chars().take(MAX_SHOWN_CHARS).collect::<String>())
-}
-
-/// How long a value is as JSON; writes it nowhere.
+/// Length of a value as JSON, without writing it.
 fn json_length(value: &impl serde::Serialize) -> u64 {
     struct Count(u64);
     impl std::io::Write for Count {

@@ -15,7 +15,7 @@ const MAX_LINE: usize = 2_000;
 pub(crate) struct Kept {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// Of head and of tail each.
+    /// Maximum size of the head, and of the tail.
     budget: usize,
     left_out: u64,
 }
@@ -35,7 +35,7 @@ impl Kept {
         self.left_out += over as u64;
     }
 
-    /// The end of it.
+    /// The last bytes.
     fn last(&self, bytes: usize) -> String {
         let kept: VecDeque<u8> = self.head.iter().chain(&self.tail).copied().rev().take(bytes).collect();
         let bytes: Vec<u8> = kept.into_iter().rev().collect();
@@ -58,7 +58,7 @@ pub(crate) struct Capture {
     stdout: Kept,
     stderr: Kept,
     events: Option<mpsc::Sender<Event>>,
-    /// The whole of it, in the order it came, for the file; at most the output cap.
+    /// All output in order, for the file; at most the output limit.
     whole: Vec<u8>,
     most: u64,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Captured {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
     pub(crate) output: Vec<String>,
-    /// If something was left out: everything.
+    /// All output, if some of it was left out.
     pub(crate) overflow: Option<Vec<u8>>,
 }
 
@@ -83,7 +83,7 @@ impl Capture {
         Self { stdout: Kept::new(budget), stderr: Kept::new(budget), events, whole: Vec::new(), most: output_bytes }
     }
 
-    /// Takes what was read; waits while whoever listens is slow, so that the code waits too.
+    /// Takes output that was read. Waits for a slow listener, so that the code waits too.
     pub(crate) async fn push(&mut self, stream: OutputStream, bytes: &[u8]) -> Result<(), TooMuchOutput> {
         let room = usize::try_from(self.most).unwrap_or(usize::MAX).saturating_sub(self.whole.len());
         let taken = bytes.get(..room).unwrap_or(bytes);
@@ -95,7 +95,7 @@ impl Capture {
         if let Some(events) = &self.events
             && events.send(Event::Output { stream, bytes: taken.to_vec() }).await.is_err()
         {
-            // Nobody listens any more; the result still has it.
+            // Without a listener, the output is still in the result.
             self.events = None;
         }
         if taken.len() < bytes.len() { Err(TooMuchOutput) } else { Ok(()) }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 struct Time {
     deadline: Instant,
-    /// Questions that are open, and since when there is one.
+    /// Number of open questions, and since when there is one.
     asking: usize,
     since: Instant,
 }
@@ -23,12 +23,12 @@ impl Clock {
         Self(Arc::new(watch::Sender::new(Time { deadline: now + wall, asking: 0, since: now })))
     }
 
-    /// Gives the code its whole time from now on.
+    /// Restarts the clock with the whole time.
     pub(crate) fn start(&self, wall: Duration) {
         self.0.send_modify(|time| time.deadline = Instant::now() + wall);
     }
 
-    /// Stands still until the answer is dropped.
+    /// Stops the clock until the returned value is dropped.
     pub(crate) fn pause(&self) -> Pause {
         self.0.send_modify(|time| {
             if time.asking == 0 {
@@ -39,7 +39,7 @@ impl Clock {
         Pause(self.clone())
     }
 
-    /// Returns when the time is over.
+    /// Returns when the time is up.
     pub(crate) async fn expired(&self) {
         let mut changes = self.0.subscribe();
         loop {
@@ -52,7 +52,7 @@ impl Clock {
             };
             tokio::select! {
                 () = over => return,
-                // The sender is here: it cannot be gone.
+                // This clock owns the sender, so it is not dropped.
                 _ = changes.changed() => {}
             }
         }

@@ -1,4 +1,4 @@
-//! What programs that the code started said before they failed.
+//! Error messages of programs that the code started.
 //!
 //! A shell hears of a limit only as the exit status of some program, and where no cgroup counts, neither does the host.
 //! The kernel's words on standard error are then all there is. They only choose among the ways in which the code has
@@ -6,7 +6,7 @@
 
 use coracle_types::ErrorCode;
 
-/// How much of the end of standard error is looked at.
+/// How much of the end of standard error is searched.
 pub(crate) const LOOKED_AT: usize = 4 << 10;
 
 /// As the C library says it in the sandbox's locale, and as common programs do.
@@ -27,7 +27,7 @@ const WORDS: [(&str, ErrorCode); 11] = [
 /// Bash waits and tries again, for up to 15 seconds.
 const FORK_RETRY: &str = "fork: retry: Resource temporarily unavailable";
 
-/// The limit that was complained of last.
+/// The limit that was reported last.
 pub(crate) fn limit(stderr: &str) -> Option<ErrorCode> {
     WORDS
         .iter()
@@ -69,7 +69,7 @@ const NO_PIP: &str =
 const NO_MODULE: &str =
     "on the host, `coracle env list` shows the installed packages, and `coracle env add NAME` installs one";
 
-/// What helps whoever ran into what a sandbox does not have; by the last complaint.
+/// The hint for the last message about something that sandboxes do not have.
 pub(crate) fn hint(stderr: &str) -> Option<&'static str> {
     let said = HINTS.iter().filter_map(|(words, hint)| Some((stderr.rfind(words)?, *hint)));
     said.max_by_key(|(at, _)| *at).map(|(_, hint)| hint)

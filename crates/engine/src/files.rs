@@ -1,10 +1,10 @@
-//! A user's workspace from outside of a sandbox: what faces read, write, list, move and delete in it.
+//! A user's workspace from outside of a sandbox, for tools that read, write, list, move and delete files in it.
 //!
-//! Code has written what is there, so all of it is hostile. Every path is resolved by the kernel from the workspace's own
-//! descriptor, beneath it and along no link (`openat2`); only regular files are read and replaced, and a pipe is not
-//! waited for. A file is written whole or not at all, is on the disk before anybody is told so, and belongs to the owner
-//! of the workspace, so that code can go on with it. A file with several names is read like any other: a sandbox can give
-//! one only to what is in its own workspace; and since writing replaces, it never changes what another name shows.
+//! The content was written by code, so all of it is hostile. The kernel resolves every path from the descriptor of the
+//! workspace, beneath it and without following links (`openat2`). Only regular files are read and replaced, and opening a
+//! pipe does not block. A file is written completely or not at all, is on disk before the caller is told so, and belongs
+//! to the owner of the workspace, so that code can change it. A file with several hard links is read like any other: a
+//! sandbox can only link files of its own workspace, and since a write replaces the file, other links do not change.
 
 mod error;
 mod path;
@@ -12,7 +12,7 @@ mod quota;
 mod write;
 
 pub use error::FileError;
-pub(crate) use path::shown;
+pub(crate) use error::shown;
 pub use quota::Quota;
 pub(crate) use quota::Usages;
 pub use write::Unfinished;
@@ -28,13 +28,13 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// So many entries are listed at once.
+/// Maximum number of entries in a list.
 pub const MAX_ENTRIES: usize = 1_000;
 
-/// Folders that are being looked through for a list are not nested deeper.
+/// Maximum depth of folders in a list.
 const MAX_LISTED_DEPTH: usize = 32;
 
-/// What something in a workspace is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileKind {
@@ -48,23 +48,23 @@ pub enum FileKind {
     Other,
 }
 
-/// Something in a workspace.
+/// An entry of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileInfo {
-    /// Relative to the workspace.
+    /// Path, relative to the workspace.
     pub path: String,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: FileKind,
-    /// The length of a file; zero for anything else.
+    /// Length of a file; zero for anything else.
     pub bytes: u64,
-    /// When it was last written, in milliseconds since 1970.
+    /// Time of the last write, in milliseconds since 1970.
     pub modified_ms: u64,
-    /// Another one means that it was changed, or is another file.
+    /// Differs if the file was changed or replaced.
     #[serde(skip)]
     pub(crate) stamp: Stamp,
 }
 
-/// When the file system last saw a change, and of which file: not for the code to choose.
+/// The inode, and when it last changed according to the file system. Code cannot set either.
 pub(crate) type Stamp = (i64, u64, u64);
 
 impl FileInfo {
@@ -82,42 +82,42 @@ impl FileInfo {
         Self { path: path.to_string(), kind, bytes, modified_ms, stamp }
     }
 
-    /// When it was last written.
+    /// Time of the last write.
     pub fn modified(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_millis(self.modified_ms)
     }
 }
 
-/// What is in a folder.
+/// The content of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileList {
     /// The folder, relative to the workspace.
     pub path: String,
-    /// What is in it, by name.
+    /// The entries, sorted by name.
     pub files: Vec<FileInfo>,
-    /// There is more than was listed, or something whose name is no text.
+    /// Whether entries are missing: there are too many, or their names are not UTF-8.
     pub truncated: bool,
 }
 
 /// Whether folders below are listed too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
-    /// Only what is in the folder itself.
+    /// Only the entries of the folder itself.
     Here,
-    /// All that is below it.
+    /// Everything below it.
     Below,
 }
 
-/// What happens to something that is there already.
+/// What happens to a file that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It is replaced.
     Replace,
-    /// It stays, and nothing is done.
+    /// It stays, and the operation fails.
     Keep,
 }
 
-/// One workspace. Calls block: they are for threads that may.
+/// One workspace. All methods block.
 #[derive(Debug)]
 pub struct WorkspaceFiles {
     folder: PathBuf,
@@ -125,7 +125,7 @@ pub struct WorkspaceFiles {
     owner: (u32, u32),
     quota: Quota,
     usages: Usages,
-    /// A folder below it that nobody gets at.
+    /// A folder below it that is hidden.
     hidden: Option<InWorkspace>,
 }
 
@@ -134,7 +134,7 @@ fn beneath() -> ResolveFlags {
 }
 
 impl WorkspaceFiles {
-    /// The workspace in this folder, which must be there and is not hostile itself.
+    /// Opens the workspace in this folder, which must exist. Its path is trusted.
     pub(crate) fn open(folder: PathBuf, quota: Quota, usages: Usages) -> Result<Self, FileError> {
         let failed = |errno: Errno| FileError::failed(&".", "opened", &std::io::Error::from(errno));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -143,7 +143,7 @@ impl WorkspaceFiles {
         Ok(Self { folder, root, owner: (stat.st_uid, stat.st_gid), quota, usages, hidden: None })
     }
 
-    /// The same without `folder`, if that lies in it.
+    /// The same workspace without `folder`, if that is inside.
     pub(crate) fn without(mut self, folder: Option<&Path>) -> Self {
         let within = |folder: &Path| {
             let workspace = std::fs::canonicalize(&self.folder).ok()?;
@@ -154,12 +154,12 @@ impl WorkspaceFiles {
         self
     }
 
-    /// A path that a caller names.
+    /// Parses the path of an existing entry.
     fn path(&self, text: &str) -> Result<InWorkspace, FileError> {
         self.seen(InWorkspace::new(text)?)
     }
 
-    /// A path that a caller wants to be there.
+    /// Parses the path of an entry to be created.
     fn path_to_make(&self, text: &str) -> Result<InWorkspace, FileError> {
         self.seen(InWorkspace::to_make(text)?)
     }
@@ -172,18 +172,18 @@ impl WorkspaceFiles {
         self.hidden.as_ref().is_some_and(|hidden| path.names().starts_with(hidden.names()))
     }
 
-    /// A folder that is moved or deleted takes all along that is in it.
+    /// Refuses to move or delete a folder that contains the hidden one.
     fn check_holds_nothing_hidden(&self, path: &InWorkspace) -> Result<(), FileError> {
         let holds = self.hidden.as_ref().is_some_and(|hidden| hidden.names().starts_with(path.names()));
         if holds { Err(FileError::kind(path, "a folder that Coracle's data folder is in")) } else { Ok(()) }
     }
 
-    /// What it may hold.
+    /// The quota.
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    /// What it holds.
+    /// The disk use.
     pub fn usage(&self) -> Result<FolderUsage, FileError> {
         self.usages.usage(&self.folder)
     }
@@ -194,7 +194,7 @@ impl WorkspaceFiles {
         rustix::fs::openat2(&self.root, name, flags, Mode::empty(), beneath())
     }
 
-    /// The folder that something is in, and its name there.
+    /// Opens the folder of an entry, and returns the name of the entry.
     fn place<'a>(&self, path: &'a InWorkspace) -> Result<(OwnedFd, &'a str), FileError> {
         let (folder, name) = path.split()?;
         let folder = self.open_folder(&folder).map_err(|errno| FileError::of(path, "found", errno))?;
@@ -212,7 +212,7 @@ impl WorkspaceFiles {
         Ok(FileInfo::new(path, &stat))
     }
 
-    /// What something is. A link is looked at, never followed.
+    /// Information about an entry. Links are not followed.
     pub fn stat(&self, path: &str) -> Result<FileInfo, FileError> {
         self.look(&self.path(path)?)
     }
@@ -223,7 +223,7 @@ impl WorkspaceFiles {
         if path.is_root() {
             return Err(FileError::kind(&".", "a folder"));
         }
-        // A pipe must not make us wait, and a terminal not become ours.
+        // Opening a pipe must not block, and a terminal must not become the controlling one.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat2(&self.root, path.to_string(), flags, Mode::empty(), beneath());
         let file = opened.map_err(|errno| FileError::of(&path, "opened", errno))?;
@@ -247,7 +247,7 @@ impl WorkspaceFiles {
         Ok((info, bytes))
     }
 
-    /// Reads a whole file, if it is no longer than `most`.
+    /// Reads a whole file, if it has at most `most` bytes.
     pub fn read(&self, path: &str, most: u64) -> Result<(FileInfo, Vec<u8>), FileError> {
         let (info, bytes) = self.read_part(path, 0, most.saturating_add(1))?;
         let length = info.bytes.max(bytes.len() as u64);
@@ -257,7 +257,7 @@ impl WorkspaceFiles {
         Ok((info, bytes))
     }
 
-    /// What is in a folder, by name; at most [`MAX_ENTRIES`].
+    /// Lists a folder, sorted by name; at most [`MAX_ENTRIES`] entries.
     pub fn list(&self, path: &str, listed: Listed) -> Result<FileList, FileError> {
         let top = self.path(path)?;
         let mut list = FileList { path: top.to_string(), files: Vec::new(), truncated: false };
@@ -267,7 +267,7 @@ impl WorkspaceFiles {
             let folder = match opened {
                 Ok(folder) => folder,
                 Err(errno) if depth == 0 => return Err(FileError::of(&path, "listed", errno)),
-                // Gone, or unreadable for its owner.
+                // It was deleted, or its owner may not read it.
                 Err(_) => {
                     list.truncated = true;
                     continue;
@@ -297,7 +297,7 @@ impl WorkspaceFiles {
         Ok(list)
     }
 
-    /// Deletes a file, a link or an empty folder; a folder with all that is in it only if `below` says so.
+    /// Deletes a file, a link or an empty folder. A folder that is not empty is deleted only if `below` says so.
     pub fn delete(&self, path: &str, below: Listed) -> Result<(), FileError> {
         let path = self.path(path)?;
         self.check_holds_nothing_hidden(&path)?;
@@ -309,7 +309,7 @@ impl WorkspaceFiles {
                 rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).map_err(failed)?;
             }
             (FileType::Directory, Listed::Below) => {
-                // Taken out of everybody's way first: then it is gone at once, and nobody puts more into it.
+                // Renamed first, so that it is gone at once and nothing more is put into it.
                 let away = format!("{UNFINISHED}{}", write::random_name());
                 rustix::fs::renameat_with(&folder, name, &self.root, &away, RenameFlags::NOREPLACE).map_err(failed)?;
                 remove_folder(&self.folder.join(away)).map_err(failed)?;
@@ -320,12 +320,12 @@ impl WorkspaceFiles {
         sync(&folder, &path)
     }
 
-    /// Gives something another name, in a folder that is made if it is missing.
+    /// Moves an entry. The target folder is created if it is missing.
     pub fn rename(&self, from: &str, to: &str, existing: Existing) -> Result<FileInfo, FileError> {
         let (from, to) = (self.path(from)?, self.path_to_make(to)?);
         self.check_holds_nothing_hidden(&from)?;
         let (old_folder, old_name) = self.place(&from)?;
-        // Before a folder is made for it.
+        // Checked before a folder is created for it.
         rustix::fs::statat(&old_folder, old_name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| FileError::of(&from, "moved", errno))?;
         let (parent, new_name) = to.split()?;
@@ -350,19 +350,19 @@ impl WorkspaceFiles {
         self.look(&to)
     }
 
-    /// Where this is, as code sees it.
+    /// A path as code sees it.
     pub fn seen_at(path: &str) -> String {
         format!("{SEEN_AT}/{path}")
     }
 
-    /// Where it is on this machine.
+    /// Path of the workspace on the host.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
 fn entries(path: &InWorkspace, folder: &OwnedFd, cut: &mut bool) -> Result<Vec<(InWorkspace, FileInfo)>, FileError> {
-    /// Of a folder with more entries these are read and sorted.
+    /// Maximum number of entries of a folder that are read and sorted.
     const MAX_READ: usize = 20 * MAX_ENTRIES;
     let failed = |errno: Errno| FileError::of(path, "listed", errno);
     let mut found = Vec::new();
@@ -379,7 +379,7 @@ fn entries(path: &InWorkspace, folder: &OwnedFd, cut: &mut bool) -> Result<Vec<(
             *cut = true;
             break;
         }
-        // It may be gone by now.
+        // It may have been deleted by now.
         let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let path = path.join(name);
         let info = FileInfo::new(&path, &stat);
@@ -388,7 +388,7 @@ fn entries(path: &InWorkspace, folder: &OwnedFd, cut: &mut bool) -> Result<Vec<(
     Ok(found)
 }
 
-/// What a write would put something in the place of: the bytes that go with it. Only files are replaced.
+/// Number of bytes that are freed if a write replaces this entry. Only files can be replaced.
 fn check_replaced(folder: &OwnedFd, name: &str, path: &InWorkspace) -> Result<Option<Stat>, FileError> {
     let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,

@@ -3,10 +3,12 @@
 //! Coracle's own guest writes them, but so can the code beside it. A hint tells people what to do on the host, so only
 //! the ones that the guest is known to give pass as Coracle's; any other text is attributed to the sandbox.
 
-/// What stands before a hint that Coracle does not vouch for.
+use coracle_store::StoreError;
+
+/// Prefix of a hint that Coracle does not vouch for.
 const ATTRIBUTED: &str = "from the sandbox: ";
 
-/// No hint is longer; one that is says nothing useful.
+/// Maximum length of a hint; longer ones are dropped.
 const MAX_CHARS: usize = 500;
 
 /// The hints of the guest. `%` is a name, or several with commas between them.
@@ -57,7 +59,7 @@ pub(crate) fn from_guest(text: &str) -> Option<String> {
     Some(format!("{ATTRIBUTED}{attributed}"))
 }
 
-/// What is not seen, or changes how other characters are seen.
+/// Whether a character is invisible, or changes how others are displayed.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -70,7 +72,7 @@ fn fits(known: &str, text: &str) -> bool {
         None => known == text,
         Some((before, after)) => {
             let Some(rest) = text.strip_prefix(before) else { return false };
-            // Every way to end the name is tried: names are short, and there are few.
+            // Every possible end of the name is tried: names are short, and there are few.
             let ends = rest.char_indices().map(|(at, c)| (at + c.len_utf8(), c)).take_while(|(_, c)| is_of_name(*c));
             ends.into_iter().any(|(end, _)| rest.get(end..).is_some_and(|rest| fits(after, rest)))
         }
@@ -81,7 +83,7 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | ',' | ' ')
 }
 
-/// Whoever reads the name of a package may install it: it is one of those that the guest knows.
+/// A reader may install the package that a hint names, so only packages that the guest knows are accepted.
 fn names_known_package(hint: &str) -> bool {
     if !fits(INSTALLED_BY_SYNC, hint) && !fits(INSTALLED_BY_ADD, hint) {
         return true;
@@ -90,6 +92,14 @@ fn names_known_package(hint: &str) -> bool {
     let added = hint.split_once("`coracle env add ").and_then(|(_, rest)| rest.split('`').next());
     let is_known = |name: &str| PACKAGES.contains(&format!(": \"{name}\",\n"));
     is_known(name) && added.is_none_or(|added| added == name)
+}
+
+/// An error of the store with its hint, in one line.
+pub(crate) fn with_hint(error: &StoreError) -> String {
+    match error.hint() {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -10,29 +10,29 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// What the next program is told of the last tasks: so many of them, and of each text so much.
+/// Maximum number of tasks in a summary of a session, and maximum length of each text.
 const RESUMED_TASKS: usize = 10;
 const RESUMED_BYTES: usize = 600;
-/// So many names of variables are told.
+/// Maximum number of variable names in a summary.
 const MAX_VARIABLES: usize = 40;
 
-/// The log of sessions, for whoever reads it: people, programs, and the next program of a session.
+/// Reads the log of sessions, for people, for programs, and for the next program of a session.
 #[derive(Clone, Debug)]
 pub struct History {
     store: Arc<dyn Store>,
     workspaces: PathBuf,
 }
 
-/// A task as the log shows it.
+/// A task in the form of the log.
 pub type ShownTask = Value;
 
 impl History {
-    /// The log in this store, of users who have their folders here.
+    /// The log in this store. Users have their folders in `workspaces`.
     pub fn new(store: Arc<dyn Store>, workspaces: PathBuf) -> Self {
         Self { store, workspaces }
     }
 
-    /// Tasks of processes that are gone are no longer said to run.
+    /// Marks tasks of processes that no longer exist as interrupted.
     async fn recover(&self) -> Result<(), StoreError> {
         for task in self.store.interrupt_lost().await? {
             tracing::warn!(user = %task.user, session = %task.session, number = task.number,
@@ -88,12 +88,12 @@ impl History {
         Ok(all)
     }
 
-    /// Where the code said that it had come to.
+    /// The last checkpoint of the session.
     pub async fn checkpoint(&self, user: &UserId, session: &SessionRecord) -> Result<Option<Checkpoint>, StoreError> {
         self.store.last_checkpoint(user, &session.id).await
     }
 
-    /// All that is kept of a session, in the shape of the file in the workspace, and with what the host answered.
+    /// Everything that is kept of a session, in the format of the file in the workspace, and with the recorded answers.
     pub async fn export(&self, user: &UserId, session: &SessionRecord) -> Result<Value, StoreError> {
         let mut shown = Vec::new();
         for task in self.tasks(user, session, usize::MAX).await? {
@@ -114,7 +114,7 @@ impl History {
         Ok(whole)
     }
 
-    /// Ends a session: its name is free again. Returns whether it had not ended before.
+    /// Ends a session and frees its name. Returns whether it had not ended before.
     pub async fn end(&self, user: &UserId, session: &SessionRecord) -> Result<bool, StoreError> {
         self.store.end_session(user, &session.id, SystemTime::now()).await
     }
@@ -155,7 +155,7 @@ impl History {
         UserFolders::of(&self.workspaces, user).files().map(|files| state_files(&files)).unwrap_or_default()
     }
 
-    /// What the next program should know.
+    /// A summary of the session for the next program.
     pub async fn resume(&self, user: &UserId, session: &SessionRecord) -> Result<String, StoreError> {
         let tasks = self.tasks(user, session, 100).await?;
         let mut text = format!("Session {}", shown_name(session));
@@ -246,7 +246,7 @@ fn resumed(text: &mut String, task: &TaskRecord) {
     }
 }
 
-/// Names that Python tasks have assigned at the top: a help for the reader and no more.
+/// Names that Python tasks assign at the top level. This is a guess, only meant for the reader of a summary.
 fn variables(tasks: &[TaskRecord]) -> Vec<String> {
     let python = tasks.iter().filter(|task| task.begun.language == Language::Python);
     let name = |line: &str| {

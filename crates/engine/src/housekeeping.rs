@@ -1,34 +1,34 @@
-//! Workspaces that nobody uses any more.
+//! Deletes unused workspaces.
 //!
-//! One is deleted only after a notice about it was logged and remembered, some time has passed, and nobody has used it
-//! meanwhile; who asks for a dry run gets the notices alone. A notice lies beside the workspace, where code cannot write.
+//! A workspace is deleted only if a notice about it was logged and stored, some time has passed, and it has not been used
+//! in the meantime. A dry run only gives notices. A notice is stored beside the workspace, where code cannot write.
 
-use crate::engine::data::OUTPUT_FOLDER;
+use crate::active::Active;
+use crate::workspace::OUTPUT_FOLDER;
 use coracle_sandbox::{FolderUsage, folder_usage, remove_folder};
 use coracle_store::{Store, StoreError};
 use coracle_types::UserId;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// What is deleted of a user: the workspace and the artifacts. Skills, sessions and accounts stay.
+/// The folders that are deleted: workspace and artifacts. Skills, sessions and accounts stay.
 const DELETED: [&str; 2] = ["files", "artifacts"];
 /// The notice, in a user's folder.
 const NOTICE: &str = "cleanup.json";
-/// What is on its way out, in a user's folder.
+/// Prefix of folders that are being deleted, in a user's folder.
 const TRASH: &str = ".trash-";
 
-/// When a workspace is deleted.
+/// When workspaces are deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct Cleanup {
-    /// Nobody has used it for so long.
+    /// Minimum time without use.
     pub after: Duration,
-    /// A notice was logged so long ago.
+    /// Minimum time since the notice.
     pub notice: Duration,
     /// Whether anything is deleted at all.
     pub mode: CleanupMode,
@@ -37,56 +37,56 @@ pub struct Cleanup {
 /// Whether anything is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanupMode {
-    /// Notices are given, and nothing is deleted.
+    /// Notices are given, but nothing is deleted.
     DryRun,
-    /// What was given notice of is deleted when it is due.
+    /// Workspaces are deleted when they are due.
     Delete,
 }
 
 /// How a user's folder is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceUse {
-    /// Whose it is.
+    /// The user.
     pub user: UserId,
-    /// What the workspace takes on the disk.
+    /// Disk space of the workspace, in bytes.
     pub bytes: u64,
-    /// Files, folders and links in the workspace.
+    /// Number of files, folders and links in the workspace.
     pub files: u64,
-    /// What the artifacts take on the disk.
+    /// Disk space of the artifacts, in bytes.
     pub artifact_bytes: u64,
-    /// What the output of executions that was too long to be shown takes on the disk; part of the workspace.
+    /// Disk space of output that was too long to return, in bytes; part of the workspace.
     pub output_bytes: u64,
-    /// When something ran or was written for the last time.
+    /// When code ran or a file was written for the last time.
     pub last_used: SystemTime,
 }
 
-/// What became of a workspace that nobody uses.
+/// What happened to an unused workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CleanupStep {
-    /// It was given notice of, just now.
+    /// A notice was given just now.
     Noticed,
-    /// It was given notice of, and the time is not over.
+    /// A notice was given before, and the time is not up yet.
     Waiting,
-    /// It would be deleted now, if this were no dry run.
+    /// It would have been deleted now, but this is a dry run.
     Due,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
     /// It could not be deleted.
     Failed(String),
 }
 
-/// What a look after the workspaces came to, for one that nobody uses.
+/// The result of a clean-up for one unused workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Which one.
+    /// The workspace.
     pub workspace: WorkspaceUse,
-    /// What became of it.
+    /// What happened to it.
     pub step: CleanupStep,
-    /// From when on it may be deleted.
+    /// When it may be deleted.
     pub due: SystemTime,
 }
 
-/// Looks after all workspaces.
+/// Finds and deletes unused workspaces.
 #[derive(Clone, Debug)]
 pub struct Housekeeping {
     workspaces: PathBuf,
@@ -101,8 +101,8 @@ struct Notice {
 }
 
 impl Housekeeping {
-    /// For the workspaces in this folder. Whoever serves takes [`Engine::housekeeping`](crate::Engine::housekeeping),
-    /// which knows what is running.
+    /// For the workspaces in this folder. A process that runs code uses [`Engine::housekeeping`](crate::Engine::housekeeping)
+    /// instead, which knows what is running.
     pub fn new(workspaces: PathBuf, store: Arc<dyn Store>) -> Self {
         Self { workspaces, store, active: Active::default() }
     }
@@ -134,7 +134,7 @@ impl Housekeeping {
             let last_used = executed.max(files_changed).max(artifacts_changed).min(SystemTime::now());
             let artifact_bytes = artifacts.bytes;
             let output = folder.join("files").join(OUTPUT_FOLDER);
-            // Code can put a link there, and the host follows none.
+            // Code may have put a link there, and the host follows none.
             let is_real = fs::symlink_metadata(&output).is_ok_and(|metadata| metadata.is_dir());
             let output_bytes = if is_real { look(&output).0.bytes } else { 0 };
             Ok(WorkspaceUse { user, bytes: files.bytes, files: files.files, artifact_bytes, output_bytes, last_used })
@@ -142,7 +142,7 @@ impl Housekeeping {
         .await
     }
 
-    /// Gives notice of workspaces that nobody uses, and deletes those that were given notice of long enough ago.
+    /// Gives notice of unused workspaces, and deletes those whose notice was given long enough ago.
     pub async fn clean(&self, cleanup: Cleanup) -> io::Result<Vec<Cleaned>> {
         let mut all = Vec::new();
         for workspace in self.list().await? {
@@ -159,7 +159,7 @@ impl Housekeeping {
         let idle = workspace.last_used.elapsed().unwrap_or_default();
         let notice = folder.join(NOTICE);
         if is_empty || idle < cleanup.after || self.active.is(&workspace.user) {
-            // Whatever was said before no longer holds.
+            // An earlier notice is void.
             return blocking(move || removed(&notice).map(|()| None)).await;
         }
         let last_used_ms = millis(workspace.last_used);
@@ -191,7 +191,7 @@ impl Housekeeping {
 
     async fn delete(&self, workspace: &WorkspaceUse, idle: Duration) -> CleanupStep {
         let user = &workspace.user;
-        // Nothing of it starts while it goes.
+        // No code of this user starts while the workspace is being deleted.
         let Some(_held) = self.active.hold(user) else { return CleanupStep::Waiting };
         tracing::warn!(
             %user, bytes = workspace.bytes, files = workspace.files, idle_days = days(idle),
@@ -199,7 +199,7 @@ impl Housekeeping {
         );
         let folder = self.workspaces.join(user.as_str());
         let gone = async {
-            // First the entries: a file without one is in nobody's way, an entry without its file is.
+            // The records go first: a file without a record does no harm, a record without its file does.
             self.store.delete_artifacts(user).await.map_err(from_store)?;
             blocking(move || {
                 for name in DELETED {
@@ -229,7 +229,7 @@ fn from_store(error: StoreError) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// Whoever has a folder. Other things in it are not ours.
+/// The users who have a folder. Other entries are ignored.
 fn users(workspaces: &Path) -> io::Result<Vec<UserId>> {
     let entries = match fs::read_dir(workspaces) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -247,7 +247,7 @@ fn users(workspaces: &Path) -> io::Result<Vec<UserId>> {
     Ok(users)
 }
 
-/// What is in a folder, and when something in it was last changed: by the file system's word, which code cannot set.
+/// Disk use of a folder, and the time of the last change according to the file system, which code cannot set.
 fn look(folder: &Path) -> (FolderUsage, SystemTime) {
     let usage = folder_usage(folder).unwrap_or_default();
     let own = fs::symlink_metadata(folder).map_or(0, |metadata| metadata.ctime());
@@ -264,7 +264,7 @@ fn days(duration: Duration) -> u64 {
     duration.as_secs() / (24 * 3600)
 }
 
-/// One that cannot be read was never given.
+/// A notice that cannot be read counts as not given.
 fn read(path: &Path) -> Option<Notice> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
@@ -285,7 +285,7 @@ fn removed(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes a folder out of everybody's way: it is gone at once, however long removing it takes.
+/// Renames a folder, so that it is gone at once, however long removing it takes.
 fn put_away(folder: &Path, name: &str) -> io::Result<()> {
     let away = folder.join(format!("{TRASH}{name}-{}", millis(SystemTime::now())));
     match fs::rename(folder.join(name), away) {
@@ -294,7 +294,7 @@ fn put_away(folder: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// Removes what was put away, now or before a crash.
+/// Removes folders that were renamed, now or before a crash.
 fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -303,71 +303,6 @@ fn sweep(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Who has something running.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Active(Arc<Mutex<HashMap<UserId, Count>>>);
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Count {
-    running: usize,
-    held: bool,
-}
-
-/// As long as it lives, something runs, or nothing starts.
-#[derive(Debug)]
-pub(crate) struct Busy {
-    active: Active,
-    user: UserId,
-    holds: bool,
-}
-
-impl Active {
-    fn lock(&self) -> MutexGuard<'_, HashMap<UserId, Count>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is(&self, user: &UserId) -> bool {
-        self.lock().contains_key(user)
-    }
-
-    /// Something is about to run; `None` while the workspace is being deleted.
-    pub(crate) fn begin(&self, user: &UserId) -> Option<Busy> {
-        let mut all = self.lock();
-        let count = all.entry(user.clone()).or_default();
-        if count.held {
-            return None;
-        }
-        count.running += 1;
-        Some(Busy { active: self.clone(), user: user.clone(), holds: false })
-    }
-
-    /// Lets nothing start; `None` if something runs.
-    fn hold(&self, user: &UserId) -> Option<Busy> {
-        let mut all = self.lock();
-        if all.contains_key(user) {
-            return None;
-        }
-        all.insert(user.clone(), Count { running: 0, held: true });
-        Some(Busy { active: self.clone(), user: user.clone(), holds: true })
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let mut all = self.active.lock();
-        if let Some(count) = all.get_mut(&self.user) {
-            if self.holds {
-                count.held = false;
-            } else {
-                count.running = count.running.saturating_sub(1);
-            }
-            if *count == Count::default() {
-                all.remove(&self.user);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

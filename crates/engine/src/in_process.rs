@@ -10,10 +10,10 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-/// What a tool of this process does with its arguments. It is called on the thread of the caller: it must not block.
+/// Implements a tool of this process. It is called on the thread of the caller, so it must not block.
 pub type Handler = Box<dyn Fn(Map<String, Value>) -> ToolResult + Send + Sync>;
 
-/// One server whose tools are functions of this process, for a program that embeds the engine.
+/// A server whose tools are functions of this process, for programs that embed the engine.
 pub struct InProcess {
     spec: ServerSpec,
     tools: Arc<ToolList>,
@@ -23,7 +23,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// A server with these tools, for good. Of two with the same name the first counts.
+    /// A server with these tools, which never change. Of two tools with the same name, the first one counts.
     pub fn new(name: ServerName, tools: impl IntoIterator<Item = (Tool, Handler)>) -> Self {
         let mut handlers = HashMap::new();
         let mut listed = Vec::new();
@@ -33,7 +33,7 @@ impl InProcess {
         }
         let spec = ServerSpec {
             name,
-            // Nobody starts it.
+            // Never started.
             transport: Transport::Stdio { command: String::new(), args: vec![], env: BTreeMap::new(), cwd: None },
             scope: Scope::User,
             description: None,
@@ -103,7 +103,7 @@ impl Servers for InProcess {
     }
 }
 
-/// Of a name that hostile code gave, so much.
+/// Errors repeat at most this much of a name that hostile code gave.
 fn shown(name: &str) -> String {
     const MAX_CHARS: usize = 100;
     name.chars().take(MAX_CHARS).collect()

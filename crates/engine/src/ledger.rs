@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Ledger(Arc<Mutex<Vec<ToolCall>>>);
 
 impl Ledger {
-    /// A call begins; it is written down when it ends, or is dropped.
+    /// Begins a call, which is recorded when it ends or is dropped.
     pub(crate) fn begin(&self, server: &str, tool: &str, bytes_in: u64) -> Line {
         let call = ToolCall {
             server: shortened(server),
@@ -24,7 +24,7 @@ impl Ledger {
         Line { ledger: self.clone(), begun: Instant::now(), call: Some(call) }
     }
 
-    /// All of it; the ledger is empty afterwards.
+    /// Takes all records; the ledger is empty afterwards.
     pub(crate) fn take(&self) -> Vec<ToolCall> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -52,7 +52,7 @@ impl Line {
         }
     }
 
-    /// The call had to wait until its server had started.
+    /// Notes that the call had to wait until its server had started.
     pub(crate) fn waited(&mut self, time: Duration) {
         if let Some(call) = &mut self.call {
             call.start_ms = Some(call.start_ms.unwrap_or_default() + time.as_millis() as u64);

@@ -1,13 +1,20 @@
 //! The one use case: run this code, for this user, in a sandbox.
 //!
-//! Start at [`Engine::execute`]. A Rust program can embed it: make a [`Backend`](coracle_sandbox::Backend), hand it to
-//! [`Engine::new`], and execute [`Request`]s. A [`Toolbox`] gives the code other people's tools: `broker.rs` is what every
-//! call of one passes, and [`Servers`] what it passes them on to.
+//! Start at [`Engine::execute`]. A Rust program can embed the engine: create a [`Backend`](coracle_sandbox::Backend), pass
+//! it to [`Engine::new`], and execute [`Request`]s. `examples/embed.rs` is such a program. [`Engine`] is a thin front; the
+//! components behind it own the state:
+//!
+//! - `execution.rs` runs code, `sandboxes.rs` opens sandboxes for it;
+//! - `sessions.rs` has the interpreters and the log of sessions (`journal.rs`, read through [`History`]);
+//! - `tools.rs` gives code the tools of a [`Toolbox`]: every call passes through `broker.rs` to [`Servers`];
+//! - `workspace.rs` and `artifacts.rs` have the users' files and artifacts;
+//! - `skills.rs` saves, tries out and finds skills, `skill_store.rs` keeps them.
 //!
 //! Invariants: every request ends in exactly one [`Execution`](coracle_types::Execution), whatever the code does; a
 //! sandbox that has run one user's code is never given to another; every call that code makes to the host goes through
 //! one [`HostCalls`]; nothing the guest says is believed beyond what it says about itself. Knows no HTTP and no MCP.
 
+mod active;
 mod answer;
 mod artifacts;
 mod broker;
@@ -16,10 +23,13 @@ mod clock;
 mod complaint;
 mod embedder;
 mod engine;
+mod execution;
 mod files;
 mod hint;
 mod history;
+mod host_calls;
 mod housekeeping;
+mod ids;
 mod in_process;
 mod journal;
 mod ledger;
@@ -28,36 +38,40 @@ mod records;
 mod replay;
 mod request;
 mod run;
+mod sandboxes;
 mod servers;
-mod services;
-mod session;
+mod sessions;
+mod skill_store;
 mod skills;
 mod toolbox;
+mod tools;
 mod under_way;
 mod verdict;
 mod waiting;
 mod workspace;
 
-pub use artifacts::{ArtifactError, content_type, percent_decoded, percent_encoded};
-pub use broker::CallCaps;
+pub use artifacts::{ArtifactError, Lasting, OpenStore, content_type, percent_decoded, percent_encoded};
 pub use coracle_store::{ArtifactRecord, ArtifactUsage, ArtifactVersion};
 pub use embedder::{EmbedError, Embedder};
-pub use engine::{Engine, EngineConfig, Lasting, OpenStore};
+pub use engine::{Engine, EngineConfig};
 pub use files::{
     Existing, FileError, FileInfo, FileKind, FileList, Listed, MAX_ENTRIES, Quota, Unfinished, WorkspaceFiles,
 };
 pub use history::{History, ShownTask};
+pub use host_calls::{HostCallError, HostCalls, NoCalls};
 pub use housekeeping::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
 pub use in_process::{Handler, InProcess};
 pub use replay::{Difference, Replay, ReplayError, ReplayFiles, ReplayedTask};
-pub use request::{DirectCall, DirectError, HostCallError, HostCalls, MAX_CODE_BYTES, NoCalls, Request};
+pub use request::{DirectCall, DirectError, MAX_CODE_BYTES, Request};
 pub use servers::Servers;
+pub use skill_store::{
+    CodeSkill, DeclaredTool, HelperModule, InvalidSkillName, Library, MAX_BODY_BYTES, Origin, Shelved, SkillError,
+    SkillFile, SkillFolder, SkillLanguage, SkillName, SkillSource, helper_modules,
+};
 pub use skills::{
-    Change, CodeSkill, DeclaredTool, Drift, FoundSkill, HelperModule, Library, ListedSkill, LoadedSkill,
-    MAX_BODY_BYTES, MAX_SKILL_BYTES, Origin, Shelved, SkillDraft, SkillError, SkillFile, SkillFolder, SkillKind,
-    SkillLanguage, SkillName, SkillSource, helper_modules, split_tags,
+    Change, Drift, FoundSkill, ListedSkill, LoadedSkill, MAX_SKILL_BYTES, SkillDraft, SkillKind, split_tags,
 };
 pub use toolbox::{
-    EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described, digest, fingerprint,
-    without_effect,
+    CallCaps, EmbedderConfig, FoundTool, Inventory, Listing, ToolSearch, Toolbox, ToolboxConfig, described, digest,
+    fingerprint, without_effect,
 };

@@ -1,26 +1,26 @@
-//! Answers on their way to the guest, written piece by piece beside everything else: a guest that prints before it reads
-//! must not be waited for.
+//! Answers on their way to the guest. They are written piece by piece while everything else goes on, because a guest may
+//! print before it reads.
 
 use coracle_protocol::{CallFailure, FrameError, MAX_FRAME, Reply, ToGuest, frame_bytes};
 use serde_json::Value;
 use std::collections::VecDeque;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// While so many bytes wait to be written, no further answer is taken.
+/// While this many bytes wait to be written, no further answer is accepted.
 const FULL: usize = MAX_FRAME;
 
-/// Whole frames, of which the first may be written in part.
+/// Frames that wait to be written, of which the first may be partly written.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     frames: VecDeque<Vec<u8>>,
-    /// How much of the first is written.
+    /// How much of the first frame is written.
     written: usize,
-    /// The length of all of them.
+    /// Total length of the frames.
     bytes: usize,
 }
 
 impl Outbox {
-    /// Takes an answer. What does not fit into a frame becomes an error that the code can read.
+    /// Adds an answer. One that does not fit into a frame becomes an error that the code can read.
     pub(crate) fn push(&mut self, reply: Reply) {
         let id = reply.id;
         let frame = match frame_bytes(&ToGuest::Reply(reply)) {
@@ -52,14 +52,14 @@ impl Outbox {
         self.bytes >= FULL
     }
 
-    /// Forgets answers of which the guest has seen nothing; one that was begun has to be finished.
+    /// Drops answers of which nothing was written yet; one that was begun has to be finished.
     pub(crate) fn forget_unbegun(&mut self) {
         self.frames.truncate(usize::from(self.written > 0));
         self.bytes = self.frames.iter().map(Vec::len).sum();
     }
 
-    /// Writes as much as there is room for. May be dropped at its await without losing or repeating anything. If the
-    /// guest is gone, the end of its own stream will say so.
+    /// Writes as much as there is room for. May be dropped at its await without losing or repeating anything. That the
+    /// guest is gone is noticed by the end of its own stream.
     pub(crate) async fn write_some(&mut self, stream: &mut (dyn AsyncWrite + Send + Sync + Unpin)) {
         let Some(frame) = self.frames.front() else { return };
         let rest = frame.get(self.written..).unwrap_or_default();

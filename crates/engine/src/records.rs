@@ -1,7 +1,7 @@
-//! What ran, on its way into the store. A store that cannot be written for a while holds nobody up, and what it did not
-//! take is offered again.
+//! Records of executions on their way into the store. If the store cannot be written for a while, answers do not wait for
+//! it, and the records are written later.
 
-use crate::journal::advised;
+use crate::hint::with_hint;
 use coracle_store::{ExecutionRecord, Store, StoreError};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,27 +9,27 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// An answer waits no longer for its record.
+/// Maximum time that an answer waits for its record.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// What could not be written is tried again after this time.
+/// Pause before failed writes are tried again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// So many wait to be written; of more, the oldest are given up.
+/// Maximum number of records that wait; if there are more, the oldest are dropped.
 const MAX_WAITING: usize = 1_000;
-/// The end of the process waits no longer for what could not be written.
+/// Maximum time that a shutdown waits for records that could not be written.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Records that could not be written yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     waiting: Arc<Mutex<Waiting>>,
-    /// Told when nothing waits any more.
+    /// Notified when no record waits any more.
     empty: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     records: VecDeque<ExecutionRecord>,
-    /// Somebody is trying again.
+    /// A task is trying again.
     tried: bool,
 }
 
@@ -38,7 +38,7 @@ impl Records {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a record; if that cannot be done now, says why, and does it later.
+    /// Writes a record. If that fails now, returns the reason, and writes it later.
     pub(crate) async fn keep(&self, store: &Arc<dyn Store>, record: ExecutionRecord) -> Option<String> {
         let why = match timeout(PATIENCE, store.record(&record)).await {
             Ok(Ok(())) => return None,
@@ -48,7 +48,7 @@ impl Records {
             }
             Ok(Err(error)) => {
                 tracing::warn!(%error, code = error.code(), "an execution could not be kept yet");
-                advised(&error)
+                with_hint(&error)
             }
             Err(_) => "the store is busy".to_owned(),
         };
@@ -64,7 +64,7 @@ impl Records {
         Some(why)
     }
 
-    /// Tries until nothing is left.
+    /// Tries until no record is left.
     async fn again(self, store: Arc<dyn Store>) {
         loop {
             tokio::time::sleep(AGAIN).await;
@@ -97,7 +97,7 @@ impl Records {
         }
     }
 
-    /// Waits a little for what could not be written.
+    /// Waits a little for records that could not be written.
     pub(crate) async fn settled(&self) {
         let told = self.empty.notified();
         if self.lock().records.is_empty() {

@@ -1,16 +1,17 @@
-//! The code of a session again, with what the host answered then: what comes out otherwise now?
+//! Runs the code of a session again, with the recorded answers of the host, and compares the outcomes.
 //!
-//! It runs in a workspace of its own, empty at first or a copy of the user's, that is thrown away, and calls nothing: what
+//! The code runs in a temporary workspace, which is empty at first or a copy of the user's. It calls nothing: a call that
 //! was not recorded is an error that the code sees.
 
 mod files;
 
 use crate::capture::Capture;
-use crate::engine::{Engine, Facts};
+use crate::execution::{Executor, Facts};
+use crate::host_calls::{HostCallError, HostCalls};
 use crate::journal::{Said, Tape, Taped, digest, outcome, text_digest};
-use crate::request::{HostCallError, HostCalls, Request};
+use crate::request::Request;
 use crate::run::{Context, run};
-use crate::session::Live;
+use crate::sessions::Live;
 use crate::toolbox::Listing;
 use async_trait::async_trait;
 use coracle_store::{SessionRecord, StoreError, TaskRecord, TaskState};
@@ -21,7 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// Of a value that differs, so much is shown.
+/// At most this much is shown of a value that differs.
 const MAX_SHOWN: usize = 400;
 
 /// Why a session could not be replayed.
@@ -30,169 +31,164 @@ pub enum ReplayError {
     /// Its log cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no place to run in.
+    /// The temporary workspace cannot be created.
     #[error("no workspace can be made to replay in: {0}")]
     Workspace(std::io::Error),
 }
 
-/// What the code finds in its workspace when it runs again.
+/// The content of the workspace at the start of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayFiles {
-    /// Nothing: as if the session were the first.
+    /// It is empty.
     Nothing,
-    /// What is in the user's workspace now.
+    /// A copy of the user's workspace as it is now.
     Copied,
 }
 
-/// What came of a session when it ran again.
+/// The outcome of a replay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replay {
-    /// Which session.
+    /// Session ID.
     pub session_id: String,
-    /// Whether everything that was to be in the workspace was.
+    /// Whether all files were copied into the workspace.
     pub all_files: bool,
-    /// Each task that is kept, in order.
+    /// The tasks that are kept, in order.
     pub tasks: Vec<ReplayedTask>,
 }
 
 impl Replay {
-    /// Whether everything that ran came out as it had.
+    /// Whether all tasks that ran had the same outcome as before.
     pub fn is_same(&self) -> bool {
         self.tasks.iter().all(|task| task.differences.is_empty())
     }
 }
 
-/// What came of one task.
+/// The outcome of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReplayedTask {
-    /// Which one.
+    /// Number of the task in the session.
     pub number: u64,
-    /// Why it did not run, if it did not.
+    /// Why it was not run, if it was not.
     pub skipped: Option<String>,
-    /// What came out otherwise.
+    /// The differences from the recorded outcome.
     pub differences: Vec<Difference>,
 }
 
-/// Something that came out otherwise.
+/// A difference from the recorded outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What: `result`, `output`, `error` or `calls`.
+    /// What differs: `result`, `output`, `error` or `calls`.
     pub what: String,
-    /// As it was.
+    /// The recorded value.
     pub then: String,
-    /// As it is now.
+    /// The value now.
     pub now: String,
 }
 
-impl Engine {
-    /// Runs the code of a session again with the answers that were recorded.
-    pub async fn replay(
-        &self,
-        user: &UserId,
-        session: &SessionRecord,
-        files: ReplayFiles,
-        limits: &Limits,
-        cancel: &CancellationToken,
-    ) -> Result<Replay, ReplayError> {
-        let tasks = self.history().tasks(user, session, usize::MAX).await?;
-        let folder = tempfile::Builder::new().prefix("coracle-replay-").tempdir().map_err(ReplayError::Workspace)?;
-        let workspace = folder.path().join("workspace");
-        std::fs::create_dir(&workspace).map_err(ReplayError::Workspace)?;
-        let all_files = match files {
-            ReplayFiles::Nothing => true,
-            ReplayFiles::Copied => {
-                let own = self.folders(user).files().map_err(ReplayError::Workspace)?;
-                let (to, most) = (workspace.clone(), limits.workspace_mb.saturating_mul(1_000_000));
-                let copied = tokio::task::spawn_blocking(move || files::copy(&own, &to, most)).await;
-                copied.map_err(std::io::Error::other).and_then(|copied| copied).map_err(ReplayError::Workspace)?
-            }
-        };
-        let mut replayed = Replay { session_id: session.id.to_string(), all_files, tasks: Vec::new() };
-        let mut live = None;
-        for task in tasks {
-            let skipped = |why: &str| ReplayedTask {
-                number: task.number,
-                skipped: Some(why.to_owned()),
-                differences: Vec::new(),
-            };
-            let why = match task.state {
-                TaskState::Running => Some("it is still running"),
-                TaskState::Interrupted => Some("it was interrupted: there is nothing to compare"),
-                TaskState::Done if task.begun.vars.is_none() => Some("its variables were too large to be kept"),
-                TaskState::Done => None,
-            };
-            if let Some(why) = why {
-                replayed.tasks.push(skipped(why));
-                continue;
-            }
-            let recording = self.store().recording(user, &session.id, task.number).await?;
-            let Some((entries, missed)) = recording.as_ref().map(Tape::entries) else {
-                replayed.tasks.push(skipped("the recorded results of its calls are no longer kept"));
-                continue;
-            };
-            let mut request = Request::new(user.clone(), task.begun.language, task.begun.code.clone());
-            request.vars = task.begun.vars.clone().unwrap_or_default();
-            request.session = Some(session.id.clone());
-            request.limits = limits.clone();
-            request.cancel = cancel.clone();
-            let player = Arc::new(Player::new(entries, missed));
-            let now = self.replay_one(&request, &workspace, &task, &mut live, &player).await;
-            let differences = differences(&task, &now, &player);
-            replayed.tasks.push(ReplayedTask { number: task.number, skipped: None, differences });
-            if cancel.is_cancelled() {
-                break;
-            }
+/// Runs the code of a session again with the answers that were recorded.
+pub(crate) async fn replay(
+    executor: &Executor,
+    user: &UserId,
+    session: &SessionRecord,
+    files: ReplayFiles,
+    limits: &Limits,
+    cancel: &CancellationToken,
+) -> Result<Replay, ReplayError> {
+    let parts = executor.parts();
+    let tasks = parts.sessions.history().tasks(user, session, usize::MAX).await?;
+    let folder = tempfile::Builder::new().prefix("coracle-replay-").tempdir().map_err(ReplayError::Workspace)?;
+    let workspace = folder.path().join("workspace");
+    std::fs::create_dir(&workspace).map_err(ReplayError::Workspace)?;
+    let all_files = match files {
+        ReplayFiles::Nothing => true,
+        ReplayFiles::Copied => {
+            let own = parts.workspaces.of(user).files().map_err(ReplayError::Workspace)?;
+            let (to, most) = (workspace.clone(), limits.workspace_mb.saturating_mul(1_000_000));
+            let copied = tokio::task::spawn_blocking(move || files::copy(&own, &to, most)).await;
+            copied.map_err(std::io::Error::other).and_then(|copied| copied).map_err(ReplayError::Workspace)?
         }
-        Ok(replayed)
+    };
+    let mut replayed = Replay { session_id: session.id.to_string(), all_files, tasks: Vec::new() };
+    let mut live = None;
+    for task in tasks {
+        let skipped =
+            |why: &str| ReplayedTask { number: task.number, skipped: Some(why.to_owned()), differences: Vec::new() };
+        let why = match task.state {
+            TaskState::Running => Some("it is still running"),
+            TaskState::Interrupted => Some("it was interrupted: there is nothing to compare"),
+            TaskState::Done if task.begun.vars.is_none() => Some("its variables were too large to be kept"),
+            TaskState::Done => None,
+        };
+        if let Some(why) = why {
+            replayed.tasks.push(skipped(why));
+            continue;
+        }
+        let recording = parts.sessions.recording(user, &session.id, task.number).await?;
+        let Some((entries, missed)) = recording.as_ref().map(Tape::entries) else {
+            replayed.tasks.push(skipped("the recorded results of its calls are no longer kept"));
+            continue;
+        };
+        let mut request = Request::new(user.clone(), task.begun.language, task.begun.code.clone());
+        request.vars = task.begun.vars.clone().unwrap_or_default();
+        request.session = Some(session.id.clone());
+        request.limits = limits.clone();
+        request.cancel = cancel.clone();
+        let player = Arc::new(Player::new(entries, missed));
+        let now = replay_one(executor, &request, &workspace, &task, &mut live, &player).await;
+        let differences = differences(&task, &now, &player);
+        replayed.tasks.push(ReplayedTask { number: task.number, skipped: None, differences });
+        if cancel.is_cancelled() {
+            break;
+        }
     }
-
-    async fn replay_one(
-        &self,
-        request: &Request,
-        workspace: &Path,
-        task: &TaskRecord,
-        live: &mut Option<Live>,
-        player: &Arc<Player>,
-    ) -> Value {
-        let mut facts = Facts::new(request);
-        if let Some(toolbox) = self.toolbox() {
-            facts.inventory = Some(toolbox.inventory(&request.user, Listing::For(&request.code)).await);
-        }
-        let mut capture = Capture::new(None, request.limits.output_tokens, request.limits.output_bytes);
-        let restarted = task.outcome.as_ref().and_then(|outcome| outcome.get("session_restarted"));
-        if restarted.is_some() {
-            *live = None;
-        }
-        let opened = match live.take() {
-            Some(live) => Ok(live),
-            None => self.open(request, workspace, &mut facts).await,
-        };
-        let ran = match opened {
-            Err(ran) => ran,
-            Ok(mut current) => {
-                current.runs += 1;
-                facts.clock.start(std::time::Duration::from_millis(request.limits.wall_ms));
-                let calls: Arc<dyn HostCalls> = Arc::<Player>::clone(player);
-                let context = Context { calls, clock: facts.clock.clone() };
-                let ran = run(&mut current.sandbox, current.runs, request, &mut capture, context).await;
-                if ran.reusable {
-                    *live = Some(current);
-                }
-                ran
-            }
-        };
-        outcome(&self.finished(facts, request, ran, capture.finish(), workspace))
-    }
+    Ok(replayed)
 }
 
-/// Answers from a record.
+async fn replay_one(
+    executor: &Executor,
+    request: &Request,
+    workspace: &Path,
+    task: &TaskRecord,
+    live: &mut Option<Live>,
+    player: &Arc<Player>,
+) -> Value {
+    let mut facts = Facts::new(request);
+    let parts = executor.parts();
+    facts.tools.inventory = parts.tools.inventory(&request.user, Listing::For(&request.code)).await;
+    let mut capture = Capture::new(None, request.limits.output_tokens, request.limits.output_bytes);
+    let restarted = task.outcome.as_ref().and_then(|outcome| outcome.get("session_restarted"));
+    if restarted.is_some() {
+        *live = None;
+    }
+    let opened = match live.take() {
+        Some(live) => Ok(live),
+        None => parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock).await,
+    };
+    let ran = match opened {
+        Err(ran) => ran,
+        Ok(mut current) => {
+            current.runs += 1;
+            facts.clock.start(std::time::Duration::from_millis(request.limits.wall_ms));
+            let calls: Arc<dyn HostCalls> = Arc::<Player>::clone(player);
+            let context = Context { calls, clock: facts.clock.clone() };
+            let ran = run(&mut current.sandbox, current.runs, request, &mut capture, context).await;
+            if ran.reusable {
+                *live = Some(current);
+            }
+            ran
+        }
+    };
+    outcome(&executor.finished(facts, request, ran, capture.finish(), workspace))
+}
+
+/// Answers from the recording.
 #[derive(Debug)]
 struct Player {
-    /// Those that nobody has asked for yet.
+    /// Answers that the code has not asked for yet.
     left: Mutex<Vec<Taped>>,
-    /// What was asked for and is not on the record.
+    /// Calls that are not in the recording.
     unknown: Mutex<Vec<String>>,
-    /// Calls that were made then and of which nothing is kept.
+    /// Number of calls of which nothing was recorded.
     missed: u64,
 }
 
@@ -231,7 +227,7 @@ fn differences(task: &TaskRecord, now: &Value, player: &Player) -> Vec<Differenc
     let then = task.outcome.clone().unwrap_or_default();
     let mut found = Vec::new();
     for (field, what) in [("result", "result"), ("stdout", "output"), ("error", "error")] {
-        // Of what was too long to be kept there is a digest.
+        // For values that were too long to be kept there is a digest.
         if fingerprint(&then, field) != fingerprint(now, field) {
             found.push(Difference { what: what.to_owned(), then: shown(then.get(field)), now: shown(now.get(field)) });
         }

@@ -1,55 +1,55 @@
-use crate::broker::{SEARCH, TOOL, refused};
-use async_trait::async_trait;
+//! What callers ask of the engine: run this code, or call this one tool.
+
+use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use coracle_policy::{Approver, NobodyToAsk};
 use coracle_types::{Event, Language, Limits, ServerName, SessionId, UserId};
 use coracle_upstream::CallContext;
 use serde_json::{Map, Value};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// No code is longer.
+/// Maximum length of code, in bytes.
 pub const MAX_CODE_BYTES: usize = 1 << 20;
 
-/// No variables that come with the code are longer, as JSON.
+/// Maximum size of the variables of a request, as JSON.
 pub(crate) const MAX_VARS_BYTES: usize = 4 << 20;
 
-/// Run this code.
+/// A request to run code.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// For whom.
+    /// User whose code it is.
     pub user: UserId,
-    /// What it is written in.
+    /// Programming language of the code.
     pub language: Language,
-    /// The source.
+    /// Source code.
     pub code: String,
     /// Variables to set before it runs.
     pub vars: Map<String, Value>,
-    /// The session it runs in, if any: an id, or a name by which the user's own is found or made. `new` makes one
-    /// without a name.
+    /// Session that it runs in, if any: an id, or a name, which creates a session if the user has none of that name. `new`
+    /// creates one without a name.
     pub session: Option<SessionId>,
-    /// What it is for, in a few words: for the log.
+    /// Short description of the task, for the log.
     pub description: Option<String>,
-    /// A folder to use as the workspace instead of the user's own.
+    /// Folder to use as the workspace instead of the user's own.
     pub workspace: Option<PathBuf>,
-    /// What it may use.
+    /// Resource limits.
     pub limits: Limits,
-    /// Where output goes while it runs.
+    /// Receives output while the code runs.
     pub events: Option<mpsc::Sender<Event>>,
-    /// Ends it at any moment.
+    /// Cancels the execution.
     pub cancel: CancellationToken,
-    /// What answers the code's calls to the host that are no calls of tools.
+    /// Answers the calls of the code to the host, except calls of tools.
     pub calls: Arc<dyn HostCalls>,
-    /// Who is asked whether a tool may be called.
+    /// Asks a person whether a tool may be called.
     pub approver: Arc<dyn Approver>,
-    /// A skill is tried out: this folder is what it sees of the user's skills, and nothing of it is kept.
+    /// Set if a skill is tried out: the folder that the code sees instead of the user's skills. No artifacts are kept.
     pub(crate) trial: Option<PathBuf>,
 }
 
 impl Request {
-    /// With defaults for everything else.
+    /// A request with defaults for everything else.
     pub fn new(user: UserId, language: Language, code: impl Into<String>) -> Self {
         Self {
             user,
@@ -69,43 +69,43 @@ impl Request {
     }
 }
 
-/// Call this tool as it is, without code.
+/// A call of one tool by a client, without code.
 #[derive(Debug)]
 pub struct DirectCall {
-    /// For whom.
+    /// User who calls it.
     pub user: UserId,
-    /// What it is allowed for, if it is allowed for a session.
+    /// Session that an approval for a session counts for.
     pub session: Option<SessionId>,
-    /// Whose tool.
+    /// Server of the tool.
     pub server: ServerName,
-    /// Its name on the wire.
+    /// Name of the tool on the wire.
     pub tool: String,
-    /// What it is called with.
+    /// Arguments of the call.
     pub arguments: Map<String, Value>,
-    /// Who is asked whether it may be called.
+    /// Asks a person whether the tool may be called.
     pub approver: Arc<dyn Approver>,
-    /// Its end, its progress, and what its server asks meanwhile.
+    /// Cancellation, progress, and questions of the server during the call.
     pub context: CallContext,
 }
 
-/// Why a call that was to be passed on has no answer.
+/// Why a direct call has no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DirectError {
-    /// The server refused it by an error of the protocol: its number, its words, and what it gave along. Hostile.
+    /// The server answered with a protocol error. All of it is hostile.
     Refused {
-        /// The error's number in JSON-RPC.
+        /// JSON-RPC error code.
         number: i64,
-        /// What it said.
+        /// Error message.
         message: String,
-        /// More of it, as it came.
+        /// Additional data of the error, unchanged.
         data: Option<Box<Value>>,
     },
-    /// It did not get there, or nothing came back.
+    /// The call did not reach the server, or there was no answer.
     Failed(HostCallError),
 }
 
 impl DirectError {
-    /// For programs.
+    /// Stable error code.
     pub fn code(&self) -> &str {
         match self {
             Self::Refused { .. } => "refused",
@@ -117,50 +117,5 @@ impl DirectError {
 impl From<HostCallError> for DirectError {
     fn from(error: HostCallError) -> Self {
         Self::Failed(error)
-    }
-}
-
-/// Why a call of the code was not answered, as the code sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostCallError {
-    /// For programs.
-    pub code: String,
-    /// For people and models.
-    pub message: String,
-    /// Whether the same call may succeed later.
-    pub retryable: bool,
-}
-
-/// Answers what the code asks of the host. The one way out of a sandbox.
-///
-/// Contract: called concurrently; dropped when the execution ends, at any await.
-#[async_trait]
-pub trait HostCalls: Send + Sync + fmt::Debug {
-    /// `method` and `params` are hostile.
-    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError>;
-}
-
-/// Nothing is offered.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoCalls;
-
-impl NoCalls {
-    pub(crate) fn refusal(method: &str) -> HostCallError {
-        let method: String = method.chars().take(100).collect();
-        HostCallError {
-            code: "unknown_method".to_owned(),
-            message: format!("the host offers nothing called {method:?}"),
-            retryable: false,
-        }
-    }
-}
-
-#[async_trait]
-impl HostCalls for NoCalls {
-    async fn call(&self, method: String, _params: Map<String, Value>) -> Result<Value, HostCallError> {
-        Err(match method.as_str() {
-            TOOL | SEARCH => refused("unavailable", "no servers are configured, so there are no tools"),
-            _ => Self::refusal(&method),
-        })
     }
 }

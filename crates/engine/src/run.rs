@@ -2,8 +2,9 @@
 
 use crate::capture::{Capture, TooMuchOutput};
 use crate::clock::Clock;
+use crate::host_calls::{HostCallError, HostCalls};
 use crate::outbox::Outbox;
-use crate::request::{HostCallError, HostCalls, Request};
+use crate::request::Request;
 use crate::verdict::{Ending, Known};
 use coracle_protocol::{CallFailure, FrameError, FromGuest, Reply, ToGuest, read_frame, write_frame};
 use coracle_sandbox::{Cause, Sandbox, SandboxError};
@@ -17,45 +18,53 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::JoinSet;
 
-/// A longer result is replaced by a summary of its shape.
+/// Maximum size of a result; a larger one is replaced by a summary of its shape.
 const RESULT_BYTES: u64 = 1 << 20;
 
-/// A result longer than this is a lie: twice as much, because the two sides may write the same value differently.
+/// A guest that sends a larger result has broken the protocol. Twice the limit, because both sides may format the same
+/// value differently.
 const MAX_RESULT_BYTES: usize = 2 << 20;
 
-/// So many calls of one execution are answered at once; the guest waits for the others.
+/// Maximum number of calls of one execution that are answered at once; the guest waits for the others.
 const CALLS_AT_ONCE: usize = 32;
 
-/// While calls of more than so many bytes are under way, no other is heard: as values they take far more than as text.
+/// While calls of more than this many bytes are being answered, no other is read: values take far more memory than text.
 const CALL_BYTES_AT_ONCE: usize = 1 << 20;
 
-/// How much output is read at once: room for more would be taken from the system and given back with each run.
+/// Size of the output buffer. A larger one would be allocated and freed by the system with each run.
 const CHUNK: usize = 16 << 10;
 
-/// After the last word of the guest, output that is still in the pipes is waited for no longer than this.
+/// After the last frame of the guest, output that is still in the pipes is waited for at most this long.
 const DRAIN_WITHIN: Duration = Duration::from_millis(200);
 
-/// A guest whose channel has ended is dead by then, or it has closed the channel and lives on.
+/// A guest whose channel has ended and that is still alive after this time has closed the channel itself.
 const DEAD_WITHIN: Duration = Duration::from_secs(1);
 
-/// What came of a run besides its output.
+/// The outcome of a run, except its output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) ending: Ending,
     pub(crate) result: Option<Value>,
     pub(crate) result_truncated: bool,
-    /// The guest says that what ran the code had to start anew.
+    /// The guest says that the interpreter had to be restarted.
     pub(crate) restarted: bool,
     /// The sandbox may serve the same session again.
     pub(crate) reusable: bool,
 }
 
-/// What a run has besides its code.
+impl Ran {
+    /// No code has run.
+    pub(crate) fn not_at_all(ending: Ending) -> Self {
+        Self { ending, result: None, result_truncated: false, restarted: false, reusable: false }
+    }
+}
+
+/// The environment of a run.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// What answers its calls.
+    /// Answers its calls.
     pub(crate) calls: Arc<dyn HostCalls>,
-    /// Ends it.
+    /// Ends the run when the time is up.
     pub(crate) clock: Clock,
 }
 
@@ -94,7 +103,7 @@ pub(crate) async fn run(
         () = context.clock.expired() => Err(Ending::timed_out(request.limits.wall_ms)),
         outcome = run.go(sandbox, &frame, capture) => outcome,
     };
-    // Of an answer that was not the right one, nothing is believed.
+    // Nothing in an answer with the wrong id is used.
     let answered = matches!(&outcome, Ok(Ending::Done { .. }));
     let ending = match outcome {
         Ok(Ending::Done { exit_code, error: None, known }) => match sandbox.control.passed().await {
@@ -128,7 +137,7 @@ pub(crate) async fn run(
             }
         }
     };
-    // A kernel that has killed a process for memory has seen to the limit; a disk that is too full is not put right by itself.
+    // After the kernel has killed a process for memory, the limit is met again. A disk that is too full stays too full.
     let reusable =
         answered && !matches!(&ending, Ending::Passed(cause) if !matches!(cause, Cause::Memory { used: None }));
     if answered && !reusable {
@@ -138,7 +147,7 @@ pub(crate) async fn run(
     Ran { ending, result, result_truncated: truncated, restarted: answered && run.restarted, reusable }
 }
 
-/// A guest says that it could not be confined. Only what made it can confirm that: code could say it as well.
+/// A guest says that it could not be confined. Only the launcher can confirm that, because code could say it as well.
 async fn unconfined(sandbox: &mut Sandbox, error: SandboxError) -> Ending {
     let exit = sandbox.control.exit().await;
     if exit.causes.iter().any(|cause| matches!(cause, Cause::Setup(_))) {
@@ -153,13 +162,13 @@ struct Run<'a> {
     limits: &'a Limits,
     calls: Arc<dyn HostCalls>,
     made: u64,
-    /// With the length of the call that each answers.
+    /// Calls that are being answered, each with the length of the call.
     answers: JoinSet<(usize, Reply)>,
-    /// The length of all calls under way.
+    /// Total length of these calls.
     under_way: usize,
     /// Answers that are being written.
     outbox: Outbox,
-    /// Another run may follow on the same channel, which must then be between two frames.
+    /// Whether another run may follow on the same channel, which must then be between two frames.
     lives_on: bool,
     result: Option<Value>,
     truncated: bool,
@@ -167,7 +176,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Until the guest is done or gone. `Err` means that the sandbox must be killed.
+    /// Runs until the guest is done or gone. `Err` means that the sandbox must be killed.
     async fn go(&mut self, sandbox: &mut Sandbox, frame: &ToGuest, capture: &mut Capture) -> Result<Ending, Ending> {
         let died = || Ending::Died(coracle_sandbox::Exit { status: 0, causes: Vec::new() });
         if self.id > 1 {
@@ -225,8 +234,7 @@ impl Run<'_> {
         }
     }
 
-    /// Frames that came before this run was asked for, in a session: threads of an earlier run may call, but there is
-    /// nothing to answer.
+    /// Reads frames that were sent before this run, in a session: threads of an earlier run may call, but get no answer.
     async fn hear_unasked(&mut self, sandbox: &mut Sandbox) -> Result<(), Ending> {
         while self.may_hear() {
             match sandbox.buffer.pop() {
@@ -317,7 +325,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether a value is longer than so many bytes as JSON; writes nothing and stops there.
+/// Whether a value is longer than this many bytes as JSON. Writes nothing, and stops at the limit.
 fn longer_than(value: &Value, most: usize) -> bool {
     struct Room(usize);
     impl std::io::Write for Room {
@@ -342,7 +350,7 @@ async fn answer(calls: &dyn HostCalls, id: u64, method: String, params: Map<Stri
     }
 }
 
-/// Takes what is in the pipes now, without waiting: the guest wrote it before its last word.
+/// Takes what is in the pipes now, without waiting: the guest wrote it before its last frame.
 async fn drain_ready(sandbox: &mut Sandbox, capture: &mut Capture, bytes: &mut Vec<u8>) -> Result<(), TooMuchOutput> {
     for stream in [OutputStream::Stdout, OutputStream::Stderr] {
         let pipe = match stream {
@@ -374,13 +382,13 @@ async fn drain(sandbox: &mut Sandbox, capture: &mut Capture) {
             }
         }
     };
-    // Whatever is not there by then was written by somebody who outlived the sandbox, and nobody does.
+    // No process outlives the sandbox, so nothing is written after that.
     let _ = tokio::time::timeout(DRAIN_WITHIN, all).await;
 }
 
-/// Reads what is there; zero if nothing is.
+/// Reads what is there without waiting; returns zero if there is nothing.
 async fn read_now(pipe: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> usize {
-    // Unconstrained: a task that has done much already would be told that nothing is there, to make it pause.
+    // Unconstrained: otherwise a task that has used up its budget would be told that there is nothing, to make it yield.
     let mut read = pin!(tokio::task::coop::unconstrained(pipe.read_buf(into)));
     let look = poll_fn(|context| match read.as_mut().poll(context) {
         Poll::Ready(Ok(length)) => Poll::Ready(length),

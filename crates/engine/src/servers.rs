@@ -9,17 +9,17 @@ use tokio::sync::broadcast;
 /// The servers below the broker: [`Upstream`], or tools that the embedding program offers itself.
 ///
 /// Contract: all methods are called concurrently and for many users, and the futures may be dropped at any await. Nothing
-/// is started before `tools` or `call`. While a server's tools have not changed, `tools` gives the same `Arc`. A server or
-/// tool that is not there is an error and no panic: names come from hostile code.
+/// is started before `tools` or `call`. While a server's tools have not changed, `tools` returns the same `Arc`. An unknown
+/// server or tool is an error and not a panic: names come from hostile code.
 #[async_trait]
 pub trait Servers: Send + Sync + fmt::Debug {
-    /// The servers there are; always the same.
+    /// All servers. They never change.
     fn servers(&self) -> Vec<&ServerSpec>;
 
-    /// Tells when the tools of a server have changed.
+    /// Receives an event when the tools of a server have changed.
     fn changes(&self) -> broadcast::Receiver<Change>;
 
-    /// How they are doing for this user, as far as there is anything to tell. Starts nothing.
+    /// State of the servers for this user, as far as it is known. Starts nothing.
     fn status(&self, _user: &UserId) -> Vec<ServerStatus> {
         Vec::new()
     }
@@ -27,7 +27,7 @@ pub trait Servers: Send + Sync + fmt::Debug {
     /// The tools of a server as it lists them now.
     async fn tools(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError>;
 
-    /// Calls a tool by its name on the wire. The arguments have been checked, and somebody has allowed it.
+    /// Calls a tool by its name on the wire. The arguments have been checked, and the call has been approved.
     async fn call(
         &self,
         user: &UserId,
@@ -37,12 +37,12 @@ pub trait Servers: Send + Sync + fmt::Debug {
         context: CallContext,
     ) -> Result<ToolResult, UpstreamError>;
 
-    /// The connections themselves, if these are MCP servers: for whoever passes on what they say as it is.
+    /// The connections themselves, if these are MCP servers, for callers that forward their messages unchanged.
     fn passes_on(&self) -> Option<&Upstream> {
         None
     }
 
-    /// Ends everything and waits until it has ended. There is no way back.
+    /// Ends all servers and waits until they have ended. They cannot be started again.
     async fn shutdown(&self);
 }
 

@@ -1,269 +1,151 @@
-//! Skills: code that agents have saved to import it later (`shelf.rs`), and folders with a `SKILL.md` that say how
-//! something is done (`library.rs`, `folder.rs`).
+//! Skills: code that agents save to import it later, and folders with a `SKILL.md` that describe how something is done.
+//! `skill_store.rs` keeps both.
 //!
-//! Start at [`Engine::save_skill`] and [`Library`]. Code skills belong to one user; folders are the operator's, and the same
-//! for all.
+//! Start at [`Skills::save`] and [`Library`]. Code skills belong to one user; folders are the operator's, and the same for
+//! all.
 //!
-//! Invariants: nothing of a skill is ever run outside a sandbox; a skill is saved whole or not at all, and when saving
-//! has been answered it is on the disk; users never see each other's.
+//! Invariants: nothing of a skill is ever run outside a sandbox; a skill is saved whole or not at all, and once the answer
+//! is given it is on disk; users never see each other's skills.
 
-mod builtin;
 mod calls;
 mod declared;
-mod error;
 mod finding;
-mod folder;
-mod library;
-mod modules;
-mod name;
 mod packages;
-mod shelf;
 mod trial;
 
-pub(crate) use calls::PREFIX;
-pub use error::SkillError;
 pub use finding::{FoundSkill, SkillKind};
-pub use folder::{MAX_BODY_BYTES, SkillFile, SkillFolder};
-pub use library::{Library, Origin, Shelved, SkillSource};
-pub use modules::{HelperModule, helper_modules};
-pub use name::SkillName;
 
-use crate::engine::Engine;
+use crate::execution::Executor;
+use crate::request::Request;
+use crate::skill_store::{
+    CodeSkill, DeclaredTool, Kept, Library, Shelves, SkillError, SkillLanguage, SkillName, blocking,
+};
 use crate::toolbox::{Inventory, Listing};
 use coracle_policy::definition_digest;
-use coracle_types::{Execution, Language, Limits, UserId};
-use serde::{Deserialize, Serialize};
-use shelf::{Kept, Shelf};
+use coracle_types::{Execution, Limits, UserId};
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-/// No code of a skill is longer.
+/// Maximum length of the code of a skill.
 pub const MAX_SKILL_BYTES: usize = 256 << 10;
 
-/// No example is longer.
+/// Maximum length of an example.
 const MAX_EXAMPLE_BYTES: usize = 64 << 10;
 
-/// No description is longer.
+/// Maximum length of a description.
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// So many tags, each no longer than this; an author's name neither.
+/// Maximum number of tags, and maximum length of a tag or an author's name.
 const MAX_TAGS: usize = 20;
 const MAX_WORD_CHARS: usize = 64;
 
-/// So many tools can be declared.
+/// Maximum number of declared tools.
 const MAX_TOOLS: usize = 100;
 
-/// What a code skill is written in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SkillLanguage {
-    /// `from skills.NAME import f`.
-    #[default]
-    Python,
-    /// `import { f } from "skills/NAME"`.
-    Typescript,
-}
-
-impl SkillLanguage {
-    fn ending(self) -> &'static str {
-        match self {
-            Self::Python => "py",
-            Self::Typescript => "ts",
-        }
-    }
-
-    fn other(self) -> Self {
-        match self {
-            Self::Python => Self::Typescript,
-            Self::Typescript => Self::Python,
-        }
-    }
-
-    /// What runs it.
-    pub fn language(self) -> Language {
-        match self {
-            Self::Python => Language::Python,
-            Self::Typescript => Language::TypeScript,
-        }
-    }
-}
-
-/// What is known of a code skill, beside its code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CodeSkill {
-    /// What it is imported by.
-    pub name: SkillName,
-    /// What it is written in.
-    #[serde(default)]
-    pub language: SkillLanguage,
-    /// What it does, in its author's words.
-    #[serde(default)]
-    pub description: String,
-    /// For finding it.
-    #[serde(default)]
-    pub tags: Vec<String>,
-    /// Who wrote it.
-    #[serde(default)]
-    pub author: String,
-    /// The tools that it calls.
-    #[serde(default)]
-    pub tools: Vec<DeclaredTool>,
-    /// A program that shows how it is used; it passed when the skill was saved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub example: Option<String>,
-    /// When its first version was saved.
-    pub created_at: String,
-    /// When this version was saved.
-    pub saved_at: String,
-    /// Counted from 1.
-    pub version: u32,
-}
-
-/// A tool that a skill calls.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeclaredTool {
-    /// `package.function`, as code imports it.
-    pub tool: String,
-    /// Digest of its definition when the skill was saved; none if there was no such tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-}
-
-/// A skill that is to be saved.
+/// A skill to be saved.
 #[derive(Clone, Debug, Default)]
 pub struct SkillDraft {
-    /// What it is to be imported by.
+    /// Name by which it will be imported.
     pub name: String,
-    /// The source.
+    /// Source code.
     pub code: String,
-    /// What it is written in.
+    /// Programming language.
     pub language: SkillLanguage,
-    /// What it does.
+    /// What the skill does.
     pub description: String,
-    /// For finding it.
+    /// Tags for searches.
     pub tags: Vec<String>,
-    /// Who wrote it; without one, the user.
+    /// Author; by default the user.
     pub author: Option<String>,
-    /// The tools that it calls, as `server.tool`; without them, those that its imports name.
+    /// Tools that the skill calls, as `server.tool`; by default those that it imports.
     pub tools: Option<Vec<String>>,
-    /// A program that uses it and fails if it does not work: run in a sandbox before anything is saved.
+    /// Program that uses the skill and fails if it does not work. It is run in a sandbox before the skill is saved.
     pub example: Option<String>,
 }
 
 /// A skill with its code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LoadedSkill {
-    /// What is known of it.
+    /// Metadata.
     pub metadata: CodeSkill,
-    /// The source.
+    /// Source code.
     pub code: String,
-    /// The versions that are kept.
+    /// Versions that are kept.
     pub versions: Vec<u32>,
 }
 
 /// A skill in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ListedSkill {
-    /// What is known of it, without its example.
+    /// Metadata, without the example.
     #[serde(flatten)]
     pub skill: CodeSkill,
-    /// It has an example, which passed when it was saved.
+    /// Whether the skill has an example, which succeeded when it was saved.
     pub tested: bool,
-    /// What has become of its tools; nothing if they are as they were.
+    /// Changes of its tools since it was saved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drift: Vec<Drift>,
 }
 
-/// What has become of a tool since a skill was saved.
+/// A change of a tool since a skill was saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drift {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// What has become of it.
+    /// Kind of change.
     pub change: Change,
 }
 
-/// What can become of a tool.
+/// Kinds of changes of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// There is no such tool, or no such server.
+    /// The tool or its server no longer exists.
     Gone,
-    /// Its definition is another.
+    /// The definition has changed.
     Changed,
-    /// Its server is not there at the moment.
+    /// The server is not available at the moment.
     Unavailable,
 }
 
-/// The code skills of all users.
+/// The skills of all users.
 #[derive(Debug)]
 pub(crate) struct Skills {
-    workspaces: PathBuf,
-    /// Whose folders have been looked at.
-    prepared: Mutex<HashSet<UserId>>,
-    /// Trials of one user take turns.
+    executor: Arc<Executor>,
+    shelves: Arc<Shelves>,
+    /// Trials of one user run one after the other.
     trials: Mutex<HashMap<UserId, Arc<tokio::sync::Mutex<()>>>>,
-    /// What the Python of sandboxes has.
+    /// The packages that the Python of sandboxes has.
     installed: tokio::sync::OnceCell<packages::Installed>,
     library: OnceLock<Arc<Library>>,
-    /// What a trial may use.
+    /// Limits of a trial.
     limits: OnceLock<Limits>,
 }
 
 impl Skills {
-    pub(crate) fn new(workspaces: &Path) -> Self {
-        Self {
-            workspaces: workspaces.to_owned(),
-            prepared: Mutex::default(),
+    pub(crate) fn new(executor: Arc<Executor>, shelves: Arc<Shelves>) -> Arc<Self> {
+        Arc::new(Self {
+            executor,
+            shelves,
             trials: Mutex::default(),
             installed: tokio::sync::OnceCell::new(),
             library: OnceLock::new(),
             limits: OnceLock::new(),
-        }
+        })
     }
 
-    fn shelf(&self, user: &UserId) -> Shelf {
-        Shelf::new(&self.workspaces.join(user.as_str()))
-    }
-
-    /// What the user's sandboxes see at `/coracle/skills`.
-    pub(crate) async fn folder(&self, user: &UserId) -> Result<PathBuf, SkillError> {
-        let shelf = self.shelf(user);
-        let is_ready = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).contains(user);
-        if !is_ready || !shelf.importable().is_dir() {
-            if !shelf.is_bare() {
-                let made = shelf.clone();
-                blocking(move || made.prepare()).await?;
-            }
-            self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(user.clone());
-        }
-        Ok(shelf.importable().to_owned())
-    }
-
-    /// The same for a sandbox, which is better without skills than not there.
-    pub(crate) async fn seen(&self, user: &UserId) -> Option<PathBuf> {
-        let folder = self.folder(user).await;
-        folder.map_err(|error| tracing::error!(%error, %user, "code cannot import skills")).ok()
-    }
-
-    fn turn(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
-        Arc::clone(self.trials.lock().unwrap_or_else(PoisonError::into_inner).entry(user.clone()).or_default())
-    }
-}
-
-impl Engine {
-    /// Saves a skill, or a further version of it, if its code compiles and its example runs to its end.
+    /// Saves a skill, or a further version of it, if its code compiles and its example succeeds.
     ///
-    /// What a further version says nothing of stays as it was: description, tags, example.
-    pub async fn save_skill(&self, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {
+    /// A further version keeps the description, the tags and the example of the version before, unless it has its own.
+    pub(crate) async fn save(self: &Arc<Self>, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {
         let name = SkillName::new(&draft.name)?;
         check(&draft)?;
-        self.skills().folder(user).await?;
-        let turn = self.skills().turn(user);
+        self.shelves.folder(user).await?;
+        let turn = self.turn(user);
         let _turn = turn.lock().await;
-        let (shelf, wanted) = (self.skills().shelf(user), name.clone());
+        let (shelf, wanted) = (self.shelves.of(user), name.clone());
         let earlier = blocking(move || match shelf.version(&wanted, None) {
             Ok(kept) => Ok(Some(kept.skill)),
             Err(SkillError::Missing { .. }) => Ok(None),
@@ -292,25 +174,30 @@ impl Engine {
             }
             skill.example = skill.example.or(earlier.example);
         }
-        // An empty one takes the earlier one away.
+        // An empty example removes the earlier one.
         skill.example = skill.example.filter(|example| !example.trim().is_empty());
         let kept = Kept { skill, code: draft.code };
         self.try_out(user, &kept).await?;
-        let shelf = self.skills().shelf(user);
+        let shelf = self.shelves.of(user);
         blocking(move || shelf.save(kept)).await
     }
 
-    /// A skill with its code: the newest version, or the one that is asked for.
-    pub async fn load_skill(&self, user: &UserId, name: &str, version: Option<u32>) -> Result<LoadedSkill, SkillError> {
-        let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
+    /// A skill with its code: by default the newest version.
+    pub(crate) async fn load(
+        &self,
+        user: &UserId,
+        name: &str,
+        version: Option<u32>,
+    ) -> Result<LoadedSkill, SkillError> {
+        let (name, shelf) = (SkillName::new(name)?, self.shelves.of(user));
         let (kept, versions) =
             blocking(move || Ok((shelf.version(&name, version)?, shelf.versions_of(&name)?))).await?;
         Ok(LoadedSkill { metadata: kept.skill, code: kept.code, versions })
     }
 
-    /// All code skills of a user, with what has become of their tools.
-    pub async fn list_skills(&self, user: &UserId) -> Result<Vec<ListedSkill>, SkillError> {
-        let shelf = self.skills().shelf(user);
+    /// All code skills of a user, with the changes of their tools.
+    pub(crate) async fn list(&self, user: &UserId) -> Result<Vec<ListedSkill>, SkillError> {
+        let shelf = self.shelves.of(user);
         let all = blocking(move || shelf.all()).await?;
         let calls_tools = all.iter().any(|kept| !kept.skill.tools.is_empty());
         let inventory = if calls_tools { self.tools_of(user).await } else { None };
@@ -322,52 +209,57 @@ impl Engine {
         Ok(listed.collect())
     }
 
-    /// How many code skills a user has.
-    pub async fn count_skills(&self, user: &UserId) -> usize {
-        let shelf = self.skills().shelf(user);
+    /// Number of code skills of a user.
+    pub(crate) async fn count(&self, user: &UserId) -> usize {
+        let shelf = self.shelves.of(user);
         blocking(move || shelf.all()).await.map_or(0, |all| all.len())
     }
 
     /// Removes a skill with all its versions.
-    pub async fn delete_skill(&self, user: &UserId, name: &str) -> Result<(), SkillError> {
-        let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
+    pub(crate) async fn delete(&self, user: &UserId, name: &str) -> Result<(), SkillError> {
+        let (name, shelf) = (SkillName::new(name)?, self.shelves.of(user));
         blocking(move || shelf.remove(&name)).await
     }
 
-    /// Runs the example of a skill that is saved; `None` if it has none.
-    pub async fn test_skill(&self, user: &UserId, name: &str) -> Result<Option<Execution>, SkillError> {
-        let (name, shelf) = (SkillName::new(name)?, self.skills().shelf(user));
+    /// Runs the example of a saved skill; `None` if it has none.
+    pub(crate) async fn test(self: &Arc<Self>, user: &UserId, name: &str) -> Result<Option<Execution>, SkillError> {
+        let (name, shelf) = (SkillName::new(name)?, self.shelves.of(user));
         let kept = blocking(move || shelf.version(&name, None)).await?;
-        let turn = self.skills().turn(user);
+        let turn = self.turn(user);
         let _turn = turn.lock().await;
         self.run_example(user, &kept).await
     }
 
-    /// With these folders that have a `SKILL.md`; an engine that was given some keeps them.
-    #[must_use]
-    pub fn with_library(self, library: Arc<Library>) -> Self {
-        // Whoever comes second is too late.
-        let _ = self.skills().library.set(library);
-        self
+    /// Sets the folders with a `SKILL.md`. Only the first call has an effect.
+    pub(crate) fn set_library(&self, library: Arc<Library>) {
+        let _ = self.library.set(library);
     }
 
-    /// With these limits for what is run to try out skills; without them the defaults hold.
-    #[must_use]
-    pub fn with_trial_limits(self, limits: Limits) -> Self {
-        let _ = self.skills().limits.set(limits);
-        self
+    /// Sets the limits of the code that is run to try out skills. Only the first call has an effect.
+    pub(crate) fn set_trial_limits(&self, limits: Limits) {
+        let _ = self.limits.set(limits);
     }
 
     /// The folders with a `SKILL.md`.
-    pub fn library(&self) -> &Arc<Library> {
-        self.skills().library.get_or_init(Arc::default)
+    pub(crate) fn library(&self) -> &Arc<Library> {
+        self.library.get_or_init(Arc::default)
+    }
+
+    /// Runs code that can call skills.
+    async fn execute(self: &Arc<Self>, mut request: Request) -> Execution {
+        request.calls = self.answering(&request);
+        self.executor.execute(request).await
+    }
+
+    fn turn(&self, user: &UserId) -> Arc<tokio::sync::Mutex<()>> {
+        Arc::clone(self.trials.lock().unwrap_or_else(PoisonError::into_inner).entry(user.clone()).or_default())
     }
 
     async fn tools_of(&self, user: &UserId) -> Option<Arc<Inventory>> {
-        Some(self.toolbox()?.inventory(user, Listing::Soon).await)
+        self.executor.parts().tools.inventory(user, Listing::Soon).await
     }
 
-    /// What a skill says of the tools that it calls, with what they are now.
+    /// The tools that a skill calls, with the digests of their definitions.
     async fn declare(
         &self,
         user: &UserId,
@@ -407,7 +299,7 @@ fn drift(declared: &DeclaredTool, inventory: Option<&Inventory>) -> Option<Drift
     let change = match (now, &declared.digest) {
         (Some((_, now)), Some(then)) if now == *then => return None,
         (Some(_), Some(_)) => Change::Changed,
-        // It was not there when the skill was saved, and has come since.
+        // It did not exist when the skill was saved, and does now.
         (Some(_), None) => return None,
         (None, _) => {
             let server = declared.tool.split(['.', '/']).next().unwrap_or_default();
@@ -462,21 +354,11 @@ fn check(draft: &SkillDraft) -> Result<(), SkillError> {
     }
 }
 
-/// The tags in a text: words with commas or spaces between them.
+/// Splits a text into tags, at commas, semicolons and spaces.
 pub fn split_tags(text: &str) -> Vec<String> {
     let mut tags: Vec<String> =
         text.split([',', ';', ' ', '\n', '\t']).filter(|tag| !tag.is_empty()).map(str::to_owned).collect();
     let mut seen = HashSet::new();
     tags.retain(|tag| seen.insert(tag.clone()));
     tags
-}
-
-/// Work on files, which must not keep others waiting.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, SkillError> + Send + 'static,
-) -> Result<T, SkillError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(outcome) => outcome,
-        Err(error) => Err(SkillError::Internal(error.to_string())),
-    }
 }

@@ -1,9 +1,10 @@
-//! Which tools users have: what servers have listed, kept between runs, and what their results looked like.
+//! The tools of all users: what servers have listed, which is kept between runs, and what their results looked like.
 //!
-//! Nothing is started to know the tools of a server that has listed them once. A call is made on what the server lists
-//! now: its definition decides what is checked and whether a person is asked.
+//! A server that has listed its tools once is not started to list them again. A call uses the definition that the server
+//! lists now: it decides what is checked and whether a person is asked.
 
 mod at_hand;
+mod caps;
 mod discovery;
 mod embeddings;
 mod inventory;
@@ -12,9 +13,9 @@ mod mentions;
 mod names;
 
 use crate::answer::Answer;
-use crate::broker::{CallCaps, refused, shown, upstream_failed};
-use crate::request::HostCallError;
+use crate::host_calls::{HostCallError, quoted, refused, upstream_failed};
 use crate::servers::Servers;
+pub use caps::CallCaps;
 use coracle_catalog::{Shape, Uses, Validator};
 use coracle_policy::{Approvals, Policy, Refusal, Rules};
 use coracle_store::{ListedTools, Owner, Store, StoreError};
@@ -36,37 +37,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast::error::RecvError;
 
-/// So many names are suggested for one that is not there.
+/// Maximum number of names that are suggested for an unknown one.
 const NEAREST: usize = 3;
 
-/// Of a name that is not there, so much is compared.
+/// Maximum length that is compared of an unknown name.
 const MAX_COMPARED_CHARS: usize = 200;
 
-/// Whoever looks around waits so long for a server that has not answered yet.
+/// How long a listing waits for a server that has not answered yet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// For one that has had its time only an answer that is there already counts.
+/// How long it waits for a server that did not answer within its time before.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// A shape that others write at the same time is read again and merged; not for ever.
+/// How often a shape is read again and merged if others write it at the same time.
 const TRIES: usize = 5;
 
-/// How a toolbox behaves.
+/// Configuration of a toolbox.
 #[derive(Clone, Debug)]
 pub struct ToolboxConfig {
-    /// Where generated modules go.
+    /// Folder for generated modules.
     pub cache: PathBuf,
-    /// A folder that describes tools, if there is one.
+    /// Folder with descriptions of tools, if there is one.
     pub registry: Option<PathBuf>,
-    /// Says what texts mean, instead of the table that the catalogue carries.
+    /// Embedder to use instead of the catalogue's built-in table.
     pub embedder: Option<EmbedderConfig>,
-    /// Caps on calls.
+    /// Limits on calls.
     pub caps: CallCaps,
-    /// Servers that are configured and cannot be used, each with the reason and the fix.
+    /// Servers that are configured but cannot be used, each with the reason and the fix.
     pub unusable: Vec<(ServerName, String)>,
 }
 
-/// All tools of all users, and the way to call them.
+/// All tools of all users, and the means to call them.
 #[derive(Debug)]
 pub struct Toolbox {
     config: ToolboxConfig,
@@ -74,24 +75,24 @@ pub struct Toolbox {
     store: Arc<dyn Store>,
     approvals: Approvals,
     known: Mutex<HashMap<(Owner, ServerName), Known>>,
-    /// Since when servers are asked for their tools that have never listed any.
+    /// When servers that have never listed their tools were first asked for them.
     asked: Mutex<HashMap<(Owner, ServerName), Instant>>,
-    /// What policy rules may call the servers.
+    /// The names that policy rules may use for the servers.
     server_names: NamesByWire,
-    /// Patterns of rules that are known to do nothing, and were reported.
+    /// Patterns of rules that were reported because they match nothing.
     reported: Mutex<HashSet<String>>,
-    /// The generation at which that was last looked at.
+    /// The generation at which that was last checked.
     checked: AtomicU64,
-    /// Counts changes of what is known.
+    /// Counts changes of `known`.
     generation: AtomicU64,
     inventories: Mutex<HashMap<UserId, (u64, Arc<Inventory>)>>,
-    /// Of users who have searched.
+    /// Tools that users have called, for users who have searched.
     uses: Mutex<HashMap<UserId, Arc<Uses>>>,
     embeddings: Option<Arc<Embeddings>>,
 }
 
 impl Toolbox {
-    /// Starts no server. Must be called within a tokio runtime.
+    /// Creates a toolbox, and starts no server. Must be called within a tokio runtime.
     pub fn new(
         config: ToolboxConfig,
         upstream: impl Servers + 'static,
@@ -121,7 +122,7 @@ impl Toolbox {
             loop {
                 let change = changes.recv().await;
                 let (Some(toolbox), false) = (weak.upgrade(), matches!(change, Err(RecvError::Closed))) else { return };
-                // What was missed is noticed at the next call.
+                // Changes that were missed are noticed at the next call.
                 if let Ok(change) = change {
                     toolbox.list_again(change).await;
                 }
@@ -135,7 +136,7 @@ impl Toolbox {
         self.upstream.as_ref()
     }
 
-    /// Connects to a server if need be, and takes in the tools that it lists now.
+    /// Connects to a server if necessary, and updates what is known of its tools.
     pub async fn refresh(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
         let list = self.upstream.tools(user, server).await?;
         if let Some(owner) = self.owner(user, server) {
@@ -144,7 +145,7 @@ impl Toolbox {
         Ok(list)
     }
 
-    /// What a server has last listed, reached in the way that is configured now. Starts nothing.
+    /// Loads the tools that a server has last listed under its current settings. Starts nothing.
     pub async fn last_listed(&self, user: &UserId, server: &ServerName) -> Result<Option<ListedTools>, StoreError> {
         let Some(spec) = self.spec(server) else { return Ok(None) };
         let listed = self.store.tools(&Owner::of(spec.scope, user), server).await?;
@@ -159,8 +160,8 @@ impl Toolbox {
         self.config.caps
     }
 
-    /// Whether a call is refused whatever the server says: nothing is started to find that out. A rule that denies is
-    /// final. Arguments are looked at as far as the definition is remembered; the definition that they fit is returned.
+    /// Refuses calls that no answer of the server could allow, without starting it: a rule that denies is final.
+    /// Arguments are checked if the definition is remembered; the definition that they match is returned.
     pub(crate) fn refused_early(
         &self,
         user: &UserId,
@@ -199,7 +200,7 @@ impl Toolbox {
         }
     }
 
-    /// The tool as its server lists it now, and what checks its arguments. Connects to the server if need be.
+    /// The tool as its server lists it now, and the validator of its arguments. Connects to the server if necessary.
     pub(crate) async fn tool(
         &self,
         user: &UserId,
@@ -220,27 +221,27 @@ impl Toolbox {
         Ok((Arc::clone(tool), validator))
     }
 
-    /// What is said to code that names a server that is not there.
+    /// The error for code that names an unknown server.
     pub(crate) fn no_server(&self, name: &str) -> HostCallError {
         if let Some((server, reason)) = self.config.unusable.iter().find(|(server, _)| server.as_str() == name) {
             return refused("unavailable", &format!("server {server} cannot be used: {reason}"));
         }
         let servers: Vec<&str> = self.upstream.servers().into_iter().map(|spec| spec.name.as_str()).collect();
-        refused("unknown_server", &format!("there is no server {}; there are: {}", shown(name), servers.join(", ")))
+        refused("unknown_server", &format!("there is no server {}; there are: {}", quoted(name), servers.join(", ")))
     }
 
-    /// Servers that the settings name and that cannot be used, each with the reason.
+    /// Servers that are configured but cannot be used, each with the reason.
     pub(crate) fn unusable(&self) -> &[(ServerName, String)] {
         &self.config.unusable
     }
 
-    /// Whether the settings name such a server, but it cannot be used.
+    /// Whether a server is configured but cannot be used.
     pub fn is_unusable(&self, server: &ServerName) -> bool {
         self.config.unusable.iter().any(|(name, _)| name == server)
     }
 
-    /// How long somebody should wait for a server who does not need just this one: some seconds once, and from then on
-    /// not at all until it has answered.
+    /// How long to wait for a server by a caller that does not need this one in particular: some seconds the first time,
+    /// and then not at all until it has answered.
     pub fn patience(&self, user: &UserId, server: &ServerName) -> Duration {
         let Some(owner) = self.owner(user, server) else { return Duration::ZERO };
         let key = (owner, server.clone());
@@ -252,7 +253,7 @@ impl Toolbox {
         PATIENCE.saturating_sub(since.elapsed()).max(A_MOMENT)
     }
 
-    /// Learns what the answer looked like, if the tool does not say so itself.
+    /// Learns the shape of an answer, if the tool does not declare it.
     pub(crate) fn observe(&self, user: &UserId, tool: &Tool, answer: &Answer) {
         if tool.output_schema.is_some() || !answer.media.is_empty() || answer.value.is_null() {
             return;
@@ -265,7 +266,7 @@ impl Toolbox {
         }
     }
 
-    /// Writes down what was learned, for the next runs.
+    /// Stores the shapes that were learned, for later runs.
     pub(crate) async fn keep(&self) {
         let fresh: Vec<_> = self.known().iter_mut().map(|(key, known)| (key.clone(), known.take_fresh())).collect();
         for ((owner, server), shapes) in fresh {
@@ -321,7 +322,7 @@ impl Toolbox {
         }
     }
 
-    /// A server has listed its tools.
+    /// Handles the tools that a server has listed.
     async fn saw(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) {
         if self.take_in(owner, server, list).await {
             for warning in &list.warnings {
@@ -331,7 +332,7 @@ impl Toolbox {
         }
     }
 
-    /// Whether that is anything new.
+    /// Whether anything has changed.
     async fn take_in(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) -> bool {
         let tools = {
             let mut known = self.known();
@@ -396,7 +397,7 @@ fn no_tool<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> String {
     let name: String = name.chars().take(MAX_COMPARED_CHARS).collect();
     let mut names: Vec<(f64, &str)> = names.map(|known| (strsim::jaro_winkler(known, &name), known)).collect();
     names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    let near: Vec<String> = names.iter().take(NEAREST).map(|(_, name)| shown(name)).collect();
+    let near: Vec<String> = names.iter().take(NEAREST).map(|(_, name)| quoted(name)).collect();
     if near.is_empty() {
         return "the server has no tools".to_owned();
     }

@@ -1,5 +1,5 @@
-//! Executions that are under way: one that takes a while is written down before it ends, one that nobody waits for any
-//! more is written down as interrupted, and all of them are told when the program is to stop.
+//! Executions that are running. One that takes a while is recorded before it ends, one whose caller has gone away is
+//! recorded as interrupted, and all of them are cancelled when the process shuts down.
 
 use crate::records::Records;
 use coracle_store::{ExecutionRecord, Store, TaskState};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// An execution that ends sooner is written down once, at its end.
+/// An execution that ends sooner is recorded only once, at its end.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// All of one engine.
+/// All running executions of one engine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnderWay(Arc<Inner>);
 
@@ -23,7 +23,7 @@ pub(crate) struct UnderWay(Arc<Inner>);
 struct Inner {
     stopping: AtomicBool,
     all: Mutex<All>,
-    /// The last one has ended.
+    /// Notified when the last one has ended.
     empty: Notify,
 }
 
@@ -38,12 +38,12 @@ impl UnderWay {
         self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing is to begin any more.
+    /// Whether the process is shutting down, so that no execution may begin.
     pub(crate) fn is_stopping(&self) -> bool {
         self.0.stopping.load(Ordering::Acquire)
     }
 
-    /// An execution begins that `cancel` ends. `record` is what is known of it now.
+    /// Begins an execution that `cancel` ends. `record` is what is known of it now.
     pub(crate) fn begin(&self, store: &Arc<dyn Store>, record: ExecutionRecord, cancel: &CancellationToken) -> Open {
         let mut all = self.lock();
         let number = all.next;
@@ -66,7 +66,7 @@ impl UnderWay {
         open
     }
 
-    /// Ends everything, and returns when all of it is written down.
+    /// Ends all executions, and returns when all of them are recorded.
     pub(crate) async fn interrupt(&self) {
         self.0.stopping.store(true, Ordering::Release);
         let running: Vec<_> = self.lock().cancel.values().cloned().collect();
@@ -83,7 +83,7 @@ impl UnderWay {
     }
 }
 
-/// An execution among the others.
+/// The entry of a running execution.
 #[derive(Debug)]
 struct Place {
     under_way: UnderWay,
@@ -100,7 +100,7 @@ impl Drop for Place {
     }
 }
 
-/// An execution that has begun. Dropped before its end is written down, it was interrupted.
+/// An execution that has begun. If it is dropped before its end is recorded, it is recorded as interrupted.
 #[derive(Debug)]
 pub(crate) struct Open {
     store: Arc<dyn Store>,
@@ -110,7 +110,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// What is written down of its end.
+    /// The record of its end.
     pub(crate) fn record(&self, state: TaskState, outcome: Value) -> Option<ExecutionRecord> {
         self.record.clone().map(|record| ExecutionRecord { state, outcome, ..record })
     }
@@ -120,8 +120,8 @@ impl Open {
         self.record = None;
     }
 
-    /// Writes the end down, also if nobody waits for that; in `elsewhere`, if that is given. Says why, if that could not
-    /// be done yet.
+    /// Records the end, even if this future is dropped; in `elsewhere`, if it is given. Returns the reason if that could
+    /// not be done yet.
     pub(crate) async fn finish(
         mut self,
         record: ExecutionRecord,
@@ -159,7 +159,7 @@ async fn write(store: &dyn Store, record: &ExecutionRecord) {
     }
 }
 
-/// What whoever waits for an execution is told when the program stops.
+/// The failure of executions that end because the process shuts down.
 pub(crate) fn stopped() -> Failure {
     Failure {
         error: "the server was stopped before the code came to its end".to_owned(),

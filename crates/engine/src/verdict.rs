@@ -1,4 +1,4 @@
-//! What an execution came to: from what the guest claims and what the host saw, one error code.
+//! The outcome of an execution: one error code, from what the guest claims and what the host observed.
 
 use crate::{complaint, hint};
 use coracle_protocol::RunFailure;
@@ -10,44 +10,44 @@ use coracle_types::{ErrorCode, Failure, Limits};
 pub(crate) enum Ending {
     /// The guest says that it is done.
     Done { exit_code: i32, error: Option<RunFailure>, known: Known },
-    /// The guest says that all went well, but it has passed a limit.
+    /// The guest reports success, but it has exceeded a limit.
     Passed(Cause),
-    /// The sandbox ended without a word.
+    /// The sandbox ended without an answer.
     Died(Exit),
     /// The wall-clock limit passed.
     TimedOut { wall_ms: u64, stderr: String },
     /// The caller cancelled.
     Cancelled,
-    /// More was printed than may be.
+    /// The output limit was exceeded.
     TooMuchOutput { most: u64 },
-    /// More calls were made than may be.
+    /// The limit on calls was exceeded.
     TooManyCalls { most: u64 },
     /// The guest broke the protocol.
     Protocol(String),
-    /// There was no sandbox.
+    /// A sandbox could not be created.
     NoSandbox(SandboxError),
     /// Nothing ran, for this reason.
     Refused(Failure),
 }
 
-/// What is known of a failure besides the guest's own words.
+/// What the host knows about a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Limits that the host saw it run into.
+    /// Limits that the host saw being reached.
     pub(crate) causes: Vec<Cause>,
-    /// The end of what it wrote to standard error.
+    /// The end of standard error.
     pub(crate) stderr: String,
 }
 
 /// The status of a program that was killed.
 const KILLED: i32 = 137;
-/// The status that shells give a time-out.
+/// The exit status for a time-out, as in shells.
 const TIMED_OUT: i32 = 124;
-/// The status of a guest that cannot talk to the host any more.
+/// The exit status of a guest that has lost its channel to the host.
 const GUEST_LOST_CHANNEL: i32 = 70;
 const SIGNAL_XFSZ: i32 = 128 + 25;
 
-/// No text of the guest is longer; it has its own caps, but it may lie.
+/// Maximum length of a text of the guest. The guest has limits of its own, but it may lie.
 const MAX_TEXT: usize = 32 << 10;
 
 impl Ending {
@@ -56,7 +56,7 @@ impl Ending {
         Self::TimedOut { wall_ms, stderr: String::new() }
     }
 
-    /// The exit status and, unless all is well, the failure.
+    /// The exit status, and the failure if there was one.
     pub(crate) fn judge(self, limits: &Limits) -> (i32, Option<Failure>) {
         match self {
             Self::Done { exit_code, error: None, .. } => (exit_code, None),
@@ -138,11 +138,11 @@ fn no_sandbox(error: &SandboxError) -> Failure {
     }
 }
 
-/// With fewer open files or processes than this, a sandbox often cannot be made, and what fails then says nothing of it.
+/// With fewer open files or processes than this, a sandbox often cannot be created, and the error does not say why.
 const FEW_FILES: u64 = 256;
 const FEW_PROCESSES: u64 = 128;
 
-/// What this process has too little of, and what to do about it.
+/// Which resource of this process is nearly used up, and what to do about it.
 fn scarce() -> Option<(String, &'static str)> {
     use rustix::process::{Resource, getrlimit};
     let below = |resource: Resource, few: u64| getrlimit(resource).maximum.filter(|most| *most < few);
@@ -155,7 +155,7 @@ fn scarce() -> Option<(String, &'static str)> {
     Some((what, "raise `ulimit -u`, or LimitNPROC= and TasksMax= of its systemd unit"))
 }
 
-/// The guest's own words, unless the host knows better why it failed.
+/// The guest's own error, unless the host knows better why it failed.
 fn claimed(error: RunFailure, exit_code: i32, known: &Known, limits: &Limits) -> Failure {
     let code = match error.code.as_str() {
         "syntax" => ErrorCode::Syntax,

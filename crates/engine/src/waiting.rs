@@ -1,4 +1,4 @@
-//! Tells whoever listens to an execution which servers it waits for.
+//! Reports which servers an execution waits for.
 
 use crate::toolbox::Toolbox;
 use coracle_types::{Event, UserId};
@@ -6,12 +6,12 @@ use coracle_upstream::ServerState;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A shorter wait is not worth a word.
+/// A shorter wait is not reported.
 const SHORTEST: Duration = Duration::from_millis(150);
-/// How often it is looked which servers are still being started.
+/// Interval at which the servers that are being started are checked.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Does the work, and meanwhile tells which servers are being started.
+/// Does the work, and reports in the meantime which servers are being started.
 pub(crate) async fn telling<T>(
     toolbox: &Toolbox,
     user: &UserId,
@@ -27,7 +27,7 @@ pub(crate) async fn telling<T>(
             biased;
             done = &mut work => {
                 if !told.is_empty() {
-                    // A listener that is too slow learns of it by what comes next.
+                    // A listener that is too slow learns it from the next event.
                     let _ = events.try_send(Event::Waiting { servers: Vec::new() });
                 }
                 return done;

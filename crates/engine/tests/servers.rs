@@ -58,21 +58,21 @@ fn upstream(scope: Scope, mode: &str) -> Upstream {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_of_this_process_keep_the_contract() {
+async fn in_process_servers_fulfil_the_contract() {
     contract::holds(&in_process()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_of_each_user_keep_the_contract() {
+async fn per_user_servers_fulfil_the_contract() {
     contract::holds(&upstream(Scope::User, "good")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_of_everybody_keep_the_contract() {
+async fn shared_servers_fulfil_the_contract() {
     contract::holds(&upstream(Scope::Shared, "good")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_of_the_newest_protocol_keep_the_contract() {
+async fn servers_of_the_newest_protocol_fulfil_the_contract() {
     contract::holds(&upstream(Scope::User, "modern")).await;
 }

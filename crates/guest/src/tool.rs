@@ -6,6 +6,7 @@
 mod arguments;
 mod catalogue;
 mod help;
+mod kinds;
 mod relay;
 mod search;
 

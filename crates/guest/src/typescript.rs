@@ -15,6 +15,7 @@ mod names;
 mod natives;
 mod positions;
 mod session;
+mod shared;
 mod sources;
 mod timers;
 mod wire;

@@ -1,29 +1,12 @@
+use crate::call::Call;
 use crate::definition::definition_digest;
 use crate::grants::{Grants, Span};
-use crate::{Answer, Approver, Policy, Question, Reason, Refusal, ToolNames, Verdict};
+use crate::{Answer, Approver, Policy, Question, Reason, Refusal, Verdict};
 use coracle_store::{Store, ToolDecision};
-use coracle_types::{Decision, ExecutionId, SessionId, Tool, UserId};
-use serde_json::Value;
+use coracle_types::{Decision, ExecutionId, SessionId, UserId};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
-
-/// One tool call that code wants to make.
-#[derive(Clone, Copy, Debug)]
-pub struct Call<'a> {
-    /// The user who runs the code.
-    pub user: &'a UserId,
-    /// The session of the code, if any.
-    pub session: Option<&'a SessionId>,
-    /// The execution of the code.
-    pub execution: &'a ExecutionId,
-    /// The tool.
-    pub tool: &'a Tool,
-    /// The names of the tool.
-    pub names: &'a ToolNames,
-    /// The arguments of the call.
-    pub arguments: &'a Value,
-}
 
 /// Why a tool may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]

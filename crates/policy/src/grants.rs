@@ -1,6 +1,6 @@
 //! Tools that people have allowed for a session. The grants end with the process.
 
-use crate::approvals::Call;
+use crate::call::Call;
 use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

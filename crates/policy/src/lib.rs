@@ -11,6 +11,7 @@
 
 mod approvals;
 mod approver;
+mod call;
 mod configuration_line;
 mod definition;
 mod grants;
@@ -22,8 +23,9 @@ mod refusal;
 mod render;
 mod rules;
 
-pub use approvals::{Approvals, Call, Grant};
+pub use approvals::{Approvals, Grant};
 pub use approver::{Answer, Approver, NobodyToAsk};
+pub use call::Call;
 pub use definition::definition_digest;
 pub use names::{Naming, Spellings, ToolNames};
 pub use pattern::{Match, Pattern, PatternError};

@@ -1,4 +1,4 @@
-use crate::approvals::Call;
+use crate::call::Call;
 use crate::{Verdict, render};
 use coracle_types::{ExecutionId, ServerName, SessionId, ToolHints, UserId};
 use std::fmt;

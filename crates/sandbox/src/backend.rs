@@ -1,3 +1,4 @@
+use crate::python::PythonError;
 use async_trait::async_trait;
 use coracle_protocol::FrameBuffer;
 use coracle_types::{Enforced, Limits};
@@ -18,9 +19,9 @@ pub enum SandboxError {
     },
     /// There is no usable interpreter.
     #[error(transparent)]
-    Python(#[from] crate::PythonError),
-    /// This machine does not support the required isolation.
-    #[error("full isolation is required, but this machine lacks: {0}")]
+    Python(#[from] PythonError),
+    /// The machine does not give what was demanded.
+    #[error("full isolation was demanded, but this machine lacks: {0}")]
     NotFull(String),
     /// Any other reason.
     #[error("cannot create a sandbox: {0}")]

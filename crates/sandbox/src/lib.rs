@@ -9,10 +9,12 @@
 
 mod backend;
 mod native;
+mod python;
 
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
 pub use native::{
     Environment, FolderUsage, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig,
-    NativeReport, OLDEST_KERNEL, Packages, PythonError, fits, folder_usage, fork_launcher, interpreter, kernel_version,
-    launcher_main, remove_folder, reset_sigchld,
+    NativeReport, OLDEST_KERNEL, Packages, folder_usage, fork_launcher, kernel_version, launcher_main, remove_folder,
+    reset_sigchld,
 };
+pub use python::{PythonError, fits, interpreter};

@@ -10,22 +10,21 @@ mod guest_files;
 mod instance;
 mod kernel_version;
 mod launcher;
+mod life;
 mod link;
 mod messages;
 mod output;
 mod pool;
 mod process;
 mod project;
-mod python;
 mod sandbox;
 mod watch;
 
 pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
 pub use launcher::{ForkedLauncher, fork_launcher, launcher_main, reset_sigchld};
-pub use python::{PythonError, fits, interpreter};
 
-use crate::{Backend, Sandbox, SandboxError, Spec};
+use crate::{Backend, Sandbox, SandboxError, Spec, python};
 use async_trait::async_trait;
 use coracle_types::{Enforced, Limits, Mechanism, PythonInterpreter};
 use link::Link;

@@ -5,18 +5,21 @@ mod auth_state;
 mod authentication;
 mod connections;
 mod error;
+mod extract;
 mod guard;
 mod legacy_skills;
 mod oidc;
 mod pages;
 mod priming;
+mod problem;
 mod protected_resource;
+mod provider;
 mod sessions;
 mod sign_in;
 
-use crate::frontend::Frontend;
+use crate::gone::Gone;
 use crate::identity::Identity;
-pub(crate) use api::ApiError;
+use crate::mcp::Frontend;
 pub use api::openapi_document;
 pub use auth_state::AuthOptions;
 use auth_state::AuthState;
@@ -29,12 +32,12 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-pub(crate) use connections::Gone;
-use connections::{Answering, Served};
+use connections::{Answering, GoneGuard, Served};
 use coracle_store::KeyScope;
 use coracle_types::UserId;
 use guard::Guard;
 use priming::Unprimed;
+pub(crate) use problem::ApiError;
 use rmcp::transport::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
@@ -198,9 +201,9 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
     let in_use = session.as_deref().and_then(|id| app.sessions.begin(id));
     let gone = Gone::default();
     parts.extensions.insert(gone.clone());
-    // If the client disconnects before the response starts, this future is dropped.
-    let guard = gone.guard();
-    // The revision that a session started with takes precedence over later headers.
+    // If the client goes away while it waits for the head of the answer, this future is dropped.
+    let guard = GoneGuard::of(&gone);
+    // What a session has begun with counts, whatever a later request says.
     let of_session = session.as_deref().and_then(|id| app.sessions.is_primed(id));
     let is_primed = of_session.unwrap_or_else(|| priming::is_known(&parts.headers, &body));
     let is_json =

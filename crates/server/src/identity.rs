@@ -1,8 +1,6 @@
 //! The caller of a request.
 
 use crate::accounts::KeyMaker;
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use coracle_store::{KeyScope, Role};
 use coracle_types::UserId;
 use std::collections::BTreeSet;
@@ -89,13 +87,5 @@ impl Identity {
     /// Whether the identity grants a scope. The scope `admin` also requires the role.
     pub(crate) fn may(&self, scope: KeyScope) -> bool {
         self.scopes.contains(&scope) && (scope != KeyScope::Admin || self.role == Role::Admin)
-    }
-}
-
-impl<S: Sync> FromRequestParts<S> for Identity {
-    type Rejection = crate::http::ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        parts.extensions.get().cloned().ok_or_else(crate::http::ApiError::not_signed_in)
     }
 }

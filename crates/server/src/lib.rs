@@ -11,8 +11,7 @@
 
 mod accounts;
 pub mod baseline;
-mod code_request;
-mod frontend;
+mod gone;
 mod http;
 mod identity;
 mod mcp;
@@ -25,9 +24,8 @@ pub use accounts::{
     AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_local_user,
     new_user_name, user_name,
 };
-pub use frontend::{Frontend, FrontendOptions};
 pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
-pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
+pub use mcp::{Frontend, FrontendOptions, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
 pub use views::{AccountView, KeyView, SessionView, key_state};

@@ -4,10 +4,13 @@
 
 mod client_requests;
 mod code;
+mod code_request;
 pub(crate) mod definitions;
 mod direct;
 mod discovery;
 mod files;
+mod frontend;
+mod headed;
 mod progress;
 mod prompt;
 mod render;
@@ -16,14 +19,13 @@ mod shape;
 mod skills;
 mod token_count;
 
+pub(crate) use code_request::CodeRequest;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
-pub(crate) use direct::Headed;
 pub(crate) use files::with_files;
+pub use frontend::{Frontend, FrontendOptions};
 pub use prompt::INSTRUCTIONS;
-pub(crate) use run::Parked;
 pub use token_count::count_tokens;
 
-use crate::frontend::Frontend;
 use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

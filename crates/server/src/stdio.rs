@@ -1,6 +1,6 @@
 //! Serves one client over standard input and output.
 
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use rmcp::ServiceExt;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -14,6 +14,7 @@ mod read;
 mod write;
 
 use crate::StoreError;
+use crate::home::IN_USE;
 pub use read::{Restored, restore, restore_with_key};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
@@ -22,9 +23,7 @@ pub use write::{BackedUp, backup};
 
 /// Files and folders that are not part of a backup: recreated when they are missing, or created by a restore.
 const LEFT_OUT: [&str; 6] = ["run", "cache", "store", "environments", "clients", IN_USE];
-/// Locked by every process that has the store open.
-pub(crate) const IN_USE: &str = ".in-use";
-/// The prefix of folders to which a restore moves existing data.
+/// Where a restore puts what was there before.
 const BEFORE: &str = "before-restore-";
 /// The prefix of folders in which a restore stages its data until it is complete.
 const STAGING: &str = ".restore-";

@@ -1,4 +1,3 @@
-use crate::KeyError;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -227,5 +226,70 @@ impl StoreError {
             self,
             Self::Home { .. } | Self::Database { .. } | Self::Newer { .. } | Self::Key(_) | Self::Served { .. }
         )
+    }
+}
+
+/// Why there is no master key, or not the right one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// There are secrets, but no key.
+    #[error("the master key {path:?} is missing, and there are secrets that only it can open")]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// There are secrets that another key has sealed.
+    #[error("the master key from {origin} is not the one that the stored secrets are sealed with")]
+    Wrong {
+        /// Where the key is from.
+        origin: String,
+    },
+    /// It is no key.
+    #[error("the master key from {origin} is not 64 hexadecimal digits")]
+    Malformed {
+        /// Where it is from.
+        origin: String,
+    },
+    /// Others can read it.
+    #[error("the master key {path:?} can be read by others (mode {mode:o})")]
+    Exposed {
+        /// Where it is.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It cannot be read or made.
+    #[error("the master key {path:?} cannot be used: {reason}")]
+    Unusable {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl KeyError {
+    /// The stable name of the kind of error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "key_missing",
+            Self::Wrong { .. } => "key_wrong",
+            Self::Malformed { .. } => "key_malformed",
+            Self::Exposed { .. } => "key_exposed",
+            Self::Unusable { .. } => "key_unusable",
+        }
+    }
+
+    /// What can be done about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Missing { .. } | Self::Wrong { .. } => {
+                "put the right key back, or delete the stored secrets and sign in again; nothing was changed"
+            }
+            Self::Malformed { .. } => "put the right key back; a new one is made by `openssl rand -hex 32`",
+            Self::Exposed { path, .. } => return format!("run `chmod 600 {}`", path.display()),
+            Self::Unusable { .. } => "look at the rights of the file and of its folder",
+        }
+        .to_owned()
     }
 }

@@ -1,11 +1,13 @@
-use crate::backup::IN_USE;
-use crate::{Fault, StoreError};
+use crate::{Fault, StoreError, schema_version};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The data folder, `CORACLE_HOME`, and the files of this crate in it.
+/// Held by every process that has the store open.
+pub(crate) const IN_USE: &str = ".in-use";
+
+/// The data folder, `CORACLE_HOME`, and what this crate keeps in it.
 ///
 /// ```text
 /// CORACLE_HOME/
@@ -193,7 +195,7 @@ impl Home {
             let (doing, reason) = ("be read", "file is not a database".to_owned());
             return Err(StoreError::Database { path, doing, fault: Fault::Damaged, reason });
         };
-        let known = crate::schema_version();
+        let known = schema_version();
         if found > known { Err(StoreError::Newer { path, found, known }) } else { Ok(()) }
     }
 

@@ -1,14 +1,14 @@
 //! The master key: its sources, and what makes it unusable.
 
 use crate::home::place;
-use crate::{Home, StoreError};
+use crate::{Home, KeyError, StoreError};
 use coracle_types::Secret;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use zeroize::{Zeroize, Zeroizing};
 
 pub(crate) const KEY_BYTES: usize = 32;
@@ -26,72 +26,7 @@ pub enum KeySource {
     Given(Secret),
 }
 
-/// Why the master key is missing or cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// There are secrets, but no key.
-    #[error("the master key {path:?} is missing, and the stored secrets are encrypted with it")]
-    Missing {
-        /// Where the key should be.
-        path: PathBuf,
-    },
-    /// The secrets are encrypted with another key.
-    #[error("the stored secrets are encrypted with another master key than the one from {origin}")]
-    Wrong {
-        /// The source of the key.
-        origin: String,
-    },
-    /// The key is invalid.
-    #[error("the master key from {origin} is not 64 hexadecimal digits")]
-    Malformed {
-        /// The source of the key.
-        origin: String,
-    },
-    /// Other users can read the key.
-    #[error("the master key {path:?} can be read by others (mode {mode:o})")]
-    Exposed {
-        /// The file of the key.
-        path: PathBuf,
-        /// The mode of the file.
-        mode: u32,
-    },
-    /// The key cannot be read or created.
-    #[error("the master key {path:?} cannot be used: {reason}")]
-    Unusable {
-        /// The file of the key.
-        path: PathBuf,
-        /// The reason.
-        reason: String,
-    },
-}
-
-impl KeyError {
-    /// The stable error code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Missing { .. } => "key_missing",
-            Self::Wrong { .. } => "key_wrong",
-            Self::Malformed { .. } => "key_malformed",
-            Self::Exposed { .. } => "key_exposed",
-            Self::Unusable { .. } => "key_unusable",
-        }
-    }
-
-    /// How to fix the error.
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Missing { .. } | Self::Wrong { .. } => {
-                "put the right key back, or delete the stored secrets and sign in again; nothing was changed"
-            }
-            Self::Malformed { .. } => "put the right key back, or create a new one with `openssl rand -hex 32`",
-            Self::Exposed { path, .. } => return format!("run `chmod 600 {}`", path.display()),
-            Self::Unusable { .. } => "check the permissions of the file and of its folder",
-        }
-        .to_owned()
-    }
-}
-
-/// 32 bytes that are zeroed on drop.
+/// 32 bytes that are wiped when they are no longer needed.
 pub(crate) struct MasterKey {
     pub(crate) bytes: Zeroizing<[u8; KEY_BYTES]>,
     /// Identifies the key without revealing it.

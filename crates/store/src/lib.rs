@@ -19,6 +19,7 @@ mod home;
 mod journal;
 mod key;
 mod memory;
+mod migrations;
 mod moment;
 mod owner;
 mod records;
@@ -44,12 +45,13 @@ pub use environments::{
     ChangingEnvironments, Environment, EnvironmentError, Environments, NewEnvironment, Package, UsedEnvironment,
     WantedPackages,
 };
-pub use error::{Fault, StoreError};
+pub use error::{Fault, KeyError, StoreError};
 pub use home::{Claim, Home};
 pub use journal::{Checkpoint, Journal, LostTask, NewTask, SessionRecord, TaskEnd, TaskRecord, TaskState};
-pub use key::{KeyError, KeySource};
+pub use key::KeySource;
 pub use memory::MemoryStore;
+pub use migrations::schema_version;
 pub use owner::Owner;
 pub use records::{ExecutionRecord, ListedTools, Shape, ToolDecision};
-pub use sqlite::{SqliteStore, schema_version};
+pub use sqlite::SqliteStore;
 pub use store::Store;

@@ -12,7 +12,7 @@ mod schema;
 mod vault;
 mod writer;
 
-use crate::{Home, Kept, KeySource, StoreError};
+use crate::{Home, Kept, KeySource, StoreError, schema_version};
 use durable::Durable;
 use fault::Faults;
 use life::Life;
@@ -130,9 +130,4 @@ impl SqliteStore {
     fn failed(&self, doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError + use<> {
         self.faults.failed(doing)
     }
-}
-
-/// The newest schema version that this version supports.
-pub fn schema_version() -> i64 {
-    schema::known()
 }

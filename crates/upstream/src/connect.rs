@@ -1,16 +1,17 @@
 //! Starts a connection: first the transport, then the revision of the protocol, then the list of tools.
 
-use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
+use crate::challenge::Challenge;
+use crate::connection::{Connection, Origin, capabilities, wants_sign_in};
 use crate::connection_state::{ConnectionState, Fault};
-use crate::error::UpstreamError;
+use crate::error::{UpstreamError, chain};
 use crate::http::{self, HttpError, WebClient};
 use crate::lending::{self, Borrowed, NotLent};
-use crate::login::{self, Challenge};
+use crate::login;
 use crate::options::{CHAIN_CAPABILITY, CHAIN_VARIABLE};
 use crate::reverse::{Question, QuestionKind};
 use crate::screen::{Screen, Silence};
 use crate::scrub::{Scrubber, shortened};
-use crate::slot::Shared;
+use crate::shared::Shared;
 use crate::sse::{self, Caller, Sse};
 use crate::status::{Offers, Owner, ServerInfo};
 use crate::stdio::{MAX_MESSAGE, Process, Stdio, Tail, suspicion};

@@ -13,7 +13,7 @@ pub(crate) use requests::capabilities;
 use crate::call::CallContext;
 use crate::connection_state::{ConnectionState, Fault, InFlight};
 use crate::content;
-use crate::error::UpstreamError;
+use crate::error::{UpstreamError, chain};
 use crate::http::TOO_LARGE;
 use crate::screen::Ticket;
 use crate::scrub::{Scrubber, shortened};
@@ -343,20 +343,6 @@ impl Drop for Lease {
         activity.calls = activity.calls.saturating_sub(1);
         activity.last = Instant::now();
     }
-}
-
-/// An error with its causes.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 pub(crate) fn wants_sign_in(error: &(dyn Error + 'static)) -> bool {

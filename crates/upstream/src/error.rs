@@ -1,4 +1,5 @@
 use coracle_types::ServerName;
+use std::error::Error;
 use std::time::Duration;
 
 /// Why a request to an upstream server failed. Texts that come from servers are shortened and contain no secret of the
@@ -173,4 +174,18 @@ impl UpstreamError {
             | Self::ShutDown => return None,
         })
     }
+}
+
+/// An error with its causes.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
 }

@@ -6,8 +6,8 @@ mod errors;
 pub(crate) use body::{BodyError, event_stream};
 pub(crate) use errors::HttpError;
 
+use crate::challenge::Challenge;
 use crate::connection_state::{ConnectionState, Fault};
-use crate::login::Challenge;
 use crate::stdio::MAX_MESSAGE;
 use bytes::Bytes;
 use coracle_types::Secret;

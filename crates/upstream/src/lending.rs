@@ -12,44 +12,41 @@
 //! is lent, the command starts the server itself.
 
 mod borrowed;
-mod lender;
-mod lent;
 mod settings;
 
 pub(crate) use borrowed::{Borrowed, NotLent, borrow};
-pub use lender::Lender;
 
 use coracle_types::ServerName;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use serde::{Deserialize, Serialize};
-use settings::Settings;
+pub(crate) use settings::Settings;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The version of the handshake before MCP begins.
-const VERSION: u32 = 1;
-/// The maximum length of a line before MCP begins.
-const MAX_HANDSHAKE: usize = 4 * 1024;
-/// The maximum length of a socket's path, without the terminating zero byte.
+/// The version of what is said before MCP begins.
+pub(crate) const VERSION: u32 = 1;
+/// Longest line before MCP begins.
+pub(crate) const MAX_HANDSHAKE: usize = 4 * 1024;
+/// Longest path in the address of a socket, without the byte that ends it.
 const MAX_ADDRESS: usize = 107;
 /// Permissions that only the owner may have.
 const OTHERS: u32 = 0o077;
 
 /// The request of a command.
 #[derive(Debug, Serialize, Deserialize)]
-struct Wish {
-    version: u32,
-    server: ServerName,
-    settings: Settings,
+pub(crate) struct Wish {
+    pub(crate) version: u32,
+    pub(crate) server: ServerName,
+    pub(crate) settings: Settings,
 }
 
 /// The lender's reply.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
-enum Answer {
-    /// The command gets the connection as soon as it is ready.
+pub(crate) enum Answer {
+    /// It gets the connection, as soon as there is one.
     Wait,
     /// MCP begins with the next line.
     Lent,
@@ -62,20 +59,20 @@ enum Answer {
 
 /// The last line, with the reason why the stream ends.
 #[derive(Debug, Serialize, Deserialize)]
-struct Ended {
-    ended: String,
+pub(crate) struct Ended {
+    pub(crate) ended: String,
 }
 
-/// A socket in a folder that only its owner can enter.
-struct Place {
-    folder: OwnedFd,
-    name: Box<OsStr>,
-    path: PathBuf,
+/// A socket in a folder that nobody else can enter.
+pub(crate) struct Place {
+    pub(crate) folder: OwnedFd,
+    pub(crate) name: Box<OsStr>,
+    pub(crate) path: PathBuf,
 }
 
 impl Place {
-    /// Opens the folder. Fails if other users have access to it.
-    fn open(path: &Path) -> io::Result<Self> {
+    /// Opens the folder, and refuses one that is not the user's alone.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidFilename.into());
         };
@@ -87,8 +84,8 @@ impl Place {
         Ok(Self { folder: opened, name: name.into(), path: path.to_owned() })
     }
 
-    /// The file at the path of the socket, if any.
-    fn look(&self) -> io::Result<Option<Stat>> {
+    /// What lies there, if anything does.
+    pub(crate) fn look(&self) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),
             Err(rustix::io::Errno::NOENT) => Ok(None),
@@ -96,8 +93,8 @@ impl Place {
         }
     }
 
-    /// A path to the socket that fits into a socket address, however long the real path is.
-    fn address(&self) -> PathBuf {
+    /// A path to it that fits into the address of a socket, however long its own is.
+    pub(crate) fn address(&self) -> PathBuf {
         if self.path.as_os_str().len() <= MAX_ADDRESS {
             return self.path.clone();
         }
@@ -105,7 +102,7 @@ impl Place {
     }
 }
 
-fn is_socket(found: &Stat) -> bool {
+pub(crate) fn is_socket(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::Socket
 }
 
@@ -113,16 +110,16 @@ fn is_private(found: &Stat) -> bool {
     found.st_uid == own_uid() && found.st_mode & OTHERS == 0
 }
 
-fn not_private(path: &Path) -> io::Error {
-    let reason = format!("{} must belong to the current user, with no permissions for others", path.display());
+pub(crate) fn not_private(path: &Path) -> io::Error {
+    let reason = format!("{} must belong to the user who runs this, and nobody else may have rights", path.display());
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 
-fn own_uid() -> u32 {
+pub(crate) fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(crate) fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value).map_err(io::Error::other)?;
     line.push(b'\n');
     Ok(line)

@@ -12,6 +12,7 @@
 //! secret of a [`ServerSpec`](coracle_types::ServerSpec) is ever part of an error, a log line or `Debug` output.
 
 mod call;
+mod challenge;
 mod connect;
 mod connection;
 mod connection_state;
@@ -19,6 +20,7 @@ mod content;
 mod error;
 mod gateway;
 mod http;
+mod lender;
 mod lending;
 mod lines;
 mod login;
@@ -26,6 +28,7 @@ mod options;
 mod reverse;
 mod screen;
 mod scrub;
+mod shared;
 mod slot;
 mod sse;
 mod status;
@@ -36,7 +39,7 @@ mod upstream;
 
 pub use call::{CallContext, Progress, Resume};
 pub use error::UpstreamError;
-pub use lending::Lender;
+pub use lender::Lender;
 pub use options::{CHAIN_CAPABILITY, CHAIN_VARIABLE, DEFAULT_IDLE_TIMEOUT, Options};
 pub use reverse::{Question, QuestionKind, Refusal, Reverse};
 pub use status::{Change, Changed, Offers, Owner, ServerInfo, ServerState, ServerStatus};

@@ -2,8 +2,7 @@
 
 mod redirect;
 
-use crate::connection::chain;
-use crate::error::UpstreamError;
+use crate::error::{UpstreamError, chain};
 use crate::options::Options;
 use crate::scrub::{Scrubber, shortened};
 use crate::status::Owner;
@@ -15,35 +14,12 @@ use rmcp::transport::auth::{OAuthClientConfig, WWWAuthenticateParams};
 use rmcp::transport::{
     AuthError, AuthorizationManager, AuthorizationRequest, AuthorizationSession, CredentialStore, StoredCredentials,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use url::Url;
 
 const SHOWN: usize = 500;
 
-/// The maximum length of a challenge.
-const MAX_CHALLENGE: usize = 8 << 10;
-
-/// The last challenge of a server that requires a sign-in, or more scopes: where to get it, and for what.
-#[derive(Debug, Default)]
-pub(crate) struct Challenge(Mutex<Option<String>>);
-
-impl Challenge {
-    pub(crate) fn note(&self, header: &str) {
-        if header.len() <= MAX_CHALLENGE {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(header.to_owned());
-        }
-    }
-
-    pub(crate) fn is_noted(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    pub(crate) fn take(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// Adapts our store to the MCP library.
+/// What the MCP library sees of our store.
 struct Credentials {
     store: Arc<dyn TokenStore>,
     owner: Owner,

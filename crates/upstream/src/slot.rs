@@ -1,20 +1,17 @@
 //! The connection of one server for one owner: idle, starting, ready, or failed until a retry is allowed.
 
+use crate::challenge::Challenge;
 use crate::connect::{self, Lifecycle};
 use crate::connection::{Connection, Idle, Lease, keep};
 use crate::error::UpstreamError;
-use crate::login::{self, Challenge};
-use crate::options::Options;
+use crate::login;
 use crate::scrub::Scrubber;
-use crate::status::{Change, Owner, ServerState, ServerStatus};
-use crate::stdio::Warden;
+use crate::shared::Shared;
+use crate::status::{Owner, ServerState, ServerStatus};
 use coracle_types::{ServerSpec, Transport};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{broadcast, watch};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::sync::watch;
 
 /// The pause after the first failed start. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -22,17 +19,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The maximum number of connections for one call, if they end right after they start.
 const ATTEMPTS: usize = 2;
-
-/// The state that all slots share.
-pub(crate) struct Shared {
-    pub(crate) options: Options,
-    pub(crate) warden: Arc<Warden>,
-    pub(crate) changes: broadcast::Sender<Change>,
-    /// Set when the lender does not answer. It is not asked again.
-    pub(crate) silent: AtomicBool,
-    pub(crate) shutdown: CancellationToken,
-    pub(crate) tasks: TaskTracker,
-}
 
 /// One server for one owner.
 pub(crate) struct Slot {

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::circles::circle_violations;
 use crate::directions::direction_violations;
 use crate::generated;
 use crate::licences::licence_violations;
@@ -15,6 +16,7 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     steps.check("directions", "dependencies between crates", || {
         Ok(direction_violations(&Metadata::load(Resolve::Members)?))
     })?;
+    steps.check("circles", "imports between files", || circle_violations(&repository()))?;
     steps.check("licences", "of every dependency", || Ok(licence_violations(&Metadata::load(Resolve::Everything)?)))?;
     steps.check("tidy", "style rules", || {
         let report = tidy_report(&repository())?;
@@ -23,7 +25,7 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
         }
         Ok(report.violations)
     })?;
-    steps.check("readme", "commands and links in README.md", || readme_violations(&repository()))?;
+    steps.check("readme", "commands and links in README.md", || readme_violations(&repository(), &super::names()))?;
     clippy(steps)?;
     docs(steps)?;
     steps.check("generated", "generated files", generated::violations)

@@ -8,6 +8,7 @@
 //! count.
 
 mod agent;
+mod definitions;
 mod discovery;
 mod own;
 mod report;

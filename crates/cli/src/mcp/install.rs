@@ -1,5 +1,6 @@
 //! Adds the entry that starts `coracle mcp` to the settings of a client, after showing the change.
 
+use super::client::Client;
 use super::moving::Moving;
 use super::undo::{Before, Undo};
 use crate::frontend::FrontendArguments;
@@ -10,65 +11,8 @@ use crate::workspace_folder;
 use anyhow::Context;
 use coracle_config::install::{Entry, InstallError, Target, install, put_back, take_out};
 use coracle_config::{Loaded, Way};
-use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-
-/// MCP client whose settings are changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Client(Target);
-
-impl FromStr for Client {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let target = match text {
-            "claude" | "claude-code" => Target::ClaudeCode,
-            "claude-desktop" => Target::ClaudeDesktop,
-            "cursor" => Target::Cursor,
-            "vscode" => Target::VsCode,
-            "codex" => Target::Codex,
-            _ => return Err("use claude, claude-desktop, cursor, vscode or codex".to_owned()),
-        };
-        Ok(Self(target))
-    }
-}
-
-impl fmt::Display for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Target::ClaudeCode => "Claude Code",
-            Target::ClaudeDesktop => "Claude Desktop",
-            Target::Cursor => "Cursor",
-            Target::VsCode => "VS Code",
-            Target::Codex => "Codex",
-        })
-    }
-}
-
-impl Client {
-    pub(super) fn target(self) -> Target {
-        self.0
-    }
-
-    /// Name on the command line.
-    fn name(self) -> &'static str {
-        match self.0 {
-            Target::ClaudeCode => "claude",
-            Target::ClaudeDesktop => "claude-desktop",
-            Target::Cursor => "cursor",
-            Target::VsCode => "vscode",
-            Target::Codex => "codex",
-        }
-    }
-
-    fn file(self) -> anyhow::Result<PathBuf> {
-        let file = self.0.file(&crate::settings::variables());
-        let hint = "set HOME to your home folder";
-        Ok(file.ok_or_else(|| Mistake::new("cannot find the settings of the client", Some(hint)))?)
-    }
-}
 
 /// What to do with the client's servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +45,12 @@ pub(super) fn run(
         names.clear();
     }
     let not_understood = |error: InstallError| {
-        let hint = format!("fix it, or add this by hand: {}", client.0.by_hand(&entry));
+        let hint = format!("fix it, or add this by hand: {}", client.target().by_hand(&entry));
         Mistake::new(format!("{}: {error}", file.display()), Some(hint))
     };
     let change = |names: &[String]| {
-        let (text, taken) = take_out(client.0, old.as_deref().unwrap_or_default(), names)?;
-        Ok::<_, InstallError>((install(client.0, &text, &entry)?, taken))
+        let (text, taken) = take_out(client.target(), old.as_deref().unwrap_or_default(), names)?;
+        Ok::<_, InstallError>((install(client.target(), &text, &entry)?, taken))
     };
     let (mut new, mut taken) = change(&names).map_err(not_understood)?;
     if old.as_deref() == Some(new.as_str()) {
@@ -114,7 +58,7 @@ pub(super) fn run(
         tell_of_the_rest(client, &moving, is_moved);
         return Ok(Status::Success);
     }
-    print_change(client.0, &file, &entry, &names)?;
+    print_change(client.target(), &file, &entry, &names)?;
     if !without_asking && !agreed(&file)? {
         eprintln!("nothing was changed");
         return Ok(Status::Failed);
@@ -201,8 +145,8 @@ pub(super) fn undo(client: Client, without_asking: bool) -> anyhow::Result<Statu
         (None, Some(text)) => {
             // The file was changed since, so only Coracle's own changes are undone.
             let moved = undo.as_ref().map(|undo| undo.moved.clone()).unwrap_or_default();
-            let edited = take_out(client.0, text, &[coracle_config::install::NAME.to_owned()])
-                .and_then(|(text, _)| put_back(client.0, &text, &moved))
+            let edited = take_out(client.target(), text, &[coracle_config::install::NAME.to_owned()])
+                .and_then(|(text, _)| put_back(client.target(), &text, &moved))
                 .map_err(|error| Mistake::new(format!("{}: {error}", file.display()), Some("fix it, and try again")))?;
             Some(edited.into_bytes())
         }

@@ -1,6 +1,6 @@
 //! Decides which servers of a client are moved to Coracle: those that Coracle already has or can import.
 
-use super::install::Client;
+use super::client::Client;
 use crate::output::plain;
 use crate::servers::Candidate;
 use crate::settings::{file_to_edit, load_for_servers, variables};

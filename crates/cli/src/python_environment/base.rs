@@ -1,7 +1,7 @@
 //! Packages that a new environment takes over from the current one, so that adding a package installs only that
 //! package.
 
-use super::install::installed;
+use super::installed::installed;
 use super::requirement::Requirement;
 use anyhow::Context;
 use coracle_store::Package;

@@ -7,7 +7,6 @@ use super::progress::Progress;
 use super::requirement::Requirement;
 use crate::output::plain;
 use anyhow::{Context, bail};
-use coracle_store::Package;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -302,30 +301,7 @@ fn open(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lists the packages in a folder by their `dist-info`.
-pub(super) fn installed(packages: &Path) -> anyhow::Result<Vec<Package>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(packages).with_context(|| packages.display().to_string())?.flatten() {
-        if entry.path().extension().is_none_or(|ending| ending != "dist-info") {
-            continue;
-        }
-        let Ok(bytes) = fs::read(entry.path().join("METADATA")) else { continue };
-        let text = String::from_utf8_lossy(&bytes);
-        let field = |name: &str| {
-            let header = text.lines().take_while(|line| !line.is_empty());
-            let value =
-                header.filter_map(|line| line.split_once(':')).find(|(known, _)| known.eq_ignore_ascii_case(name));
-            value.map(|(_, value)| plain(value, LINE))
-        };
-        if let (Some(name), Some(version)) = (field("Name"), field("Version")) {
-            found.push(Package { name, version });
-        }
-    }
-    found.sort_by_key(|package| package.name.to_lowercase());
-    Ok(found)
-}
-
-/// Kills a program and its descendants when dropped.
+/// Kills a program and all that it has started, when it is dropped before its end.
 struct Group(Child);
 
 impl Drop for Group {

@@ -1,5 +1,6 @@
 use super::base::{Base, sources};
-use super::install::{Builds, Changes, Installer, Order, compile, has_versions, installed, tidy};
+use super::install::{Builds, Changes, Installer, Order, compile, has_versions, tidy};
+use super::installed::installed;
 use super::progress::Progress;
 use super::requirement::Requirement;
 use super::{USUAL, said};

@@ -1,7 +1,6 @@
 //! Replaces credentials in the files of other clients with references.
 
 use super::Found;
-use super::entry::variable_name;
 use crate::mask::{names_next, secret_part};
 use crate::settings::McpServer;
 use coracle_types::Secret;
@@ -90,4 +89,14 @@ fn rename(server: &mut McpServer, old: &str, new: &str) {
     for secret in all.chain(server.env.values_mut()).chain(server.headers.values_mut()) {
         *secret = Secret::new(secret.expose().replace(&old, &new));
     }
+}
+
+/// A text as the name of a variable.
+pub(super) fn variable_name(text: &str) -> String {
+    let mut name: String =
+        text.chars().take(100).map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        name.insert_str(0, "V_");
+    }
+    name
 }

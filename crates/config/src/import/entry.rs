@@ -1,6 +1,6 @@
 //! Reads one server of another client.
 
-use super::credentials::Credentials;
+use super::credentials::{Credentials, variable_name};
 use super::places::Place;
 use super::{Found, ImportOptions, server_name};
 use crate::gather::{Source, entry};
@@ -176,14 +176,4 @@ impl Rewriting<'_> {
             format!("${{{name}}}")
         }
     }
-}
-
-/// Converts a text to the name of a variable.
-pub(super) fn variable_name(text: &str) -> String {
-    let mut name: String =
-        text.chars().take(100).map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
-    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        name.insert_str(0, "V_");
-    }
-    name
 }

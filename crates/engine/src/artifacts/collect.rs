@@ -1,7 +1,7 @@
-//! Takes over what a run has left in `/artifacts`.
+//! Collects the files that a run has left in `/artifacts`.
 //!
-//! The sandbox writes into a folder of its own, which goes with it. What is new or changed in it after a run is copied
-//! out, since somebody in the sandbox may still have it open, and becomes a version of the artifact of its name.
+//! The sandbox writes into a folder of its own, which is deleted with it. New and changed files are copied after a run,
+//! because processes in the sandbox may still have them open, and become versions of artifacts.
 
 use super::kind;
 use crate::files::{Existing, FileError, FileInfo, FileKind, Listed, Quota, Stamp, Usages, WorkspaceFiles};
@@ -15,28 +15,28 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// So many files of one run are taken over.
+/// Maximum number of files of one run that are kept.
 const MAX_KEPT: usize = 256;
-/// How much is copied at once.
+/// Size of the copy buffer.
 const CHUNK: usize = 256 << 10;
 
-/// Where a sandbox writes its artifacts.
+/// The folder in which a sandbox writes its artifacts.
 #[derive(Debug)]
 pub(crate) struct ArtifactFolder {
-    /// Given by the sandbox; goes with it.
+    /// Path of the folder, which is deleted with the sandbox.
     scratch: PathBuf,
-    /// What earlier runs have left, as it was then.
+    /// Files of earlier runs, as they were then.
     seen: HashMap<String, Stamp>,
 }
 
-/// What a run has left.
+/// The files that a run has left.
 #[derive(Debug)]
 pub(crate) struct Left {
     files: WorkspaceFiles,
     changed: Vec<FileInfo>,
-    /// What the files of one run may amount to, in bytes.
+    /// Maximum size of the files of one run, in bytes.
     most: u64,
-    /// What cannot be taken over, in words.
+    /// Descriptions of files that cannot be kept.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -45,14 +45,14 @@ impl ArtifactFolder {
         Self { scratch, seen: HashMap::new() }
     }
 
-    /// These files count as new when it is next asked.
+    /// Treats these files as new the next time.
     pub(crate) fn offer_again(&mut self, names: &[String]) {
         self.seen.retain(|name, _| !names.contains(name));
     }
 
-    /// What was written since it was last asked, of which at most so many bytes are taken over; `None` if there is nothing.
+    /// The files that were written since the last call, of which at most `most` bytes are kept; `None` if there are none.
     pub(crate) fn left(&mut self, most: u64) -> Result<Option<Left>, FileError> {
-        // An empty folder may be gone already, with its sandbox.
+        // An empty folder may have been deleted already, with its sandbox.
         if !std::fs::read_dir(&self.scratch).is_ok_and(|mut entries| entries.next().is_some()) {
             return Ok(None);
         }
@@ -85,18 +85,18 @@ impl ArtifactFolder {
     }
 }
 
-/// What became of what a run has left.
+/// The result of keeping the files of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// What is kept.
+    /// Artifacts that were kept.
     pub(crate) artifacts: Vec<coracle_types::Artifact>,
-    /// What is to be said about the rest.
+    /// Warnings about the others.
     pub(crate) warnings: Vec<String>,
     /// Files that could not be kept through no fault of the code: the next run of the session tries again.
     pub(crate) again: Vec<String>,
 }
 
-/// A run whose files are taken over.
+/// The run whose files are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Author {
     pub(crate) execution: ExecutionId,
@@ -105,7 +105,7 @@ pub(crate) struct Author {
 
 impl Left {
     fn warn(&mut self, path: &str, reason: impl std::fmt::Display) {
-        /// So many are told one by one.
+        /// Maximum number of files that are named in a warning.
         const MAX_WARNINGS: usize = 10;
         if self.warnings.len() < MAX_WARNINGS {
             let path = crate::files::shown(path);
@@ -113,12 +113,12 @@ impl Left {
         }
     }
 
-    /// The files that are to be taken over.
+    /// Names of the files to keep.
     pub(crate) fn names(&self) -> Vec<String> {
         self.changed.iter().map(|file| file.path.clone()).collect()
     }
 
-    /// Copies the files to where artifacts are kept, as long as there is room for so many bytes.
+    /// Copies the files to the folder for artifacts, as long as they fit into `room` bytes.
     pub(crate) fn copy(mut self, kept: &Path, author: &Author, room: u64) -> (Vec<NewArtifact>, Taken) {
         let target = match WorkspaceFiles::open(kept.to_owned(), Quota::NONE, Usages::default()) {
             Ok(target) => target,
@@ -131,7 +131,7 @@ impl Left {
         let (mut room, mut most) = (room, self.most);
         let (mut copied, mut again) = (Vec::new(), Vec::new());
         for file in std::mem::take(&mut self.changed) {
-            // By its length: a hole in a file takes no room in a sandbox, but it is read, hashed and handed out.
+            // The length counts, not the disk use: a hole takes no space in a sandbox, but is read, hashed and returned.
             if file.bytes > most {
                 let limit = self.most / 1_000_000;
                 self.warn(&file.path, format!("all files of one run may have {limit} MB, holes in them included"));
@@ -216,24 +216,24 @@ impl Left {
     }
 }
 
-/// Where data goes on in a file, at or after this place; its end if there is only a hole.
+/// Position of the next data in a file, at or after this one; the end of the file if there is only a hole.
 fn data_after(file: &File, place: u64) -> std::io::Result<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(place)) {
         Ok(data) => Ok(data.max(place)),
         Err(Errno::NXIO) => Ok(file.metadata()?.len().max(place)),
-        // A file system that knows of no holes.
+        // The file system does not support holes.
         Err(_) => Ok(place),
     }
 }
 
-/// What is said to whoever has no room left.
+/// Why a file is not kept if the limit is reached.
 pub(crate) const FULL: &str = "all artifacts together would be more than artifacts.max_mb; delete some, or raise it";
 
-/// A file that belongs to no artifact any more, or never did.
+/// Deletes a file that belongs to no artifact, or no longer.
 pub(crate) fn discard(kept: &Path, execution: &ExecutionId, name: &str) {
     let discarded = WorkspaceFiles::open(kept.to_owned(), Quota::NONE, Usages::default()).and_then(|files| {
         files.delete(&super::place(execution, name), Listed::Here)?;
-        // Folders go with the last file in them.
+        // A folder is deleted with the last file in it.
         let mut folder = super::place(execution, name);
         while let Some((above, _)) = folder.rsplit_once('/') {
             if files.delete(above, Listed::Here).is_err() {
@@ -249,7 +249,7 @@ pub(crate) fn discard(kept: &Path, execution: &ExecutionId, name: &str) {
     }
 }
 
-/// Unguessable; where the system gives no randomness, at least another each time.
+/// A random number; without a source of randomness, at least a different one each time.
 fn random() -> u128 {
     let mut bytes = [0; 16];
     if getrandom::fill(&mut bytes).is_err() {

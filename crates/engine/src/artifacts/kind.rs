@@ -1,19 +1,19 @@
-//! What an artifact is, by its content and its ending, and what of it is shown at a glance. Both are hostile: what is
-//! said here decides how browsers treat it, so an ending is believed only if the content agrees.
+//! The media type of an artifact, from its content and its extension, and its preview. Both inputs are hostile, and the
+//! type decides how browsers treat the file, so an extension is trusted only if the content agrees.
 
 use coracle_types::Preview;
 use std::path::Path;
 
-/// So much of a file is looked at.
+/// How much of a file is read to find its type.
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
-/// So much of a text is shown.
+/// Maximum length of a text preview.
 const PREVIEW_LINES: usize = 20;
 const PREVIEW_BYTES: usize = 2_000;
 
-/// What is not known, or not what it says it is.
+/// The type of files that are unknown, or not what their extension says.
 pub(crate) const BYTES: &str = "application/octet-stream";
 
-/// The type of a file that begins like this; `whole` if that is all of it.
+/// The type of a file that begins with `head`; `whole` if that is the whole file.
 pub fn mime(name: &str, head: &[u8], whole: bool) -> &'static str {
     let ending =
         Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -43,7 +43,7 @@ pub fn mime(name: &str, head: &[u8], whole: bool) -> &'static str {
     }
 }
 
-/// Formats that begin with what nothing else begins with.
+/// Formats with a distinct signature.
 fn by_content(head: &[u8]) -> Option<&'static str> {
     let known: [(&[u8], &str); 9] = [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -62,7 +62,7 @@ fn by_content(head: &[u8]) -> Option<&'static str> {
     known.into_iter().find(|(start, _)| head.starts_with(start)).map(|(_, mime)| mime)
 }
 
-/// UTF-8 without what no text has. The head may end within a character.
+/// Whether this is UTF-8 without control characters that no text has. It may end within a character.
 fn is_text(head: &[u8], whole: bool) -> bool {
     text(head, whole).is_some_and(|text| {
         !text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{c}' | '\u{1b}'))
@@ -79,7 +79,7 @@ fn text(head: &[u8], whole: bool) -> Option<&str> {
     }
 }
 
-/// What is shown of a file of this type; of HTML and of what could run nothing is.
+/// The preview of a file of this type. HTML, and anything that could be executed, has none.
 pub(crate) fn preview(mime: &str, head: &[u8], whole: bool) -> Option<Preview> {
     match mime {
         "image/png" | "image/jpeg" | "image/gif" | "image/webp" => {

@@ -1,29 +1,29 @@
-//! Code that looks for tools.
+//! Searches for tools by code.
 
-use super::{Broker, json_length, refused};
-use crate::request::HostCallError;
+use super::{Broker, json_length};
+use crate::host_calls::{HostCallError, refused};
 use crate::toolbox::{Inventory, Listing, ToolSearch};
 use coracle_catalog::Level;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// No query is longer.
+/// Maximum length of a query.
 const MAX_QUERY_BYTES: usize = 8 << 10;
 
-/// No name of a server or a category is longer.
+/// Maximum length of the name of a server or a category.
 const MAX_NAME_BYTES: usize = 1 << 10;
 
-/// No search gives more.
+/// Maximum number of results.
 const MAX_LIMIT: usize = 100;
 
-/// So many are given to code that does not say how many.
+/// Default number of results.
 const DEFAULT_LIMIT: usize = 10;
 
-/// Of what is wrong with a search so much is told: it repeats what hostile code gave.
+/// Maximum length of an error message, because it repeats text of hostile code.
 const MAX_TOLD_CHARS: usize = 300;
 
-/// What helps if the answer is too large.
+/// Hint for an answer that is too large.
 const LESS: &str = "search with a lower limit, or with less detail";
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ struct Params {
 }
 
 impl Broker {
-    /// The tools that fit, best first: a list of objects. It is no call of a tool, so it is not written down.
+    /// The tools that match, best first, as a list of objects. A search is not a tool call, so it is not recorded.
     pub(super) async fn search(&self, params: Map<String, Value>) -> Result<Value, HostCallError> {
         let search = read(params).map_err(|problem| refused("invalid_request", &problem))?;
         let _permit = self.under_way.acquire().await;

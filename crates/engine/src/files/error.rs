@@ -1,76 +1,78 @@
-use super::path::shown;
 use rustix::io::Errno;
 use std::fmt::Display;
 
-/// Why something could not be done with a file of a workspace.
+/// An error repeats at most this much of a path.
+const MAX_SHOWN: usize = 200;
+
+/// Why an operation on a file of a workspace failed.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The path names nothing that could be there.
+    /// The path is invalid.
     #[error("the path {path:?} is refused: {reason}")]
     Path {
-        /// As it was given, shortened.
+        /// The path, shortened.
         path: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// It is not there.
+    /// The file does not exist.
     #[error("there is no {path:?} in the workspace")]
     Missing {
         /// Relative to the workspace.
         path: String,
     },
-    /// It is there, and not what it should be.
+    /// The entry is of the wrong kind.
     #[error("{path:?} is {reason}")]
     Kind {
         /// Relative to the workspace.
         path: String,
-        /// What it is.
+        /// Kind of the entry.
         reason: &'static str,
     },
-    /// It is there already.
+    /// The file exists already.
     #[error("{path:?} already exists")]
     Exists {
         /// Relative to the workspace.
         path: String,
     },
-    /// The workspace would hold too much.
+    /// The quota of the workspace would be exceeded.
     #[error("the workspace would be too full: {reason}")]
     Full {
-        /// What there is, what was wanted, and what may be.
+        /// Current use, requested space, and limit.
         reason: String,
     },
-    /// The disk that it lies on is full.
+    /// The disk is full.
     #[error("no space is left on the disk: {path:?} could not be {doing}")]
     DiskFull {
         /// Relative to the workspace.
         path: String,
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
     },
-    /// More than is handed out at once.
+    /// The file is larger than can be read at once.
     #[error("{path:?} has {bytes} bytes: at most {most} are handed out at once")]
     TooLarge {
         /// Relative to the workspace.
         path: String,
-        /// Its size.
+        /// Size of the file.
         bytes: u64,
-        /// How much may be asked for.
+        /// Maximum size.
         most: u64,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{path:?} could not be {doing}: {reason}")]
     Failed {
         /// Relative to the workspace.
         path: String,
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
 }
 
 impl FileError {
-    /// For programs.
+    /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Path { .. } => "invalid_path",
@@ -84,7 +86,7 @@ impl FileError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Full { .. } => Some("delete what is not needed, or raise execution.limits.workspace_mb or _files"),
@@ -111,7 +113,7 @@ impl FileError {
         Self::Kind { path: shown(&path.to_string()), reason }
     }
 
-    /// What an error of the system means here: what is behind a link is not there.
+    /// The meaning of a system error. Entries behind a link count as missing.
     pub(crate) fn of(path: &dyn Display, doing: &'static str, errno: Errno) -> Self {
         let path = shown(&path.to_string());
         match errno {
@@ -128,4 +130,9 @@ impl FileError {
             errno => Self::Failed { path, doing, reason: std::io::Error::from(errno).to_string() },
         }
     }
+}
+
+/// A path as errors repeat it.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(MAX_SHOWN).map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }

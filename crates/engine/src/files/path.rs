@@ -1,31 +1,29 @@
-//! Which paths a caller may name.
+//! Paths that callers may use.
 
-use super::FileError;
+use super::error::{FileError, shown};
 use std::fmt;
 
-/// No path is longer, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_PATH: usize = 4_095;
-/// No name in it is longer, in bytes.
+/// Maximum length of a name, in bytes.
 const MAX_NAME: usize = 255;
-/// So many folders may be nested; one more, and the sandbox would call the workspace too deep.
+/// Maximum number of nested folders. With one more, the sandbox would reject the workspace as too deep.
 const MAX_DEPTH: usize = 250;
-/// So much of a path is repeated in an error.
-const MAX_SHOWN: usize = 200;
 
 /// Where code sees its workspace.
 pub(crate) const SEEN_AT: &str = "/workspace";
 
-/// What files that are being written are called until they are whole.
+/// Prefix of files that are not complete yet.
 pub(crate) const UNFINISHED: &str = ".coracle-unfinished-";
 
-/// A path below the workspace, in plain names.
+/// A path below the workspace, as plain names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InWorkspace {
     names: Vec<String>,
 }
 
 impl InWorkspace {
-    /// Reads a path as callers write it: relative to the workspace, or as code sees it. The result leads nowhere but down.
+    /// Parses a path, relative to the workspace or as code sees it. The result has no `..`.
     pub(crate) fn new(text: &str) -> Result<Self, FileError> {
         let refused = |reason: &str| FileError::Path { path: shown(text), reason: reason.to_owned() };
         if text.contains('\0') {
@@ -58,7 +56,7 @@ impl InWorkspace {
         Ok(Self { names })
     }
 
-    /// The same for something that is to be made: names that could not be read off a list are not.
+    /// The same for an entry to be created, whose name must be readable in a list.
     pub(crate) fn to_make(text: &str) -> Result<Self, FileError> {
         let path = Self::new(text)?;
         let refused = |reason: &str| FileError::Path { path: shown(text), reason: reason.to_owned() };
@@ -76,7 +74,7 @@ impl InWorkspace {
         self.names.is_empty()
     }
 
-    /// Its folder, and its name in it.
+    /// The folder, and the name in it.
     pub(crate) fn split(&self) -> Result<(Self, &str), FileError> {
         match self.names.split_last() {
             Some((name, folder)) => Ok((Self { names: folder.to_vec() }, name)),
@@ -86,7 +84,7 @@ impl InWorkspace {
         }
     }
 
-    /// Something in this folder.
+    /// The path of an entry of this folder.
     pub(crate) fn join(&self, name: &str) -> Self {
         let mut names = self.names.clone();
         names.push(name.to_owned());
@@ -104,11 +102,6 @@ impl fmt::Display for InWorkspace {
         f.write_str(if self.is_root() { "." } else { "" })?;
         f.write_str(&self.names.join("/"))
     }
-}
-
-/// What a caller wrote, as far as it is repeated to him.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(MAX_SHOWN).map(|c| if coracle_types::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! How full workspaces are, for whoever is about to write into one from outside of a sandbox.
+//! Disk use of workspaces, for writes from outside of a sandbox.
 //!
-//! A walk of the folder is the truth; it is used again for some twenty times as long as it took, so that walking is
-//! never more than a small part of the work. What is being written is reserved before, so that writers who start at the
-//! same time do not pass the limit together.
+//! The use is measured by walking the folder. A result is reused for some twenty times as long as the walk took, so that
+//! walking is only a small part of the work. Writers reserve space first, so that several of them at the same time do not
+//! exceed the limit together.
 
 use super::FileError;
 use coracle_sandbox::{FolderUsage, folder_usage};
@@ -12,38 +12,38 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A walk is used again for so many times what it took.
+/// A result is reused for this many times the duration of the walk.
 const WORTH: u32 = 20;
-/// So many workspaces are remembered.
+/// Maximum number of workspaces that are remembered.
 const MAX_REMEMBERED: usize = 4_096;
-/// Files take whole blocks.
+/// Size of a block; files take whole blocks.
 const BLOCK: u64 = 4_096;
 
-/// What a workspace may hold.
+/// Limits of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Bytes on the disk.
+    /// Maximum disk space, in bytes.
     pub bytes: u64,
-    /// Files, folders and links.
+    /// Maximum number of files, folders and links.
     pub files: u64,
 }
 
 impl Quota {
-    /// Somebody else sees to it.
+    /// No limits here, because others enforce them.
     pub(crate) const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
 
-    /// What the limits of executions say.
+    /// The limits of executions.
     pub fn of(limits: &Limits) -> Self {
         Self { bytes: limits.workspace_mb.saturating_mul(1_000_000), files: limits.workspace_files }
     }
 }
 
-/// What a file of this length takes.
+/// Disk space of a file of this length.
 pub(crate) fn on_disk(length: u64) -> u64 {
     length.div_ceil(BLOCK).saturating_mul(BLOCK)
 }
 
-/// What is known of workspaces. Cheap to clone.
+/// Known disk use of workspaces. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usages {
     known: Arc<Mutex<HashMap<PathBuf, Known>>>,
@@ -52,10 +52,10 @@ pub(crate) struct Usages {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     usage: Option<(FolderUsage, Instant, Duration)>,
-    /// Promised to writers and not written yet.
+    /// Reserved by writers and not written yet.
     bytes: u64,
     files: u64,
-    /// All that writers have written so far: a walk may have passed before it was there.
+    /// Everything that writers have written so far: a walk may not have seen it.
     written: Room,
 }
 
@@ -64,7 +64,7 @@ impl Usages {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the folder holds. May walk it.
+    /// Disk use of the folder. May walk it.
     pub(crate) fn usage(&self, folder: &Path) -> Result<FolderUsage, FileError> {
         let before = self.lock().get(folder).copied().unwrap_or_default();
         if let Some((usage, at, took)) = before.usage
@@ -80,14 +80,14 @@ impl Usages {
             known.retain(|_, known| known.bytes > 0 || known.files > 0);
         }
         let entry = known.entry(folder.to_owned()).or_default();
-        // Perhaps it was seen, and counts twice until the next walk: too much, never too little.
+        // If the walk has seen it, it counts twice until the next walk: too much, never too little.
         usage.bytes += entry.written.bytes.saturating_sub(before.written.bytes);
         usage.files += entry.written.files.saturating_sub(before.written.files);
         entry.usage = Some((usage, Instant::now(), begun.elapsed()));
         Ok(usage)
     }
 
-    /// Reserves room, if there is: `freed` bytes go when it is used.
+    /// Reserves space if there is enough. `freed` bytes will be freed when it is used.
     pub(crate) fn reserve(
         &self,
         folder: &Path,
@@ -99,7 +99,7 @@ impl Usages {
         Ok(Reservation { usages: self.clone(), folder: folder.to_owned(), room: wanted, freed })
     }
 
-    /// Whoever makes the workspace smaller may do so even if it is too full.
+    /// A write that makes the workspace smaller is allowed even if the workspace is too full.
     fn take(&self, folder: &Path, quota: Quota, more: Room, grows: bool, freed: u64) -> Result<(), FileError> {
         if quota == Quota::NONE {
             return Ok(());
@@ -107,7 +107,7 @@ impl Usages {
         let walked = self.usage(folder)?;
         let mut known = self.lock();
         let entry = known.entry(folder.to_owned()).or_default();
-        // Others may have written since.
+        // Others may have written in the meantime.
         let usage = entry.usage.map_or(walked, |(usage, ..)| usage);
         let there = usage.bytes + entry.bytes;
         if grows && (there + more.bytes).saturating_sub(freed) > quota.bytes {
@@ -125,7 +125,7 @@ impl Usages {
         Ok(())
     }
 
-    /// Something was changed in a way that is not worth adding up.
+    /// Forgets the result of the walk after a change that is not worth adding up.
     pub(crate) fn forget(&self, folder: &Path) {
         if let Some((_, _, worth)) = self.lock().get_mut(folder).and_then(|known| known.usage.as_mut()) {
             *worth = Duration::ZERO;
@@ -133,14 +133,14 @@ impl Usages {
     }
 }
 
-/// How much is wanted.
+/// Requested space.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Room {
     pub(crate) bytes: u64,
     pub(crate) files: u64,
 }
 
-/// Room that is kept for a writer; given back when it is dropped.
+/// Space that is reserved for a writer, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     usages: Usages,
@@ -150,7 +150,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Asks for as many bytes in all, if it has less.
+    /// Extends the reservation to this many bytes, if it has less.
     pub(crate) fn grow(&mut self, quota: Quota, bytes: u64) -> Result<(), FileError> {
         if bytes <= self.room.bytes {
             return Ok(());
@@ -161,7 +161,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// What was reserved is there. If it was walked meanwhile it counts twice until the next walk: too much, never too little.
+    /// The reserved space was used. If a walk has seen it, it counts twice until the next walk: too much, never too little.
     pub(crate) fn used(mut self) {
         let room = std::mem::take(&mut self.room);
         let mut known = self.usages.lock();

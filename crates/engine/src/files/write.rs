@@ -1,4 +1,4 @@
-//! Writing: into a file without a name, which gets one when it is whole.
+//! Writes into a file without a name, which gets one when it is complete.
 
 use super::path::{InWorkspace, UNFINISHED};
 use super::quota::{Reservation, Room, on_disk};
@@ -12,35 +12,35 @@ use std::os::fd::{AsRawFd, OwnedFd};
 const FILE_MODE: u32 = 0o644;
 const FOLDER_MODE: u32 = 0o755;
 
-/// A file that is being written. Dropped, it was never there.
+/// A file that is being written. If it is dropped, nothing of it remains.
 #[derive(Debug)]
 pub struct Unfinished<'a> {
     files: &'a WorkspaceFiles,
     path: InWorkspace,
     folder: OwnedFd,
     file: File,
-    /// Where the file system has no files without names.
+    /// Its temporary name, on file systems that do not support files without names.
     named: Option<String>,
     written: u64,
     existing: Existing,
     reserved: Option<Reservation>,
-    /// Room for the folders that were made.
+    /// Space for the folders that were created.
     folders: Option<Reservation>,
 }
 
 impl WorkspaceFiles {
-    /// Writes a whole file, with the folders that it needs.
+    /// Writes a file, and creates the folders that it needs.
     pub fn write(&self, path: &str, bytes: &[u8], existing: Existing) -> Result<FileInfo, FileError> {
         let mut unfinished = self.begin(path, Some(bytes.len() as u64), existing)?;
         unfinished.push(bytes)?;
         unfinished.finish()
     }
 
-    /// Begins to write a file. Its length is checked against the quota now if it is known, else as it comes.
+    /// Begins to write a file. If its length is known, the quota is checked now, otherwise with every write.
     pub fn begin(&self, path: &str, length: Option<u64>, existing: Existing) -> Result<Unfinished<'_>, FileError> {
         let path = self.path_to_make(path)?;
         let (parent, name) = path.split()?;
-        // Before folders are made for a file that does not fit.
+        // Checked before folders are created for a file that does not fit.
         let replaced = match self.open_folder(&parent) {
             Ok(folder) => check_replaced(&folder, name, &path)?,
             Err(_) => None,
@@ -61,7 +61,7 @@ impl WorkspaceFiles {
         Ok(Unfinished { files: self, path, folder, file, named, written: 0, existing, reserved, folders })
     }
 
-    /// A new file in the folder, without a name if that can be.
+    /// Creates a file in the folder, without a name if the file system supports that.
     fn fresh(&self, folder: &OwnedFd, path: &InWorkspace) -> Result<(File, Option<String>), FileError> {
         let failed = |errno: Errno| FileError::of(path, "made", errno);
         let mode = Mode::from_raw_mode(FILE_MODE);
@@ -79,7 +79,7 @@ impl WorkspaceFiles {
         Ok((file.into(), named))
     }
 
-    /// What is made belongs to the owner of the workspace, whoever makes it: code is shown as him.
+    /// New files belong to the owner of the workspace, because sandboxed code runs as that user.
     fn own(&self, made: &OwnedFd) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(made)?;
         if (stat.st_uid, stat.st_gid) == self.owner {
@@ -87,13 +87,13 @@ impl WorkspaceFiles {
         }
         let (uid, gid) = self.owner;
         match rustix::fs::fchown(made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
-            // An ordinary user's group may differ; the owner is he.
+            // For an ordinary user the owner is right already, and only the group may differ.
             Err(Errno::PERM) if stat.st_uid == uid => Ok(()),
             other => other,
         }
     }
 
-    /// Opens a folder and makes what is missing of it.
+    /// Opens a folder, and creates it if it is missing.
     pub(super) fn make_folders(&self, path: &InWorkspace) -> Result<(OwnedFd, Reservation), FileError> {
         let failed = |errno: Errno| FileError::of(path, "made", errno);
         let names = path.names();
@@ -127,7 +127,7 @@ impl WorkspaceFiles {
 }
 
 impl Unfinished<'_> {
-    /// The next bytes; refused when they do not fit into the quota.
+    /// Appends bytes. Fails if they exceed the quota.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let length = self.written.saturating_add(bytes.len() as u64);
         if let Some(reserved) = &mut self.reserved {
@@ -138,19 +138,19 @@ impl Unfinished<'_> {
         Ok(())
     }
 
-    /// The next bytes are zeros that take no room.
+    /// Appends zeros that take no space.
     pub(crate) fn skip(&mut self, bytes: u64) -> Result<(), FileError> {
         self.written = self.written.saturating_add(bytes);
         let skipped = self.file.set_len(self.written).and_then(|()| self.file.seek(SeekFrom::Start(self.written)));
         skipped.map(drop).map_err(|error| FileError::failed(&self.path, "written", &error))
     }
 
-    /// Puts it in its place. Afterwards it is there for good.
+    /// Moves the file into place. It is on disk when this returns.
     pub fn finish(mut self) -> Result<FileInfo, FileError> {
         let failed = |errno: Errno| FileError::of(&self.path, "put in its place", errno);
         self.file.sync_all().map_err(|error| FileError::of_io(&self.path, "put on the disk", &error))?;
         let (_, name) = self.path.split()?;
-        // Something may have come there meanwhile.
+        // Another file may have been created there in the meantime.
         let there = check_replaced(&self.folder, name, &self.path)?.is_some();
         if there && self.existing == Existing::Keep {
             return Err(FileError::Exists { path: self.path.to_string() });
@@ -159,7 +159,7 @@ impl Unfinished<'_> {
             let first = if there { format!("{UNFINISHED}{}", random_name()) } else { name.to_owned() };
             let mut linked = self.link(&first);
             if linked == Err(Errno::EXIST) && self.existing == Existing::Replace && !there {
-                // Somebody was faster: then it is replaced.
+                // Another writer was faster, and its file is replaced.
                 let first = format!("{UNFINISHED}{}", random_name());
                 linked = self.link(&first);
                 self.named = Some(first);
@@ -189,7 +189,7 @@ impl Unfinished<'_> {
     }
 
     fn link(&self, name: &str) -> Result<(), Errno> {
-        // The only way to name it without special rights; the descriptor is ours.
+        // The only way to name it without special privileges. The descriptor is our own.
         let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         rustix::fs::linkat(rustix::fs::CWD, file, &self.folder, name, AtFlags::SYMLINK_FOLLOW)
     }
@@ -205,7 +205,7 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// A name that nobody has guessed.
+/// A random name.
 pub(super) fn random_name() -> String {
     let mut bytes = [0; 12];
     if getrandom::fill(&mut bytes).is_err() {

@@ -23,21 +23,21 @@ const STATE: &str = "state";
 /// The newest tasks that the copy lists, and how many are read at once.
 const MAX_TASKS: usize = 100;
 const PAGE: usize = 20;
-/// So much is written of tasks; older ones are then shortened.
+/// Maximum size of the tasks in the copy; if there is more, older tasks are shortened.
 const MAX_BYTES: usize = 256 << 10;
-/// Of a shortened task, so much of its code and description.
+/// Maximum length of the code, and of the description, of a shortened task.
 const SHORT: usize = 200;
-/// So many files of the state are listed.
+/// Maximum number of state files in the copy.
 const MAX_STATE_FILES: usize = 500;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// The tasks of a session as the copy shows them, the oldest first. Kept as long as the interpreter: what is over changes
-/// no more, and is read and put into words once.
+/// The tasks of a session in the form of the copy, the oldest first. Kept as long as the interpreter: tasks that have
+/// ended do not change, so each is read and formatted once.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     lines: VecDeque<Line>,
-    /// The last checkpoint, if there is one and it was looked for.
+    /// The last checkpoint, if it was read and there is one.
     checkpoint: Option<Checkpoint>,
     looked: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Shown {
 struct Line {
     number: u64,
     state: TaskState,
-    /// Until younger ones need the room.
+    /// The whole task, until newer ones need the space.
     whole: Option<Box<RawValue>>,
     short: Box<RawValue>,
 }
@@ -67,7 +67,7 @@ impl Line {
 }
 
 impl Shown {
-    /// Adds a task that is over, if nobody has done anything else in the session since.
+    /// Adds a task that has ended, if it follows the last known one.
     pub(crate) fn add(&mut self, task: &TaskRecord) -> bool {
         let follows = self.lines.back().is_some_and(|last| last.number + 1 == task.number);
         if follows && self.looked {
@@ -78,7 +78,7 @@ impl Shown {
         false
     }
 
-    /// Reads what has come since.
+    /// Reads the tasks that are new.
     async fn catch_up(&mut self, store: &dyn Store, user: &UserId, session: &SessionRecord) -> Result<(), StoreError> {
         let known = self.lines.back().map_or(0, |line| line.number);
         let mut missing = usize::try_from(session.tasks.saturating_sub(known)).unwrap_or(MAX_TASKS).min(MAX_TASKS);
@@ -95,7 +95,7 @@ impl Shown {
             }
         }
         if missing > 0 {
-            // What is known from before does not reach up to what was read: the copy is of one piece.
+            // There is a gap between the known tasks and the new ones, so the known ones are dropped: the copy has no gaps.
             self.lines.clear();
         }
         self.lines.append(&mut news);
@@ -103,7 +103,7 @@ impl Shown {
         Ok(())
     }
 
-    /// The oldest ones are shortened, or go.
+    /// Shortens or drops the oldest tasks.
     fn make_room(&mut self) {
         self.lines.drain(..self.lines.len().saturating_sub(MAX_TASKS));
         let mut bytes = 0;
@@ -115,7 +115,7 @@ impl Shown {
         }
     }
 
-    /// Forgets what may still change: others may use the session too.
+    /// Forgets tasks that may still change, because other processes may use the session too.
     fn forget_unfinished(&mut self) {
         let over = self.lines.iter().take_while(|line| line.state != TaskState::Running).count();
         self.lines.truncate(over);
@@ -146,7 +146,7 @@ struct Written<'a> {
 }
 
 impl Copy {
-    /// With what is known of its tasks.
+    /// Reads a session, of whose tasks some are known.
     pub(crate) async fn of(
         store: &dyn Store,
         user: &UserId,
@@ -160,17 +160,17 @@ impl Copy {
         Ok(Some(Self::known(user, session, tasks)))
     }
 
-    /// Of a session of which all is known.
+    /// The copy of a session whose tasks are all known.
     pub(crate) fn known(user: &UserId, session: SessionRecord, tasks: Shown) -> Self {
         Self { user: user.clone(), session, tasks }
     }
 
-    /// Of which session.
+    /// The session ID.
     pub(crate) fn session(&self) -> &SessionId {
         &self.session.id
     }
 
-    /// What is known of its tasks from now on.
+    /// The tasks that are known from now on.
     pub(crate) fn into_shown(mut self) -> Shown {
         self.tasks.forget_unfinished();
         self.tasks
@@ -195,13 +195,13 @@ impl Copy {
         serde_json::to_vec_pretty(&written).map_err(io::Error::other)
     }
 
-    /// Puts it into the workspace; whoever reads there sees the old or the new one.
+    /// Writes the copy into the workspace. Readers see the old or the new one.
     pub(crate) fn write(&self, workspace: &Path) -> io::Result<()> {
         let root = rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let text = self.text(&state_files_in(root.as_fd()))?;
         let owner = rustix::fs::fstat(&root)?;
         let (uid, gid) = (rustix::process::Uid::from_raw(owner.st_uid), rustix::process::Gid::from_raw(owner.st_gid));
-        // Code sees the owner of the workspace as itself, and nobody else's files.
+        // Sandboxed code runs as the owner of the workspace, and cannot read files of others.
         let is_root = rustix::process::geteuid().is_root();
         let give = |file: &OwnedFd| if is_root { rustix::fs::fchown(file, Some(uid), Some(gid)) } else { Ok(()) };
         let made = match rustix::fs::mkdirat(&root, FOLDER, Mode::RWXU) {
@@ -233,7 +233,7 @@ impl Copy {
     }
 }
 
-/// A task as the log shows it.
+/// A task in the form of the log.
 pub(crate) fn entry(task: &TaskRecord) -> Value {
     let field = |name: &str| task.outcome.as_ref().and_then(|outcome| outcome.get(name)).cloned().unwrap_or_default();
     let lines = |text: Value| text.as_str().map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
@@ -259,7 +259,7 @@ pub(crate) fn entry(task: &TaskRecord) -> Value {
     entry
 }
 
-/// An old task, of which only the beginning is shown.
+/// An old task, shortened.
 fn shortened(task: &TaskRecord) -> Value {
     let head = |text: &str| super::head(text, SHORT).to_owned();
     json!({
@@ -276,7 +276,7 @@ fn shortened(task: &TaskRecord) -> Value {
     })
 }
 
-/// A checkpoint as the log shows it.
+/// A checkpoint in the form of the log.
 pub(crate) fn checkpoint(checkpoint: &Checkpoint) -> Value {
     json!({
         "step": checkpoint.step,
@@ -290,12 +290,12 @@ fn task_id(number: u64) -> String {
     format!("task_{number:03}")
 }
 
-/// A time as people and programs read it.
+/// A time in RFC 3339.
 pub(crate) fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time).to_string()
 }
 
-/// What lies in `state/`, as code names it.
+/// The files in `state/`, by their paths in the workspace.
 pub(crate) fn state_files(workspace: &Path) -> Vec<String> {
     match rustix::fs::open(workspace, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
         Ok(root) => state_files_in(root.as_fd()),

@@ -1,46 +1,45 @@
-//! What the host answered to the calls of one execution.
+//! Records the answers of the host to the calls of one execution.
 
-use crate::broker::TOOL;
-use crate::request::{HostCallError, HostCalls};
+use crate::host_calls::{HostCallError, HostCalls, TOOL};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A longer answer is not kept.
+/// Maximum length of an answer that is recorded.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
-/// So much is kept of one execution: less than what the store takes.
+/// Maximum size of the recording of one execution; less than the store accepts.
 const MAX_TAPE_BYTES: usize = 1 << 20;
-/// What an entry takes besides its answer, at most.
+/// Maximum size of an entry without its answer.
 const ENTRY_BYTES: usize = 1 << 10;
-/// Of names that hostile code gave, so much.
+/// Maximum length of a name that hostile code gave.
 const MAX_NAME_CHARS: usize = 200;
 
 /// One call and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Taped {
-    /// What was asked for: `server.tool`, or what the host offers itself.
+    /// What was called: `server.tool`, or a method of the host.
     pub(crate) what: String,
-    /// Digest of what it was asked with.
+    /// Digest of the parameters.
     pub(crate) digest: String,
     #[serde(flatten)]
     pub(crate) said: Said,
 }
 
-/// What was said to a call.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Said {
     /// The answer.
     Answer(Value),
-    /// Why there was none.
+    /// The call failed.
     Error { code: String, message: String, retryable: bool },
-    /// It was too long to be kept.
+    /// The answer was too long to be recorded.
     NotRecorded { bytes: usize },
 }
 
-/// Keeps answers while code runs.
+/// Records answers while code runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tape(Arc<Mutex<Kept>>);
 
@@ -48,23 +47,23 @@ pub(crate) struct Tape(Arc<Mutex<Kept>>);
 struct Kept {
     entries: Vec<Taped>,
     bytes: usize,
-    /// Calls of which nothing is kept.
+    /// Number of calls that were not recorded.
     missed: usize,
 }
 
 impl Tape {
-    /// Passes calls on, and keeps what is answered.
+    /// Passes calls on, and records the answers.
     pub(crate) fn around(&self, calls: Arc<dyn HostCalls>) -> Arc<dyn HostCalls> {
         Arc::new(Recorder { calls, tape: self.clone() })
     }
 
-    /// As it is stored.
+    /// The form that is stored.
     pub(crate) fn into_value(self) -> Value {
         let kept = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         json!({ "calls": kept.entries, "missed": kept.missed })
     }
 
-    /// From what was stored.
+    /// Reads the form that is stored.
     pub(crate) fn entries(stored: &Value) -> (Vec<Taped>, u64) {
         let entries = stored.get("calls").cloned().and_then(|calls| serde_json::from_value(calls).ok());
         (entries.unwrap_or_default(), stored.get("missed").and_then(Value::as_u64).unwrap_or_default())
@@ -93,7 +92,7 @@ impl Tape {
     }
 }
 
-/// What a call is for, fit for people, and the digest of all that was asked.
+/// A readable name of a call, and the digest of its method and parameters.
 pub(crate) fn digest(method: &str, params: &Map<String, Value>) -> (String, String) {
     let text = |name: &str| params.get(name).and_then(Value::as_str).unwrap_or_default();
     let what = if method == TOOL { format!("{}.{}", text("server"), text("tool")) } else { method.to_owned() };
@@ -104,7 +103,7 @@ pub(crate) fn digest(method: &str, params: &Map<String, Value>) -> (String, Stri
     (what.chars().take(MAX_NAME_CHARS).collect(), hex::encode(hash.finalize()))
 }
 
-/// The same whatever order the members of objects come in.
+/// Independent of the order of the members of objects.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

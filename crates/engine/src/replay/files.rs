@@ -1,4 +1,4 @@
-//! A copy of a workspace. It is hostile: no link is followed, and there is an end to it.
+//! Copies a workspace. Its content is hostile: no link is followed, and the copy has limits.
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -8,17 +8,17 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Folders nested deeper are left out.
+/// Maximum depth of folders; deeper ones are left out.
 const MAX_DEPTH: usize = 64;
-/// So many files are copied.
+/// Maximum number of files.
 const MAX_FILES: usize = 100_000;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A pipe that comes into the place of a file does not hold us up.
+/// Opening must not block, because a file may be replaced by a pipe.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 const NEW: OFlags = OFlags::CREATE.union(OFlags::EXCL).union(OFlags::WRONLY).union(OFlags::CLOEXEC);
 
-/// Copies files, folders and links, at most so many bytes; tells whether that was all.
+/// Copies files, folders and links, at most `most` bytes; returns whether everything was copied.
 pub(super) fn copy(from: &Path, to: &Path, most: u64) -> io::Result<bool> {
     let open = |path: &Path| rustix::fs::open(path, FOLDER, Mode::empty());
     let mut copied = Copied { bytes: most, files: MAX_FILES, whole: true };
@@ -47,7 +47,7 @@ impl Copied {
             self.files -= 1;
             match self.one(from, to, name, depth) {
                 Ok(()) => {}
-                // What goes meanwhile, or may not be read, is not there.
+                // Files that are deleted in the meantime, or cannot be read, are left out.
                 Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
                     self.whole = false;
                 }

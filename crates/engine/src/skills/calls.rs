@@ -1,25 +1,26 @@
-//! What can be asked about skills, from code and over MCP: JSON in, JSON out.
+//! Requests about skills, from code and over MCP: JSON in, JSON out.
 //!
-//! Trust boundary: what is asked is hostile.
+//! Trust boundary: requests are hostile.
 
-use super::{Engine, SkillDraft, SkillError, SkillLanguage, split_tags};
-use crate::request::HostCallError;
+use super::{SkillDraft, Skills, split_tags};
+use crate::host_calls::{HostCallError, HostCalls, SKILL_PREFIX};
+use crate::request::Request;
+use crate::skill_store::{SkillError, SkillFolder, SkillLanguage};
+use async_trait::async_trait;
 use coracle_types::UserId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
-/// How the methods begin by which code asks for something about skills.
-pub(crate) const PREFIX: &str = "skill.";
-
-/// No search gives more.
+/// Maximum number of results of a search.
 const MAX_LIMIT: usize = 100;
 const DEFAULT_LIMIT: usize = 10;
 
-/// No query is longer.
+/// Maximum length of a query.
 const MAX_QUERY_BYTES: usize = 8 << 10;
 
-/// Of what is wrong with a request so much is told.
+/// Errors repeat at most this much of a request.
 const MAX_TOLD_CHARS: usize = 300;
 
 /// Tags as people write them.
@@ -77,10 +78,10 @@ struct Get {
     path: Option<String>,
 }
 
-impl Engine {
-    /// Does what is asked about skills: `save`, `load`, `list`, `search`, `delete` and `get`.
-    pub async fn skill_request(
-        &self,
+impl Skills {
+    /// Handles one request: `save`, `load`, `list`, `search`, `delete` or `get`.
+    pub(crate) async fn request(
+        self: &Arc<Self>,
         user: &UserId,
         act: &str,
         params: Map<String, Value>,
@@ -95,7 +96,7 @@ impl Engine {
                 };
                 let language = language.unwrap_or_default();
                 let draft = SkillDraft { name, code, language, description, tags, author, tools, example };
-                let saved = self.save_skill(user, draft).await?;
+                let saved = self.save(user, draft).await?;
                 let import = match saved.language {
                     SkillLanguage::Python => format!("from skills.{} import …", saved.name),
                     SkillLanguage::Typescript => format!("import {{ … }} from \"skills/{}\"", saved.name),
@@ -107,7 +108,7 @@ impl Engine {
             }
             "load" => {
                 let Load { name, version } = read(params)?;
-                let loaded = self.load_skill(user, &name, version).await?;
+                let loaded = self.load(user, &name, version).await?;
                 Ok(json!({
                     "name": loaded.metadata.name, "code": loaded.code,
                     "metadata": loaded.metadata, "versions": loaded.versions,
@@ -115,9 +116,9 @@ impl Engine {
             }
             "list" => {
                 let Nothing {} = read(params)?;
-                let skills = self.list_skills(user).await?;
+                let skills = self.list(user).await?;
                 let folders = self.library().read().await;
-                let told = |folder: &super::SkillFolder| json!({ "name": folder.name, "description": folder.description, "location": folder.location() });
+                let told = |folder: &SkillFolder| json!({ "name": folder.name, "description": folder.description, "location": folder.location() });
                 let instructions: Vec<Value> = folders.skills.iter().map(told).collect();
                 Ok(json!({ "count": skills.len(), "skills": skills, "instructions": instructions }))
             }
@@ -127,12 +128,12 @@ impl Engine {
                     return Err(SkillError::TooLong { what: "query", length: query.len(), most: MAX_QUERY_BYTES });
                 }
                 let limit = limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-                let found = self.search_skills(user, &query, limit).await?;
+                let found = self.search(user, &query, limit).await?;
                 Ok(json!({ "query": query, "count": found.len(), "skills": found }))
             }
             "delete" => {
                 let Delete { name } = read(params)?;
-                self.delete_skill(user, &name).await?;
+                self.delete(user, &name).await?;
                 Ok(json!({ "success": true, "name": name }))
             }
             "get" => {
@@ -142,8 +143,8 @@ impl Engine {
                     Err(error @ SkillError::Missing { .. }) if path.is_none() => error,
                     Err(error) => return Err(error),
                 };
-                // Code that was saved has no folder: it is its own content.
-                let Ok(loaded) = self.load_skill(user, &name, None).await else { return Err(missing) };
+                // A code skill has no `SKILL.md`: its code is returned instead.
+                let Ok(loaded) = self.load(user, &name, None).await else { return Err(missing) };
                 Ok(json!({
                     "name": loaded.metadata.name, "description": loaded.metadata.description, "content": loaded.code,
                     "code": loaded.code, "metadata": loaded.metadata, "versions": loaded.versions,
@@ -153,18 +154,35 @@ impl Engine {
         }
     }
 
-    /// The same for code in a sandbox.
-    pub(crate) async fn skill_call(
-        &self,
-        user: &UserId,
-        in_trial: bool,
-        act: &str,
-        params: Map<String, Value>,
-    ) -> Result<Value, HostCallError> {
-        if in_trial && matches!(act, "save" | "delete") {
+    /// Answers the calls of a request's code about skills, and passes all others on to what the request has.
+    pub(crate) fn answering(self: &Arc<Self>, request: &Request) -> Arc<dyn HostCalls> {
+        Arc::new(SkillCalls {
+            skills: Arc::clone(self),
+            user: request.user.clone(),
+            in_trial: request.trial.is_some(),
+            others: Arc::clone(&request.calls),
+        })
+    }
+}
+
+/// Answers the calls of one execution about skills.
+#[derive(Debug)]
+struct SkillCalls {
+    skills: Arc<Skills>,
+    user: UserId,
+    /// The code tries out a skill, and may not change any.
+    in_trial: bool,
+    others: Arc<dyn HostCalls>,
+}
+
+#[async_trait]
+impl HostCalls for SkillCalls {
+    async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError> {
+        let Some(act) = method.strip_prefix(SKILL_PREFIX) else { return self.others.call(method, params).await };
+        if self.in_trial && matches!(act, "save" | "delete") {
             return Err(told(&SkillError::InExample));
         }
-        self.skill_request(user, act, params).await.map_err(|error| told(&error))
+        self.skills.request(&self.user, act, params).await.map_err(|error| told(&error))
     }
 }
 

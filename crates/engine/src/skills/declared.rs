@@ -1,8 +1,8 @@
-//! Which tools code imports. A guess at text, not a parser: it decides only what is shown of a skill.
+//! Guesses which tools code imports, without a parser. The result is only displayed.
 
-use super::SkillLanguage;
+use crate::skill_store::SkillLanguage;
 
-/// Tools that imports name, as `package.function`.
+/// The imported tools, as `package.function`.
 pub(super) fn tools(code: &str, language: SkillLanguage) -> Vec<String> {
     let found: Vec<String> = match language {
         SkillLanguage::Python => statements(code).into_iter().flat_map(from_python).collect(),
@@ -50,7 +50,7 @@ fn path(package: &str, name: &str) -> Option<String> {
     (plain(package) && plain(name)).then(|| format!("{package}.{name}"))
 }
 
-/// Lines; what is in round brackets belongs together.
+/// Splits code into lines, except inside round brackets.
 fn statements(code: &str) -> Vec<&str> {
     let (mut all, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, letter) in code.char_indices() {
@@ -71,7 +71,7 @@ fn statements(code: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::tools;
-    use crate::skills::SkillLanguage::{Python, Typescript};
+    use crate::skill_store::SkillLanguage::{Python, Typescript};
 
     #[test]
     fn imports_name_the_tools() {

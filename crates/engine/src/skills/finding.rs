@@ -1,52 +1,53 @@
-//! Skills are found as tools are: each becomes an entry of a small catalogue.
+//! Finds skills the way tools are found: each is an entry of a small catalogue.
 
-use super::{Engine, SkillError, blocking};
+use super::Skills;
+use crate::skill_store::{SkillError, SkillLanguage, blocking};
 use coracle_catalog::{Catalog, Query, ServerTools};
 use coracle_types::{Schema, ServerName, Tool, ToolHints, UserId};
 use serde::Serialize;
 use std::collections::HashMap;
 
-/// What kind of skill something is.
+/// Kind of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SkillKind {
-    /// Code that was saved, to be imported.
+    /// Code that can be imported.
     Code,
-    /// Instructions in a `SKILL.md`, to be read.
+    /// Instructions in a `SKILL.md`.
     Instructions,
 }
 
 /// A skill that was found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FoundSkill {
-    /// Its name.
+    /// Name of the skill.
     pub name: String,
-    /// Of which kind it is.
+    /// Kind of the skill.
     pub kind: SkillKind,
-    /// What it does.
+    /// What the skill does.
     pub description: String,
-    /// How it is used: what to import, or what to read.
+    /// How to use the skill: what to import, or what to read.
     #[serde(rename = "use")]
     pub usage: String,
-    /// For finding it.
+    /// Tags for searches.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
 
-/// The names of the two servers that skills are tools of, as far as the catalogue is concerned.
+/// The names of the two servers whose tools the skills are in the catalogue.
 const CODE: &str = "skills";
 const INSTRUCTIONS: &str = "instructions";
 
-impl Engine {
-    /// Skills of both kinds that fit, best first; with no words in the query, all.
-    pub async fn search_skills(&self, user: &UserId, query: &str, limit: usize) -> Result<Vec<FoundSkill>, SkillError> {
-        let (shelf, library, query) = (self.skills().shelf(user), self.library().clone(), query.to_owned());
+impl Skills {
+    /// Skills of both kinds that match, best first; all of them if the query is empty.
+    pub(crate) async fn search(&self, user: &UserId, query: &str, limit: usize) -> Result<Vec<FoundSkill>, SkillError> {
+        let (shelf, library, query) = (self.shelves.of(user), self.library().clone(), query.to_owned());
         blocking(move || {
             let mut all: Vec<(FoundSkill, String)> = Vec::new();
             for kept in shelf.all()? {
                 let usage = match kept.skill.language {
-                    super::SkillLanguage::Python => format!("from skills.{} import …", kept.skill.name),
-                    super::SkillLanguage::Typescript => format!("import {{ … }} from \"skills/{}\"", kept.skill.name),
+                    SkillLanguage::Python => format!("from skills.{} import …", kept.skill.name),
+                    SkillLanguage::Typescript => format!("import {{ … }} from \"skills/{}\"", kept.skill.name),
                 };
                 let skill = kept.skill;
                 let more = skill.tags.join(" ");

@@ -1,26 +1,28 @@
-//! Whether the Python of sandboxes has the packages that a skill asks for.
+//! Whether the Python of sandboxes has the packages that a skill requires.
 
-use super::{Engine, SkillError};
+use super::Skills;
 use crate::request::Request;
+use crate::skill_store::SkillError;
 use coracle_types::{Language, UserId};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Lists what is installed, as code sees it.
+/// Lists the installed packages, as code sees them.
 const LIST: &str = "import importlib.metadata
 {d.metadata['Name'].lower().replace('_', '-').replace('.', '-'): d.version for d in importlib.metadata.distributions() if d.metadata['Name']}";
 
-/// Installed packages by their plain names.
+/// Versions of the installed packages, by normalized name.
 pub(super) type Installed = BTreeMap<String, String>;
 
-impl Engine {
-    /// What the folders with a `SKILL.md` miss of the Python packages that they ask for, by the name of the skill.
-    pub async fn missing_packages(&self) -> Result<BTreeMap<String, Vec<String>>, SkillError> {
+impl Skills {
+    /// The Python packages that folders with a `SKILL.md` require and sandboxes do not have, by name of the skill.
+    pub(crate) async fn missing_packages(self: &Arc<Self>) -> Result<BTreeMap<String, Vec<String>>, SkillError> {
         let shelved = self.library().read().await;
         if shelved.skills.iter().all(|skill| skill.dependencies.is_empty()) {
             return Ok(BTreeMap::new());
         }
-        let installed = self.skills().installed.get_or_try_init(|| self.list_installed()).await?;
+        let installed = self.installed.get_or_try_init(|| self.list_installed()).await?;
         let missing = shelved.skills.into_iter().filter_map(|skill| {
             let complaints: Vec<String> =
                 skill.dependencies.iter().filter_map(|wanted| complaint(wanted, installed)).collect();
@@ -29,8 +31,8 @@ impl Engine {
         Ok(missing.collect())
     }
 
-    async fn list_installed(&self) -> Result<Installed, SkillError> {
-        // Nobody's code is run.
+    async fn list_installed(self: &Arc<Self>) -> Result<Installed, SkillError> {
+        // This is Coracle's own code, so it runs for no particular user.
         let execution = self.execute(Request::new(UserId::local(), Language::Python, LIST)).await;
         if let Some(failure) = execution.failure {
             return Err(SkillError::NotTried(failure.error));
@@ -40,7 +42,7 @@ impl Engine {
     }
 }
 
-/// What is missing of `package[extra]>=1.0,<2 ; marker`, if anything. Markers are not looked at.
+/// Why the requirement `package[extra]>=1.0,<2 ; marker` is not met, if it is not. Markers are ignored.
 pub(super) fn complaint(wanted: &str, installed: &Installed) -> Option<String> {
     let requirement = wanted.split(';').next().unwrap_or(wanted).trim();
     let end = requirement.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
@@ -59,7 +61,8 @@ pub(super) fn complaint(wanted: &str, installed: &Installed) -> Option<String> {
     unmet.map(|clause| format!("the package {name} is installed as {version}, and {clause} is wanted"))
 }
 
-/// Whether a version is as `>=1.0` says. What is not understood holds: it is a warning that is decided here.
+/// Whether a version satisfies a clause such as `>=1.0`. An unknown clause counts as satisfied, because the result is only
+/// a warning.
 fn holds(version: &str, clause: &str) -> bool {
     let end = clause.find(|c: char| !matches!(c, '<' | '>' | '=' | '!' | '~')).unwrap_or(clause.len());
     let (sign, wanted) = clause.split_at(end);
@@ -86,7 +89,7 @@ fn holds(version: &str, clause: &str) -> bool {
     }
 }
 
-/// The numbers that a release begins with: `2.1.0rc1` is 2, 1, 0.
+/// The numbers at the beginning of a version: `2.1.0rc1` is 2, 1, 0.
 fn numbers(version: &str) -> Vec<u64> {
     let mut all = Vec::new();
     for part in version.trim().trim_start_matches('v').split('.') {

@@ -1,29 +1,29 @@
-//! A skill is tried out in a sandbox before it is saved.
+//! Tries a skill out in a sandbox before it is saved.
 
-use super::shelf::Kept;
-use super::{SkillError, SkillLanguage, blocking};
-use crate::engine::Engine;
+use super::Skills;
 use crate::request::Request;
+use crate::skill_store::{Kept, SkillError, SkillLanguage, blocking};
 use coracle_types::{ErrorCode, Execution, UserId};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Says whether Python code compiles, without running it.
+/// Compiles Python code without running it.
 const COMPILES: &str = "with open('/coracle/skills/' + name, 'rb') as file:\n    source = file.read()\ncompile(source, 'skills/' + name, 'exec', dont_inherit=True)\nNone\n";
 
-/// What a trial left behind that was killed is removed after this time.
+/// Folders that a killed trial has left are removed after this time.
 const FORGOTTEN: Duration = Duration::from_hours(24);
 
-/// Of a traceback so much is told.
+/// Errors contain at most this much of a traceback.
 const MAX_TOLD_CHARS: usize = 4_000;
 
-impl Engine {
-    /// Whether the code compiles and the example runs to its end.
-    pub(super) async fn try_out(&self, user: &UserId, kept: &Kept) -> Result<(), SkillError> {
+impl Skills {
+    /// Whether the code compiles and the example succeeds.
+    pub(super) async fn try_out(self: &Arc<Self>, user: &UserId, kept: &Kept) -> Result<(), SkillError> {
         if let Some(execution) = self.run_example(user, kept).await? {
             return judged(&execution, SkillError::Example);
         }
@@ -36,29 +36,38 @@ impl Engine {
         Ok(())
     }
 
-    /// Runs the example in an empty workspace where this version is the one that is imported; `None` without an example.
-    pub(super) async fn run_example(&self, user: &UserId, kept: &Kept) -> Result<Option<Execution>, SkillError> {
+    /// Runs the example in an empty workspace in which this version is imported; `None` if there is no example.
+    pub(super) async fn run_example(
+        self: &Arc<Self>,
+        user: &UserId,
+        kept: &Kept,
+    ) -> Result<Option<Execution>, SkillError> {
         let Some(example) = &kept.skill.example else { return Ok(None) };
         let request = Request::new(user.clone(), kept.skill.language.language(), example.clone());
         self.run_trial(user, kept, request).await.map(Some)
     }
 
-    async fn run_trial(&self, user: &UserId, kept: &Kept, mut request: Request) -> Result<Execution, SkillError> {
-        let trials = self.skills().workspaces.join(user.as_str()).join("trials");
-        let (shelf, kept) = (self.skills().shelf(user), kept.clone());
+    async fn run_trial(
+        self: &Arc<Self>,
+        user: &UserId,
+        kept: &Kept,
+        mut request: Request,
+    ) -> Result<Execution, SkillError> {
+        let trials = self.shelves.trials(user);
+        let (shelf, kept) = (self.shelves.of(user), kept.clone());
         let (place, skills, files) = blocking(move || furnish(&trials, shelf.importable(), &kept)).await?;
         request.workspace = Some(files);
-        request.limits = self.skills().limits.get().cloned().unwrap_or_default();
+        request.limits = self.limits.get().cloned().unwrap_or_default();
         request.trial = Some(skills);
-        // Boxed: what is executed may save a skill, and that is tried out.
+        // Boxed, because the code that is executed may save a skill, which is tried out in turn.
         let execution = Box::pin(self.execute(request)).await;
-        // The rest is removed when somebody tries out the next one.
+        // If this fails, a later trial removes the folder.
         let _ = tokio::task::spawn_blocking(move || place.close()).await;
         Ok(execution)
     }
 }
 
-/// A folder of its own, with all skills as they would be.
+/// Creates the folder of a trial, with all skills as they would be after saving.
 fn furnish(trials: &Path, importable: &Path, kept: &Kept) -> Result<(TempDir, PathBuf, PathBuf), SkillError> {
     let make = || -> std::io::Result<(TempDir, PathBuf, PathBuf)> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(trials)?;
@@ -94,7 +103,7 @@ fn remove_forgotten(trials: &Path) {
     };
     for entry in fs::read_dir(trials).into_iter().flatten().flatten().filter(old) {
         if let Err(error) = fs::remove_dir_all(entry.path()) {
-            tracing::warn!(%error, "what a trial of a skill left behind is not removed");
+            tracing::warn!(%error, "cannot remove the folder of an earlier trial of a skill");
         }
     }
 }

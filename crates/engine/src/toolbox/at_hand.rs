@@ -23,14 +23,14 @@ pub(super) struct AtHand {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    /// A digest of the settings of all servers: with others the modules may be others.
+    /// Digest of the settings of all servers, because the modules depend on them.
     servers: String,
-    /// The name of the folder beside this note.
+    /// Name of the folder beside this note.
     folder: String,
 }
 
 impl AtHand {
-    /// All modules are in this folder. If that cannot be written down, the next run finds it out anew.
+    /// Notes that all modules are in this folder. If that cannot be written, the next run has to find out again.
     pub(super) fn put(&self, folder: &Path) {
         let Some(folder) = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned) else { return };
         if self.read().is_some_and(|note| note.servers == self.servers && note.folder == folder) {
@@ -55,9 +55,9 @@ impl AtHand {
     /// The folder with all modules, if there is one for the servers as they are configured now.
     fn folder(&self) -> Option<PathBuf> {
         let note = self.read().filter(|note| note.servers == self.servers)?;
-        // One part: a note cannot lead elsewhere.
+        // A single component, so that a note cannot lead elsewhere.
         let folder = self.note.with_file_name(Path::new(&note.folder).file_name()?);
-        // Says that it is in use.
+        // Marks the folder as used.
         fs::File::open(&folder).and_then(|folder| folder.set_modified(SystemTime::now())).ok()?;
         let modules = folder.join(ROOT);
         modules.is_dir().then_some(modules)
@@ -65,7 +65,7 @@ impl AtHand {
 }
 
 impl Toolbox {
-    /// The modules for code that speaks of no tools, if they can be had without reading what all servers offer.
+    /// The modules for code that mentions no tools, if they can be found without reading the tools of all servers.
     pub(crate) async fn modules_at_hand(&self, user: &UserId, code: &str) -> Option<PathBuf> {
         if self.inventories.lock().unwrap_or_else(PoisonError::into_inner).contains_key(user)
             || Mentions::new(code).any()

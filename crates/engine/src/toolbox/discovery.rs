@@ -1,7 +1,7 @@
 //! Finds tools for whoever is about to write code, and for code itself.
 
 use super::{Inventory, Toolbox};
-use crate::broker::shown;
+use crate::host_calls::quoted;
 use coracle_catalog::{Catalog, Entry, Foreign, Group, Hit, Level, Query, Uses};
 use coracle_store::{ExecutionRecord, MAX_PAGE};
 use coracle_types::UserId;
@@ -24,34 +24,34 @@ const NAMED: usize = 30;
 /// What is looked for.
 #[derive(Clone, Debug)]
 pub struct ToolSearch {
-    /// In any words; without any, everything fits.
+    /// Query in any words; an empty one matches everything.
     pub query: String,
-    /// Only tools of this server.
+    /// Restricts the search to this server.
     pub server: Option<String>,
-    /// Only tools of this category, or of this server.
+    /// Restricts the search to this category, or to the server of this name.
     pub category: Option<String>,
-    /// How much is told of each.
+    /// Level of detail.
     pub level: Level,
-    /// No more than this.
+    /// Maximum number of results.
     pub limit: usize,
 }
 
 /// A tool that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundTool {
-    /// For somebody to read.
+    /// Text for people and models.
     pub text: String,
-    /// For a program.
+    /// JSON for programs.
     pub value: Value,
-    /// How well it fits: for comparing with others of the same search.
+    /// Score, to be compared with others of the same search.
     pub score: f32,
 }
 
 impl Toolbox {
-    /// Tools that fit, best first; those of several servers that do the same are put together.
+    /// Tools that match, best first. Tools of several servers that do the same are grouped.
     ///
     /// # Errors
-    /// There is no such server or category.
+    /// The server or category does not exist.
     pub async fn search(
         &self,
         user: &UserId,
@@ -62,7 +62,7 @@ impl Toolbox {
         self.search_by(user, inventory, search, foreign).await
     }
 
-    /// The same for code in a sandbox: an embedder is not asked, since what code says must not leave this machine.
+    /// The same for code in a sandbox, without the embedder: queries of code must not leave this machine.
     pub(crate) async fn search_for_code(
         &self,
         user: &UserId,
@@ -88,7 +88,7 @@ impl Toolbox {
         task.await.unwrap_or_else(|error| Err(format!("the search failed: {error}")))
     }
 
-    /// What the user's programs have used with success.
+    /// Tools that the user's programs have called successfully.
     async fn uses(&self, user: &UserId) -> Arc<Uses> {
         if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get(user) {
             return Arc::clone(uses);
@@ -116,7 +116,7 @@ impl Toolbox {
         uses
     }
 
-    /// Something was executed; counts only if somebody has searched already: it is in the store now.
+    /// Counts the calls of an execution, if the user has searched before. Otherwise they are read from the store later.
     pub(crate) fn used(&self, record: &ExecutionRecord) {
         if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&record.user) {
             count(Arc::make_mut(uses), record);
@@ -145,13 +145,13 @@ fn found(
         && !catalog.knows_server(server)
     {
         let there: Vec<&str> = catalog.servers().iter().map(|server| server.name.as_str()).take(NAMED).collect();
-        return Err(format!("there is no server {}; there are: {}", shown(server), there.join(", ")));
+        return Err(format!("there is no server {}; there are: {}", quoted(server), there.join(", ")));
     }
     if let Some(category) = category
         && !catalog.knows_category(category)
     {
         let there: Vec<String> = catalog.categories().into_iter().map(|category| category.name).take(NAMED).collect();
-        return Err(format!("there is no category {}; there are: {}", shown(category), there.join(", ")));
+        return Err(format!("there is no category {}; there are: {}", quoted(category), there.join(", ")));
     }
     let query = Query { text: &search.query, server, category, uses: Some(uses), foreign };
     let hits: Vec<Hit<'_>> = catalog.search(&query, search.limit.saturating_mul(SPARE));

@@ -30,9 +30,9 @@ const PORTION: usize = 512;
 /// Another model, and where its vectors are kept.
 #[derive(Clone, Debug)]
 pub struct EmbedderConfig {
-    /// Who makes them.
+    /// The embedder.
     pub embedder: Arc<dyn Embedder>,
-    /// A folder for nothing else.
+    /// Folder for vectors, and nothing else.
     pub cache: PathBuf,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Embeddings {
     embedder: Arc<dyn Embedder>,
     identity: String,
     file: VectorFile,
-    /// One at a time asks for vectors of tools.
+    /// Held while vectors of tools are requested.
     turn: Arc<Turn<()>>,
     trouble: Mutex<Trouble>,
 }
@@ -59,7 +59,7 @@ impl Embeddings {
         Arc::new(Self { embedder: config.embedder, identity, file, turn: Arc::default(), trouble: Mutex::default() })
     }
 
-    /// Whether all tools have vectors. If not, those that were made before are taken in, and others begun with.
+    /// Whether all tools have vectors. If not, loads those that are cached, and requests the others in the background.
     pub(super) async fn are_ready(self: &Arc<Self>, inventory: &Arc<Inventory>) -> bool {
         if inventory.catalog.is_all_read() {
             return true;
@@ -67,7 +67,7 @@ impl Embeddings {
         if self.is_resting() {
             return false;
         }
-        // Somebody else is at it.
+        // Another task is doing it.
         let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() else { return false };
         let (known, missing) = self.take_in(inventory, Known::new()).await;
         if missing.is_empty() {
@@ -81,7 +81,7 @@ impl Embeddings {
         false
     }
 
-    /// The same, and waits for it.
+    /// The same, and waits until it is done.
     async fn finish(self: &Arc<Self>, inventory: &Arc<Inventory>) {
         let _turn = self.turn.lock().await;
         if !inventory.catalog.is_all_read() && !self.is_resting() {
@@ -90,7 +90,7 @@ impl Embeddings {
         }
     }
 
-    /// What a query means; nothing if that cannot be said now.
+    /// The vectors of a query; none if they are not available now.
     async fn of_query(self: &Arc<Self>, inventory: &Arc<Inventory>, query: &str) -> Option<Foreign> {
         if !query.chars().any(char::is_alphanumeric) || !self.are_ready(inventory).await || self.is_resting() {
             return None;
@@ -102,7 +102,7 @@ impl Embeddings {
         Foreign::new(&vectors)
     }
 
-    /// Asks for the vectors of tools.
+    /// Requests the vectors of tools.
     async fn make(self: &Arc<Self>, inventory: &Arc<Inventory>, mut known: Known, missing: Vec<String>) {
         for portion in missing.chunks(PORTION) {
             match self.portion(portion, &known).await {
@@ -127,7 +127,7 @@ impl Embeddings {
         }
         let length = |known: &Known| known.values().next().map(|direction| direction.numbers().len());
         if length(known).is_some_and(|before| length(&made) != Some(before)) {
-            // The same name stands for another model now: what is kept is worth nothing.
+            // The name refers to another model now, so the cached vectors are useless.
             if let Err(error) = self.file.forget() {
                 tracing::warn!(%error, "the old vectors of tools are not removed");
             }
@@ -186,23 +186,23 @@ impl Embeddings {
 }
 
 impl Toolbox {
-    /// Has the embedder, if there is one, read what it has not read yet. Waits for the disk only. A search does this, too:
-    /// whoever does it before has the first search be as good as the next.
+    /// Lets the embedder, if there is one, index tools that it does not know yet. Waits for the disk only. A search does
+    /// this as well; calling it earlier makes the first search as good as the next.
     pub async fn begin_reading(&self, inventory: &Arc<Inventory>) {
         if let Some(embeddings) = &self.embeddings {
             embeddings.are_ready(inventory).await;
         }
     }
 
-    /// Waits until the embedder, if there is one, has read all tools or failed. Searches do not need that: they get better
-    /// by it.
+    /// Waits until the embedder, if there is one, has indexed all tools or failed. Searches work without it, but are better
+    /// afterwards.
     pub async fn finish_reading(&self, inventory: &Arc<Inventory>) {
         if let Some(embeddings) = &self.embeddings {
             embeddings.finish(inventory).await;
         }
     }
 
-    /// What a query means to the embedder, if there is one that has read all tools.
+    /// The vectors of a query, if there is an embedder that has indexed all tools.
     pub async fn meaning(&self, inventory: &Arc<Inventory>, query: &str) -> Option<Foreign> {
         self.embeddings.as_ref()?.of_query(inventory, query).await
     }

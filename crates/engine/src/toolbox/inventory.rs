@@ -22,57 +22,57 @@ const AT_ONCE: usize = 1_000;
 /// Modules that nobody has used for so long are removed.
 const KEPT_FOR: Duration = Duration::from_hours(24);
 
-/// For which servers to wait that have never listed their tools. Those that have are never waited for.
+/// Which servers to wait for, of those that have never listed their tools. Others are never waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Listing<'a> {
-    /// For those that the code names; if it speaks of servers or tools and names none, a little for all.
+    /// Those that the code names. If it mentions servers or tools but names none, all of them for a short time.
     For(&'a str),
-    /// For all, each within its own time.
+    /// All, each within its own time limit.
     All,
-    /// A little for all.
+    /// All, for a short time.
     Soon,
-    /// Some seconds for all, once, and for the one of this name as long as it takes: for whoever can come back later.
+    /// All, for some seconds the first time, and the one of this name as long as it takes. For callers that can ask again.
     Around(Option<&'a str>),
 }
 
-/// What one user can call.
+/// The tools that one user can call.
 #[derive(Debug)]
 pub struct Inventory {
     /// All tools that are known.
     pub catalog: Arc<Catalog>,
-    /// Where their modules are written when code is about to run.
+    /// Their modules, which are written when code is about to run.
     modules: OnceLock<Modules>,
-    /// Somebody writes the modules that nobody has waited for.
+    /// Whether a task is writing the remaining modules.
     is_being_written: AtomicBool,
-    /// They are there, and that is written down for the next run.
+    /// Whether all modules are written, and that is noted for the next run.
     is_settled: AtomicBool,
-    /// Servers that have not listed any, and why.
+    /// Servers that have not listed any tools, and why.
     pub missing: Vec<(ServerName, String)>,
-    /// What the folder that describes tools says of them.
+    /// Descriptions from the registry folder.
     pub registry: RegistryWords,
 }
 
 impl Inventory {
-    /// The folder to be seen at `/coracle/servers`; none before code was about to run, without tools, or if it could not be
-    /// written.
+    /// The folder for `/coracle/servers`; none before code was about to run, without tools, or if it could not be written.
     pub fn modules(&self) -> Option<PathBuf> {
         let folder = self.modules.get()?.folder().join(coracle_catalog::ROOT);
         folder.is_dir().then_some(folder)
     }
 
-    /// Whether nothing is left to be written.
+    /// Whether all modules are written.
     fn is_settled(&self) -> bool {
         self.is_settled.load(Ordering::Relaxed) && self.modules.get().is_some_and(Modules::is_complete)
     }
 
-    /// Writes the modules that this code may use. In a large catalogue those of other servers follow in the background.
+    /// Writes the modules that this code may use. In a large catalogue, those of other servers are written in the
+    /// background.
     fn write_modules(self: &Arc<Self>, cache: &Path, code: &str, at_hand: &AtHand) {
         if self.catalog.servers().is_empty() {
             return;
         }
         let modules = self.modules.get_or_init(|| {
             let modules = Modules::new(cache, &self.catalog);
-            // Says that it is in use.
+            // Marks the folder as used.
             let _ = std::fs::File::open(modules.folder()).and_then(|folder| folder.set_modified(SystemTime::now()));
             remove_old(cache);
             modules
@@ -88,7 +88,7 @@ impl Inventory {
             .map(|server| server.name.as_str())
             .filter(|name| mentions.of(name) != Mention::None)
             .collect();
-        // Code that speaks of tools and names no server may look at any of them.
+        // Code that mentions tools but names no server may use any of them.
         let looks_around = mentions.any() && named.is_empty();
         let written = if looks_around || self.catalog.len() <= AT_ONCE {
             modules.complete(&self.catalog)
@@ -123,7 +123,7 @@ impl Inventory {
         });
     }
 
-    /// Servers without tools that this code means to use.
+    /// Servers without tools that this code mentions.
     pub(crate) fn missing_in(&self, code: &str) -> impl Iterator<Item = &(ServerName, String)> {
         let mentions = Mentions::new(code);
         self.missing.iter().filter(move |(server, _)| mentions.of(server.as_str()) == Mention::Clear)
@@ -131,7 +131,7 @@ impl Inventory {
 }
 
 impl Toolbox {
-    /// What a user can call now. With [`Listing::For`], the modules that the code may use are there as well.
+    /// The tools that a user can call now. With [`Listing::For`], the modules that the code may use are written as well.
     pub async fn inventory(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Arc<Inventory> {
         let inventory = self.stock(user, listing).await;
         if let Listing::For(code) = listing
@@ -167,14 +167,14 @@ impl Toolbox {
         inventory
     }
 
-    /// Reads what earlier runs knew.
+    /// Loads what earlier runs have stored.
     pub(super) async fn restore(&self, user: &UserId) {
         for spec in self.upstream.servers() {
             self.restore_server(user, spec).await;
         }
     }
 
-    /// Reads what earlier runs knew of one server.
+    /// Loads what earlier runs have stored about one server.
     pub(crate) async fn recall(&self, user: &UserId, server: &ServerName) {
         if let Some(spec) = self.spec(server) {
             self.restore_server(user, spec).await;
@@ -206,7 +206,7 @@ impl Toolbox {
         Ok(Known::restored(tools, shapes))
     }
 
-    /// Has servers list their tools that never have; which of them still have not, and why.
+    /// Asks servers that have never listed their tools to do so. Returns those that still have not, and why.
     async fn list(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Vec<(ServerName, String)> {
         let unknown: Vec<&ServerSpec> = {
             let known = self.known();
@@ -230,7 +230,7 @@ impl Toolbox {
             _ => patience(server, listing, &mentions, is_one_clear),
         };
         let asked = unknown.into_iter().map(|spec| (spec.name.clone(), patience(&spec.name)));
-        // All at once, and each goes on by itself: who is too slow for this time is there the next time.
+        // All at once, and each in a task of its own: a server that is too slow this time is ready the next time.
         let asked: Vec<(ServerName, Option<Duration>, Option<Asked>)> = asked
             .map(|(server, patience)| {
                 let task = (patience != Some(Duration::ZERO)).then(|| self.ask_for_tools(user, &server));
@@ -264,7 +264,7 @@ impl Toolbox {
         missing
     }
 
-    /// Why a server could not be started the last time.
+    /// Why the last start of a server failed.
     fn last_failure(&self, user: &UserId, server: &ServerName) -> Option<String> {
         let status = self.upstream.status(user).into_iter().find(|status| status.name == *server)?;
         match status.state {
@@ -273,7 +273,7 @@ impl Toolbox {
         }
     }
 
-    /// Has a server list its tools in the background, for the next time.
+    /// Asks a server for its tools in the background, for the next time.
     pub(crate) fn list_in_background(self: &Arc<Self>, user: &UserId, server: &ServerName) {
         if !self.is_unusable(server) {
             drop(self.ask_for_tools(user, server));

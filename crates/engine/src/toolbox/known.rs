@@ -8,25 +8,25 @@ use std::sync::Arc;
 /// What is known of one server, for one owner.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// As last listed, now or in an earlier run; `None` if it never was.
+    /// The tools as last listed, in this process or an earlier one; `None` if they never were.
     tools: Option<Vec<Arc<Tool>>>,
-    /// The list of the connection, to tell at a glance that nothing is new.
+    /// The list of the connection, to notice quickly that nothing has changed.
     live: Option<Arc<ToolList>>,
     shapes: BTreeMap<String, Learned>,
     validators: HashMap<String, (Arc<Tool>, Arc<Validator>)>,
-    /// What policy rules may call the tools; made when it is first needed.
+    /// Names that policy rules may use for the tools; built when first needed.
     names: Option<Arc<NamesByWire>>,
 }
 
 #[derive(Debug)]
 struct Learned {
     shape: Shape,
-    /// There is something in it that is not kept yet.
+    /// Whether it has changes that are not stored yet.
     fresh: bool,
 }
 
 impl Known {
-    /// From an earlier run.
+    /// The tools that an earlier run has stored.
     pub(super) fn restored(tools: Option<Vec<Arc<Tool>>>, shapes: impl IntoIterator<Item = (String, Shape)>) -> Self {
         let shapes = shapes.into_iter().map(|(tool, shape)| (tool, Learned { shape, fresh: false }));
         Self { tools, shapes: shapes.collect(), ..Self::default() }
@@ -40,7 +40,7 @@ impl Known {
         self.shapes.iter().map(|(tool, learned)| (tool.clone(), learned.shape.clone())).collect()
     }
 
-    /// Takes in what a server lists now; false if that is nothing new.
+    /// Updates the tools to what a server lists now; returns whether anything has changed.
     pub(super) fn see(&mut self, list: &Arc<ToolList>) -> bool {
         if self.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, list)) {
             return false;
@@ -51,7 +51,7 @@ impl Known {
             self.validators.clear();
             self.names = None;
         }
-        // Shared with the connection, also if they are the same: one copy is enough.
+        // Shared with the connection, even if nothing has changed, to keep only one copy.
         self.tools = Some(list.tools.clone());
         !same
     }
@@ -69,14 +69,14 @@ impl Known {
         self.tools.as_ref()?.iter().find(|tool| tool.name == name).map(Arc::clone)
     }
 
-    /// What policy rules may call the tools; `None` if these are not known.
+    /// Names that policy rules may use for the tools; `None` if the tools are not known.
     pub(super) fn names(&mut self) -> Option<Arc<NamesByWire>> {
         let tools = self.tools.as_ref()?;
         let names = self.names.get_or_insert_with(|| Arc::new(of_tools(tools.iter().map(|tool| tool.name.as_str()))));
         Some(Arc::clone(names))
     }
 
-    /// Made once for each definition.
+    /// The validator, compiled once for each definition.
     pub(super) fn validator(&mut self, tool: &Arc<Tool>) -> Arc<Validator> {
         if let Some((of, validator)) = self.validators.get(&tool.name)
             && Arc::ptr_eq(of, tool)
@@ -91,7 +91,7 @@ impl Known {
         validator
     }
 
-    /// Whether that changed what is known.
+    /// Learns a shape; returns whether anything has changed.
     pub(super) fn learn(&mut self, tool: &str, shape: &Shape) -> bool {
         let Some(learned) = self.shapes.get_mut(tool) else {
             self.shapes.insert(tool.to_owned(), Learned { shape: shape.clone(), fresh: true });
@@ -102,7 +102,7 @@ impl Known {
         news
     }
 
-    /// What is not kept yet; the caller keeps it.
+    /// Takes the shapes that are not stored yet; the caller stores them.
     pub(super) fn take_fresh(&mut self) -> Vec<(String, Shape)> {
         let fresh = self.shapes.iter_mut().filter(|(_, learned)| learned.fresh);
         fresh

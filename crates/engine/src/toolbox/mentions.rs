@@ -5,9 +5,9 @@
 pub(super) enum Mention {
     /// Not at all.
     None,
-    /// The word is there, and elsewhere the code speaks of servers or tools.
+    /// The word occurs, and the code mentions servers or tools elsewhere.
     Loose,
-    /// In a statement that speaks of servers, tools or calls.
+    /// The word occurs in a statement about servers, tools or calls.
     Clear,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Mentions<'a> {
         Self { statements: statements(code).into_iter().map(|statement| (statement, about(statement))).collect() }
     }
 
-    /// Whether the code speaks of servers or tools at all.
+    /// Whether the code mentions servers or tools at all.
     pub(super) fn any(&self) -> bool {
         self.statements.iter().any(|(_, about)| *about)
     }

@@ -28,7 +28,7 @@ fn spellings(names: &[CodeName<'_>]) -> NamesByWire {
 }
 
 impl Toolbox {
-    /// What policy rules may call a tool.
+    /// Names that policy rules may use for a tool.
     pub(crate) fn names(&self, user: &UserId, server: &ServerName, tool: &str) -> ToolNames {
         let on_wire = |wire: &str| Arc::new(Spellings::of_wire(wire));
         if self.approvals.policy().rules().is_empty() {
@@ -38,7 +38,7 @@ impl Toolbox {
         let known = owner.and_then(|owner| self.known().get_mut(&(owner, server.clone()))?.names());
         let of_tool = match known {
             Some(names) => names.get(tool).map(Arc::clone),
-            // Nothing has been listed yet: it is taken to be the only one, until all are known.
+            // Nothing has been listed yet: it counts as the only tool until all are known.
             None => of_tools([tool]).remove(tool),
         };
         let of_server = self.server_names.get(server.as_str()).map(Arc::clone);
@@ -48,14 +48,14 @@ impl Toolbox {
         }
     }
 
-    /// Policy rules that match no tool, although all servers that they are about have listed theirs, now or in an
-    /// earlier run.
+    /// Policy rules that match no tool, although all servers that they apply to have listed theirs, now or in an earlier
+    /// run.
     pub async fn rules_without_effect(&self, user: &UserId) -> Vec<Rule> {
         self.restore(user).await;
         self.rules_without_effect_now()
     }
 
-    /// The same, of the rules that name this server; it has listed its tools.
+    /// The same for rules that name this server, which has listed its tools.
     pub fn rules_without_effect_on(&self, server: &ServerName) -> Vec<Rule> {
         let Some(names) = self.server_names.get(server.as_str()) else { return Vec::new() };
         let is_about = |rule: &Rule| {
@@ -88,7 +88,7 @@ impl Toolbox {
         rules.without_effect(&servers).into_iter().cloned().collect()
     }
 
-    /// Logs which rules do nothing, each once.
+    /// Logs rules that match nothing, each once.
     pub fn report_rules(&self) {
         let generation = self.generation.load(Ordering::Relaxed);
         if self.approvals.policy().rules().is_empty() || self.checked.swap(generation, Ordering::Relaxed) == generation

@@ -245,7 +245,7 @@ impl Drop for FakeControl {
 
 /// The fake is a backend too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_fake_keeps_the_contract() {
+async fn the_fake_fulfils_the_contract() {
     let folder = TempDir::new().unwrap();
     crate::contract::holds(FakeBackend::new(Vec::new()).as_ref(), folder.path(), false).await;
 }

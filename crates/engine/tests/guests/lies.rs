@@ -152,7 +152,7 @@ async fn a_guest_that_lies_is_killed_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guest_that_is_silent_or_deaf_meets_the_time_limit() {
+async fn a_guest_that_does_not_answer_times_out() {
     let late = Some(ErrorCode::Timeout);
     survives("silence", late, script(|guest: Guest| guest.live_on())).await;
     survives("half a header", late, then_raw([0, 0])).await;
@@ -169,7 +169,7 @@ async fn a_guest_that_is_silent_or_deaf_meets_the_time_limit() {
 
 /// Replies that nobody takes fill the stream: the host waits no longer than for anything else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guest_that_never_reads_meets_the_time_limit() {
+async fn a_guest_that_never_reads_times_out() {
     let deaf_to_replies = script(async |mut guest: Guest| {
         guest.run().await;
         for id in 0..90 {
@@ -189,7 +189,7 @@ async fn a_guest_that_never_reads_meets_the_time_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_guest_that_goes_away_at_any_point_is_a_failure_of_the_code() {
+async fn a_guest_that_exits_at_any_point_fails_the_execution() {
     let gone = Some(ErrorCode::Exception);
     survives("before the run", gone, script(async |_| 3)).await;
     survives(
@@ -234,7 +234,7 @@ async fn a_guest_that_goes_away_at_any_point_is_a_failure_of_the_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn endless_calls_and_endless_output_end() {
+async fn endless_calls_and_endless_output_are_stopped() {
     survives(
         "endless calls",
         Some(ErrorCode::Calls),
@@ -268,7 +268,7 @@ async fn endless_calls_and_endless_output_end() {
 
 /// What a guest says about itself is its own affair, but it is short and it cannot pass for a finding of the host.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_of_a_guest_are_capped_and_only_its_own() {
+async fn guest_errors_are_capped_and_cannot_claim_codes_of_the_host() {
     let long = "é".repeat(1 << 18);
     let error = |code: &str| json!({"code": code, "message": long, "traceback": long, "hint": long});
     let failed = |code: &str| json!({"type": "done", "id": 1, "ok": false, "exit_code": -7, "error": error(code)});
@@ -292,7 +292,7 @@ async fn errors_of_a_guest_are_capped_and_only_its_own() {
 
 /// A hint tells people what to do on the host: one that the guest is not known to give is not Coracle's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hint_that_is_made_up_is_attributed() {
+async fn an_unknown_hint_is_attributed_to_the_sandbox() {
     for (said, shown) in [
         ("run curl x | sh\nhint: now\u{1b}[2K\u{202e}", "from the sandbox: run curl x | sh hint: now [2K"),
         ("network is off in this sandbox", "network is off in this sandbox"),
@@ -307,7 +307,7 @@ async fn a_hint_that_is_made_up_is_attributed() {
 
 /// After its last word the guest is dead: what it goes on to say and print is nobody's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn words_after_the_last_are_not_heard() {
+async fn frames_after_the_last_one_are_ignored() {
     survives(
         "done twice",
         None,
@@ -338,7 +338,7 @@ async fn words_after_the_last_are_not_heard() {
 
 /// A session's next run finds what the last one left: an answer that nobody has asked for ends the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_before_the_question_ends_a_session() {
+async fn an_answer_before_its_run_ends_the_session() {
     for unasked in [1, 2] {
         let early = script(async move |mut guest: Guest| {
             let id = guest.run().await;
@@ -390,7 +390,7 @@ impl HostCalls for Answers {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_are_answered_at_once_up_to_the_cap() {
+async fn calls_are_answered_concurrently_up_to_the_limit() {
     let (many, at_once) = (100, 32);
     let caller = script(async move |mut guest: Guest| {
         let id = guest.run().await;
@@ -425,7 +425,7 @@ async fn calls_are_answered_at_once_up_to_the_cap() {
 
 /// Calls become values, which take far more memory than their text: few large ones are heard at once, and all in the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_calls_are_answered_a_few_at_once() {
+async fn large_calls_are_answered_a_few_at_a_time() {
     let stage = stage(vec![script(async |mut guest: Guest| {
         let id = guest.run().await;
         for n in 0..12_u64 {
@@ -450,7 +450,7 @@ async fn large_calls_are_answered_a_few_at_once() {
 
 /// Two calls of one id are two calls: the id is the guest's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_with_one_id_are_answered_both() {
+async fn two_calls_with_the_same_id_are_both_answered() {
     let stage = stage(vec![script(async |mut guest: Guest| {
         let id = guest.run().await;
         guest.say(call(7, "echo")).await;

@@ -86,7 +86,7 @@ fn refusal(reply: &Reply) -> (&str, &str) {
 }
 
 #[tokio::test]
-async fn tools_are_found_and_nothing_is_called() {
+async fn a_search_finds_tools_and_calls_none() {
     let reached = Arc::default();
     let asked = vec![
         json!({ "query": "echo" }),
@@ -109,7 +109,7 @@ async fn tools_are_found_and_nothing_is_called() {
 }
 
 #[tokio::test]
-async fn what_was_called_with_success_comes_sooner_also_after_a_restart() {
+async fn successful_calls_rank_tools_higher_even_after_a_restart() {
     let (cache, store) = (TempDir::new().unwrap(), Arc::new(MemoryStore::new()));
     let toolbox = || {
         let caps = CallCaps::default();
@@ -136,7 +136,7 @@ async fn what_was_called_with_success_comes_sooner_also_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_few_words() {
+async fn invalid_searches_are_refused_with_a_short_message() {
     let long = "x".repeat(100 << 10);
     let wrong = [
         (json!({ "query": 1 }), "expected a string"),
@@ -173,7 +173,7 @@ async fn what_makes_no_sense_is_refused_with_few_words() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_is_refused() {
+async fn an_oversized_answer_is_refused() {
     let caps = CallCaps { answer_bytes: 200, ..CallCaps::default() };
     let asked = vec![json!({ "detail_level": "full" }), json!({ "detail_level": "name" })];
     let (replies, _) = among(demo(&Arc::default()), caps, asked).await;
@@ -183,7 +183,7 @@ async fn an_answer_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn searches_count_as_calls_and_say_that_there_is_nothing_to_search() {
+async fn searches_count_as_calls_and_fail_without_tools() {
     let (replies, execution) = searches(None, 2, vec![json!({ "query": "x" }); 2]).await;
     assert!(execution.success, "{execution:?}");
     assert_eq!(refusal(&replies[0]), ("unavailable", "no servers are configured, so there are no tools"));
@@ -211,7 +211,7 @@ fn server(name: &str, args: &[&str]) -> ServerSpec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_does_not_start_is_not_waited_for() {
+async fn a_search_does_not_wait_for_a_server_that_does_not_start() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../upstream/tests/fixtures/rogue.py");
     let servers =
         vec![server("mute", &["-I", "-c", "import time; time.sleep(600)"]), server("demo", &["-I", script, "good"])];
@@ -244,7 +244,7 @@ impl Embedder for Reader {
 
 /// An embedder is somewhere else. What code looks for does not get there; what a client looks for does.
 #[tokio::test]
-async fn what_code_looks_for_is_not_sent_to_an_embedder() {
+async fn queries_of_code_are_not_sent_to_an_embedder() {
     let (cache, reader) = (TempDir::new().unwrap(), Arc::new(Reader::default()));
     let embedder = EmbedderConfig { embedder: Arc::clone(&reader) as _, cache: cache.path().join("embeddings") };
     let (folder, caps) = (cache.path().join("servers"), CallCaps::default());

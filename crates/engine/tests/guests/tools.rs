@@ -89,7 +89,7 @@ fn to(server: &str, tool: &str, arguments: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_call_is_answered_and_written_down() {
+async fn a_tool_call_is_answered_and_recorded() {
     let outcome = calls(vec![], vec![to("demo", "echo", &json!({ "text": "hello" }))]).await;
     assert_eq!(outcome.replies[0].value, json!({ "value": "hello", "media": [] }));
     let call = &outcome.execution.calls[0];
@@ -103,7 +103,7 @@ async fn a_call_is_answered_and_written_down() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_never_reaches_the_server() {
+async fn invalid_calls_do_not_reach_the_server() {
     let text = json!({ "text": "x" });
     let outcome = calls(
         vec![],
@@ -134,7 +134,7 @@ async fn what_is_wrong_never_reaches_the_server() {
 }
 
 #[tokio::test]
-async fn a_tool_that_fails_says_why_and_a_rule_opens_the_way() {
+async fn errors_of_tools_are_returned_and_a_rule_allows_a_call() {
     let rule = Rule { pattern: "demo.erase".to_owned(), decision: Decision::Allow, origin: "a test".to_owned() };
     let text = json!({ "text": "it rains" });
     let outcome = calls(vec![rule], vec![to("demo", "grumble", &text), to("demo", "erase", &text)]).await;

@@ -1,8 +1,8 @@
 //! Lists of servers and tools, and help for a tool, as text.
 
 use super::Absent;
-use super::arguments::kinds;
 use super::catalogue::{Server, Tool};
+use super::kinds::kinds;
 use serde_json::Value;
 use std::fmt::Write as _;
 

@@ -3,7 +3,7 @@
 
 use super::compile::{self, Rejected};
 use super::positions::Positions;
-use super::session::Shared;
+use super::shared::Shared;
 use super::sources::{OWN, without_version};
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "the engine hands its arguments over by value")]
 
-use super::session::Shared;
+use super::shared::Shared;
 use super::wire::Outgoing;
 use crate::media;
 use base64::Engine as _;

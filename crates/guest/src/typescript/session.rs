@@ -2,9 +2,9 @@
 
 use super::failure::{self, Thrown};
 use super::modules::{CORACLE, Files, Names, imports_of};
-use super::sources::{OWN, Sources};
-use super::timers::Timers;
-use super::wire::{Incoming, Outgoing, Wire};
+use super::shared::Shared;
+use super::sources::OWN;
+use super::wire::{Incoming, Outgoing};
 use super::{compile, names, natives};
 use coracle_protocol::RunFailure;
 use rquickjs::context::EvalOptions;
@@ -12,8 +12,7 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{
     CatchResultExt, CaughtError, Context, Ctx, FromJs, Function, Module, Object, Persistent, Promise, Runtime, Value,
 };
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Instant;
@@ -38,19 +37,7 @@ fn code_name(run: u32) -> String {
     if run == 1 { "<code>".to_owned() } else { format!("<code {run}>") }
 }
 
-/// The state that the natives and the loop share.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) wire: RefCell<Wire>,
-    pub(super) timers: RefCell<Timers>,
-    /// Calls that are not answered yet.
-    pub(super) calls: RefCell<HashSet<u64>>,
-    pub(super) sources: RefCell<Sources>,
-    /// Rejected promises without a handler, with their reasons.
-    rejections: RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>,
-}
-
-/// Serves the agent until it disconnects.
+/// Serves the agent until it goes away.
 pub(super) fn serve() -> io::Result<()> {
     let other = |error: rquickjs::Error| io::Error::other(error.to_string());
     let shared = Rc::new(Shared::default());

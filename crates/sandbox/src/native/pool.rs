@@ -6,9 +6,9 @@
 //! A request that comes twice in a row is likely to come again: one sandbox is bound to it ahead of time. It is not
 //! used for any other request.
 
+use super::life::Life;
 use super::link::{Ended, Link};
 use super::messages::{Ask, Bind, Kills, Slot};
-use super::sandbox::Life;
 use crate::SandboxError;
 use coracle_protocol::{FrameBuffer, FromGuest, VERSION, read_frame};
 use std::collections::VecDeque;

@@ -1,7 +1,8 @@
 //! A native sandbox in use: its life, its watches, and how it ended.
 
 use super::cgroup::KillCount;
-use super::disk::{self, When};
+use super::disk::When;
+use super::life::Life;
 use super::link::{Ended, Link};
 use super::messages::{Counters, Slot};
 use super::output::Output;
@@ -10,9 +11,7 @@ use super::watch::{self, Pace, Watched, watch};
 use crate::{Cause, Control, Exit, Sandbox};
 use async_trait::async_trait;
 use coracle_types::Enforced;
-use rustix::process::{Signal, pidfd_send_signal};
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use rustix::process::Signal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch as watch_channel;
@@ -21,29 +20,7 @@ use tokio::task::JoinHandle;
 /// Maximum time until a killed sandbox is gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The process of a sandbox and its folder. Both are removed on drop.
-#[derive(Debug)]
-pub(super) struct Life {
-    pub(super) pidfd: OwnedFd,
-    pub(super) artifacts: PathBuf,
-}
-
-impl Life {
-    /// Kills the first process, which is the init of its pid namespace: the kernel ends all others with it.
-    pub(super) fn kill(&self) {
-        // Fails only if the process is gone already.
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-    }
-}
-
-impl Drop for Life {
-    fn drop(&mut self) {
-        self.kill();
-        disk::remove_soon(&self.artifacts);
-    }
-}
-
-/// Combines the parts of a sandbox to which a workspace has been bound.
+/// Joins the parts of a sandbox that a workspace has been bound to.
 pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enforced: Enforced, tier: &str) -> Sandbox {
     let artifacts = prepared.life.artifacts.clone();
     let life = Arc::new(prepared.life);

@@ -3,7 +3,7 @@
 //! for a moment.
 
 use super::disk::{Ledger, Most, Usage, When};
-use super::sandbox::Life;
+use super::life::Life;
 use crate::Cause;
 use coracle_types::Limits;
 use std::collections::HashMap;

@@ -4,8 +4,6 @@ mod accounts;
 mod artifacts;
 mod content;
 mod executions;
-mod extract;
-mod problem;
 mod sessions;
 mod skills;
 #[cfg(test)]
@@ -14,15 +12,13 @@ mod workspace;
 
 use super::App;
 use super::authentication::{RequiredScope, require};
-pub(crate) use accounts::Me;
+use super::problem::{ApiError, Problem};
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-pub(crate) use extract::Body;
-pub(crate) use problem::{ApiError, Problem, Refusals};
 use std::sync::LazyLock;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{
@@ -37,7 +33,7 @@ use utoipa_axum::router::OpenApiRouter;
         description = "Run code that calls tools in a sandbox, and manage its results, sessions, skills and files.",
         license(name = "Apache-2.0")
     ),
-    components(schemas(problem::Problem))
+    components(schemas(Problem))
 )]
 struct Document;
 

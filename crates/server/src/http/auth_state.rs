@@ -1,7 +1,7 @@
 //! State shared by all authentication code: accounts, cookies, origins and proxies.
 
 use super::guard;
-use super::oidc::Provider;
+use super::provider::Provider;
 use crate::accounts::{AccountError, People};
 use crate::identity::Identity;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};

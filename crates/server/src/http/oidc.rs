@@ -1,11 +1,7 @@
 //! Sign-in with an OpenID provider: the authorization code flow with PKCE, state and nonce.
 
-mod provider;
-mod verifier;
-
-pub(crate) use provider::{OidcError, Provider};
-
 use super::auth_state::{AuthState, local_path, named_cookie};
+use super::provider::{OidcError, PATIENCE, Provider, Waiting, body};
 use super::sign_in::{ClientAddress, Way, begun};
 use super::{ApiError, App, pages};
 use crate::accounts::random_token;
@@ -26,62 +22,15 @@ use oauth2::{
     StandardRevocableToken, StandardTokenResponse, TokenUrl,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-/// Time limit for signing in at the provider.
-const PATIENCE: Duration = Duration::from_mins(10);
-/// Maximum number of sign-ins that wait for the provider. If there are more, the address with most of them loses its
-/// oldest.
-const MAX_PENDING: usize = 1_000;
-/// Cookie that identifies the browser which started a sign-in, so that a link made by somebody else cannot complete it.
+/// Which browser has begun a sign-in: nobody can be signed in by a link that another has made.
 const BROWSER: &str = "coracle_oidc";
 
 pub(super) fn router() -> Router<App> {
     Router::new().route("/auth/oidc/login", get(login)).route("/auth/oidc/callback", get(callback))
-}
-
-/// Sign-ins that wait for the provider, by state.
-#[derive(Default)]
-pub(crate) struct Pending(Mutex<HashMap<String, Waiting>>);
-
-struct Waiting {
-    /// Address that started the sign-in.
-    from: IpAddr,
-    browser: TokenDigest,
-    nonce: String,
-    verifier: PkceCodeVerifier,
-    next: String,
-    since: Instant,
-}
-
-impl Pending {
-    fn add(&self, state: String, waiting: Waiting) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, waiting| waiting.since.elapsed() < PATIENCE);
-        if all.len() >= MAX_PENDING {
-            let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-            for waiting in all.values() {
-                *counts.entry(waiting.from).or_default() += 1;
-            }
-            let most = counts.values().copied().max();
-            let theirs = all.iter().filter(|(_, waiting)| counts.get(&waiting.from).copied() == most);
-            let oldest = theirs.min_by_key(|(_, waiting)| waiting.since).map(|(state, _)| state.clone());
-            oldest.and_then(|state| all.remove(&state));
-        }
-        all.insert(state, waiting);
-    }
-
-    /// Returns a sign-in, once, and only to the browser that started it.
-    fn take(&self, state: &str, browser: &TokenDigest) -> Option<Waiting> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.get(state)?.browser != *browser {
-            return None;
-        }
-        all.remove(state).filter(|waiting| waiting.since.elapsed() < PATIENCE)
-    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -162,7 +111,7 @@ async fn send(http: reqwest::Client, request: HttpRequest) -> Result<HttpRespons
     let request = reqwest::Request::try_from(request).map_err(silent)?;
     let response = http.execute(request).await.map_err(silent)?;
     let (status, headers) = (response.status(), response.headers().clone());
-    let mut answer = HttpResponse::new(provider::body(response).await?);
+    let mut answer = HttpResponse::new(body(response).await?);
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;
     Ok(answer)

@@ -1,7 +1,8 @@
 //! Signing in and out: the pages under `/sign-in`, and `/api/auth/login` for front ends.
 
-use super::api::Body;
 use super::auth_state::{AuthState, form_token, local_path, session_of};
+use super::extract::Body;
+use super::problem::{Problem, Refusals};
 use super::{ApiError, App, authentication, pages};
 use crate::accounts::SignInError;
 use crate::identity::{How, Identity};
@@ -14,10 +15,11 @@ use axum::routing::{get, post};
 use axum::{Form, Json, Router};
 use coracle_store::{Role, User};
 use coracle_types::Secret;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// The default page after signing in or out.
 const HOME: &str = "/sign-in";
@@ -36,6 +38,31 @@ pub(super) fn router() -> Router<App> {
         .route("/sign-in/out", post(sign_out))
         .route("/sign-in/{token}", get(show_link).post(by_link))
         .layer(DefaultBodyLimit::max(MAX_FORM))
+}
+
+/// Current user
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Me {
+    /// User name
+    user: String,
+    /// Display name; null if none is set
+    display_name: Option<String>,
+    /// User role: `admin` or `user`
+    pub(crate) role: &'static str,
+    /// Authentication method: `local` (server without authentication), `session` (browser session), `key` (API key),
+    /// `token` (OpenID Connect access token) or `proxy` (trusted reverse proxy)
+    how: String,
+}
+
+impl Me {
+    pub(crate) fn of(user: &User, how: &str) -> Self {
+        Self {
+            user: user.id.to_string(),
+            display_name: user.display_name.clone(),
+            role: user.role.as_str(),
+            how: how.to_owned(),
+        }
+    }
 }
 
 /// The client address of a request.
@@ -126,16 +153,16 @@ pub(crate) struct Login {
 #[utoipa::path(
     post, path = "/api/auth/login", operation_id = "login", tag = "auth", security(()), request_body = Login,
     responses(
-        (status = 200, description = "Signed-in user; the response sets the session cookie", body = super::api::Me),
+        (status = 200, description = "Signed-in user; the response sets the session cookie", body = Me),
         (
             status = 429, description = "Too many sign-in attempts; see the `Retry-After` header",
-            body = super::api::Problem
+            body = Problem
         ),
         (
             status = 503, description = "Server busy with other sign-ins; see the `Retry-After` header",
-            body = super::api::Problem
+            body = Problem
         ),
-        super::api::Refusals,
+        Refusals,
     )
 )]
 pub(crate) async fn login(
@@ -148,7 +175,7 @@ pub(crate) async fn login(
     same_origin(&auth, &uri, &headers)?;
     let user = auth.people.by_password(&body.user, &body.password, from).await?;
     let token = session(&auth, &user, &headers, Way::Password).await?;
-    let mut response = Json(super::api::Me::of(&user, "session")).into_response();
+    let mut response = Json(Me::of(&user, "session")).into_response();
     remember(&auth, Some(&token), &mut response);
     Ok(response)
 }

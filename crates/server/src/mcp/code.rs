@@ -1,10 +1,10 @@
 //! `execute_code`, `execute_bash`, and the tools that are implemented as a small program in the sandbox.
 
+use super::code_request::{CodeRequest, milliseconds, with_defaults};
 use super::progress::Progress;
 use super::run::{Call, Run};
 use super::{arguments, refusal, render, token_count};
-use crate::code_request::{CodeRequest, milliseconds, with_defaults};
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_engine::Request;
 use coracle_policy::NobodyToAsk;
 use coracle_types::Language;
@@ -56,7 +56,7 @@ async fn execute(
 ) -> Result<CallToolResponse, ErrorData> {
     let call = Call::of(&frontend.user(), &request);
     if let Some(resumed) = frontend.parked.resume(&request, &call) {
-        return resumed?.of(&context).follow(frontend, &call, &context).await;
+        return resumed?.of(&context).follow(frontend.client(), &call, &context).await;
     }
     let mut code = match read(frontend, &request) {
         Ok(code) => code,
@@ -76,7 +76,7 @@ async fn execute(
             })
         }
     });
-    run.follow(frontend, &call, &context).await
+    run.follow(frontend.client(), &call, &context).await
 }
 
 fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {

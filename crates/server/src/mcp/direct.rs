@@ -4,9 +4,7 @@ mod lists;
 mod requests;
 mod watching;
 
-pub(crate) use lists::Headed;
-
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_types::ServerName;
 use coracle_upstream::{Upstream, UpstreamError};
 use rmcp::ErrorData;

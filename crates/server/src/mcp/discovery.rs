@@ -2,7 +2,7 @@
 
 use super::count_tokens;
 use super::{arguments, refusal, structured};
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_catalog::{Entry, Level};
 use coracle_engine::{FoundTool, Inventory, ToolSearch, Toolbox, described};
 use coracle_upstream::ServerState;

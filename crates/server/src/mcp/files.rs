@@ -1,7 +1,7 @@
 //! The workspace as tools and resources: files and state, without a sandbox.
 
 use super::{arguments, refusal, render, token_count};
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, WorkspaceFiles};

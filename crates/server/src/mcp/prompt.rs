@@ -1,7 +1,7 @@
 //! The prompt `agent_system_prompt`, and the instructions that clients get when they connect.
 
 use super::skills;
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_types::Language;
 use std::fmt::Write as _;
 

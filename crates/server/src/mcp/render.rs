@@ -1,7 +1,7 @@
 //! Renders an execution for a model: within a token budget, without the code, and with one line per call.
 
 use super::{shape, token_count};
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use crate::profile::Profile;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

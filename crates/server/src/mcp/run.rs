@@ -2,8 +2,7 @@
 
 use super::client_requests::{self, Asked, ClientRequests, Way};
 use super::progress::Progress;
-use crate::frontend::Frontend;
-use crate::http::Gone;
+use crate::gone::Gone;
 use coracle_types::UserId;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -33,7 +32,14 @@ const MAX_PARKED_OF_ONE: usize = 32;
 /// Result of a call.
 pub(crate) type Answer = Result<CallToolResponse, ErrorData>;
 
-/// Running call of a client.
+/// Where a run waits for its client, and what is cancelled when the one client there is has gone.
+#[derive(Clone, Copy)]
+pub(crate) struct Client<'a> {
+    pub(crate) parked: &'a Parked,
+    pub(crate) gone: Option<&'a CancellationToken>,
+}
+
+/// Something that a client has called and that goes on by itself.
 pub(crate) struct Run {
     task: JoinHandle<Answer>,
     asked: mpsc::Receiver<Asked>,
@@ -61,16 +67,16 @@ impl Run {
         Self { task, asked, open: BTreeMap::new(), progress, _ends: cancel.clone().drop_guard(), cancel }
     }
 
-    /// Follows the call until it ends or the client has to answer a question first.
+    /// Until it has ended, or the client has to answer something first.
     pub(crate) async fn follow(
         mut self,
-        frontend: &Frontend,
+        client: Client<'_>,
         call: &Call,
         context: &RequestContext<RoleServer>,
     ) -> Answer {
         let way = Way::of(context);
         let mut put = FuturesUnordered::new();
-        let gone = gone(frontend, context);
+        let gone = gone(client.gone, context);
         tokio::pin!(gone);
         loop {
             tokio::select! {
@@ -92,7 +98,7 @@ impl Run {
                         while let Ok(asked) = self.asked.try_recv() {
                             self.open.insert(asked.key.clone(), asked);
                         }
-                        return frontend.parked.park(self, call);
+                        return client.parked.park(self, call);
                     }
                 },
                 Some(()) = put.next() => {}
@@ -193,10 +199,10 @@ impl Parked {
     }
 }
 
-/// Waits until the client cancels the call or disconnects.
-async fn gone(frontend: &Frontend, context: &RequestContext<RoleServer>) {
+/// Returns when the client has cancelled the call, or its connection is gone.
+async fn gone(client: Option<&CancellationToken>, context: &RequestContext<RoleServer>) {
     let request = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
-    match request.map(|request| &request.0).or(frontend.gone.as_ref()) {
+    match request.map(|request| &request.0).or(client) {
         None => context.ct.cancelled().await,
         Some(gone) => {
             tokio::select! {

@@ -1,7 +1,7 @@
 //! Skills: code that agents save and import, and instructions that they read.
 
 use super::{structured, token_count};
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_engine::{HelperModule, SkillError, SkillFolder, helper_modules};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ReadResourceResult, Resource, ResourceContents};

@@ -1,11 +1,11 @@
 //! The log of sessions, as rows.
 
 use super::SqliteStore;
-use super::rows::{count, damaged, parsed};
+use super::rows::{count, damaged, known_state, parsed};
 use crate::moment::{from_millis, to_millis};
 use crate::{
     Checkpoint, Journal, KEPT_CHECKPOINTS, KEPT_RECORDINGS, LostTask, MAX_PAGE, NewTask, SessionRecord, StoreError,
-    TaskEnd, TaskRecord, TaskState, bounds,
+    TaskEnd, TaskRecord, bounds,
 };
 use async_trait::async_trait;
 use coracle_types::{ExecutionId, SessionId, UserId};
@@ -382,12 +382,6 @@ impl SqliteStore {
         .map_err(self.failed("read a session"))?;
         row.map(session).transpose()
     }
-}
-
-pub(super) fn known_state(what: &str, word: &str) -> Result<TaskState, StoreError> {
-    let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
-    let known = states.into_iter().find(|known| known.as_str() == word);
-    known.ok_or_else(|| damaged(what, "its state is not known"))
 }
 
 fn number(number: u64) -> i64 {

@@ -1,7 +1,6 @@
 //! The implementation of `Store`, as rows.
 
 use super::SqliteStore;
-use super::journal::known_state;
 use crate::moment::{from_millis, to_millis};
 use crate::{
     ExecutionRecord, Kept, ListedTools, MAX_PAGE, Owner, Shape, Store, StoreError, TaskState, ToolDecision, bounds,
@@ -332,6 +331,12 @@ pub(super) fn count(number: usize) -> i64 {
 
 pub(super) fn damaged(what: &str, reason: impl Display) -> StoreError {
     StoreError::Damaged { what: what.to_owned(), reason: reason.to_string() }
+}
+
+pub(super) fn known_state(what: &str, word: &str) -> Result<TaskState, StoreError> {
+    let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
+    let known = states.into_iter().find(|known| known.as_str() == word);
+    known.ok_or_else(|| damaged(what, "its state is none that is known"))
 }
 
 pub(super) fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {

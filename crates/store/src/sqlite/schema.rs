@@ -2,34 +2,19 @@
 
 use super::fault::Faults;
 use super::writer::Writer;
-use crate::{Fault, Home, StoreError};
+use crate::migrations::MIGRATIONS;
+use crate::{Fault, Home, StoreError, schema_version};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{SqlSafeStr, query_scalar, raw_sql};
 use std::path::Path;
-
-/// The migrations in order. Each sets its number as the version of the file, in the same transaction.
-const MIGRATIONS: &[(i64, &str, &str)] = &[
-    (1, "first", include_str!("../../migrations/0001_first.sql")),
-    (2, "accounts", include_str!("../../migrations/0002_accounts.sql")),
-    (3, "sessions", include_str!("../../migrations/0003_sessions.sql")),
-    (4, "artifacts", include_str!("../../migrations/0004_artifacts.sql")),
-    (5, "interrupted", include_str!("../../migrations/0005_interrupted.sql")),
-    (6, "key makers", include_str!("../../migrations/0006_key_makers.sql")),
-    (7, "task numbers", include_str!("../../migrations/0007_task_numbers.sql")),
-];
-
-/// The version after the last migration.
-pub(super) fn known() -> i64 {
-    MIGRATIONS.last().map_or(0, |(version, ..)| *version)
-}
 
 pub(super) async fn version(connection: &mut SqliteConnection, faults: &Faults) -> Result<i64, StoreError> {
     query_scalar("PRAGMA user_version").fetch_one(connection).await.map_err(faults.failed("tell its version"))
 }
 
 pub(super) fn check(found: i64, path: &Path) -> Result<bool, StoreError> {
-    let known = known();
+    let known = schema_version();
     if found > known { Err(StoreError::Newer { path: path.to_owned(), found, known }) } else { Ok(found == known) }
 }
 

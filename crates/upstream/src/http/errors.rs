@@ -1,5 +1,5 @@
 use super::BodyError;
-use crate::connection::chain;
+use crate::error::chain;
 
 /// Why an HTTP request failed. Messages contain no URL, because it may hold credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! A child process in its own process group, so that everything that it starts ends with it.
 
 use super::inherited::Inherited;
+use super::warden::{GRACE, TERM_GRACE};
 use super::{Tail, Warden};
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,11 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// How long a child whose input has ended may take to exit by itself.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// How long a child may take to exit after SIGTERM.
-pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
-/// How long to wait for the last lines of standard error after the output has ended.
+/// Its last words may come a little after its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a child cannot be started.

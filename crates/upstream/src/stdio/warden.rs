@@ -5,7 +5,6 @@
 //! mechanism (`PR_SET_PDEATHSIG`) depends on the thread that started a child rather than the program, and does not
 //! cover grandchildren: `npx` and `uvx` start the real server as one.
 
-use super::process::{GRACE, TERM_GRACE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
@@ -18,7 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
-/// The argument that starts the program as the warden.
+/// A child whose input has ended has so long to end by itself.
+pub(super) const GRACE: Duration = Duration::from_secs(2);
+/// And so long after it was told to.
+pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
+
+/// The argument by which a program knows that it is to be the warden.
 pub const WARDEN_ARGUMENT: &str = "__warden";
 
 /// The program's end of the pipe. The warden is started with the first child.

@@ -1,6 +1,7 @@
 //! Cost of finding one tool: a search, one definition, one import.
 
-use super::{mistake, own};
+use super::definitions::of_servers;
+use super::mistake;
 use coracle_catalog::{Catalog, Level, Query, ServerTools};
 use coracle_server::count_tokens;
 use coracle_types::{ServerName, Tool, ToolHints};
@@ -90,7 +91,7 @@ fn of_queries(catalog: &Catalog, queries: &[&str]) -> Option<Discovery> {
     costs.sort_unstable();
     Some(Discovery {
         tools: catalog.len(),
-        definitions: own::of_servers(catalog).iter().map(|server| server.tokens).sum(),
+        definitions: of_servers(catalog).iter().map(|server| server.tokens).sum(),
         searches: costs.len(),
         median: *costs.get(costs.len() / 2)?,
         p90: *costs.get(costs.len() * 9 / 10)?,

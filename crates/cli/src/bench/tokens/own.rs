@@ -1,12 +1,11 @@
 //! Tokens of the definitions of the user's own servers. Servers with known tools are not started.
 
+use super::definitions::{OfServer, definition, of_servers};
 use super::discovery::{self, Discovery};
 use crate::{settings, tools};
-use coracle_catalog::Catalog;
 use coracle_server::{INSTRUCTIONS, Profile, count_tokens, offered_tools};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// Configured servers.
 #[derive(Clone, Debug, Serialize)]
@@ -21,28 +20,7 @@ pub(super) struct Own {
     pub(super) missing: Vec<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct OfServer {
-    pub(super) server: String,
-    pub(super) tools: usize,
-    pub(super) tokens: usize,
-}
-
-/// Definition as clients send it to a model.
-#[derive(Serialize)]
-struct Told<'a, S> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a S,
-}
-
-/// Tokens of one definition.
-fn definition(name: &str, description: &str, input_schema: &impl Serialize) -> usize {
-    let told = Told { name, description, input_schema };
-    count_tokens(&serde_json::to_string(&told).unwrap_or_default())
-}
-
-/// Counts the definitions; `None` if there are no servers.
+/// None if there are no servers.
 pub(super) async fn count(config: Option<PathBuf>) -> anyhow::Result<Option<Own>> {
     let loaded = settings::load(config.as_deref(), Vec::new())?;
     if loaded.servers.is_empty() {
@@ -65,16 +43,4 @@ fn code_tokens() -> usize {
     let tools = offered_tools(Profile::Code);
     let tools: usize = tools.iter().map(|tool| definition(tool.name, tool.description, &tool.input_schema)).sum();
     tools + count_tokens(INSTRUCTIONS)
-}
-
-pub(super) fn of_servers(catalog: &Catalog) -> Vec<OfServer> {
-    let count = |tools: &[Arc<coracle_types::Tool>]| {
-        tools.iter().map(|tool| definition(&tool.name, &tool.description, &tool.input_schema)).sum()
-    };
-    let servers = catalog.servers().iter().map(|server| OfServer {
-        server: server.name.to_string(),
-        tools: server.tools.len(),
-        tokens: count(&server.tools),
-    });
-    servers.collect()
 }

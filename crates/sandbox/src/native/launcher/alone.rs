@@ -9,13 +9,14 @@
 
 mod child;
 
-use super::confinement::{INSIDE_ID, Proc};
+use super::confinement::Proc;
 use super::folders::Folders;
 use super::id_map::IdMaps;
 use super::kernel::{Forked, fork_into};
 use super::privilege::{self, Privilege};
+use super::root::{self, INSIDE_ID};
 use super::zygote::NAMESPACES;
-use super::{LaunchError, landlock, root};
+use super::{LaunchError, landlock};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};
 use crate::native::messages::{self, Ask, Bind, Counters, MAX_FDS, Say, Slot, Start, Started};
 use child::{Child, HEAR, Word};

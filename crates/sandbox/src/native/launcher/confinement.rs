@@ -3,21 +3,19 @@
 //! `entering` runs as soon as the child exists, in its new user, mount and pid namespaces. The child then waits in the
 //! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is security-critical.
 
-use super::plan::{Arg, Offset, Plan};
+use super::landlock;
+use super::plan::{AT_FDCWD, Arg, Offset, Plan};
 use super::privilege::at_most;
-use super::root::ProcMount;
-use super::{landlock, seccomp};
+use super::root::{INSIDE_ID, ProcMount};
+use super::seccomp::{self, MemoryCount};
 use crate::native::messages::RLIMITS;
 use Arg::{Bytes, IfGiven, Parameter, Result as Kept, Value};
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use std::ffi::CStr;
 
-/// The user ID of code inside a sandbox.
-pub(super) const INSIDE_ID: u32 = 1000;
-
-/// Namespaces that are created for every child. Network, ipc, uts and cgroup namespaces are those of the zygote: they
-/// are empty, and no child can create a socket, a queue or a segment in them, or change them.
+/// Namespaces that every child gets anew. Network, ipc, uts and cgroup namespaces are the zygote's: empty, and no child
+/// may make a socket, a queue or a segment in them or change them.
 pub(super) const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID;
 
 /// The `/proc` of a child.
@@ -46,16 +44,7 @@ impl Proc {
 /// Shows processes only, and nothing about the machine.
 const PROC_OPTIONS: &CStr = c"subset=pid";
 
-/// How the memory of a sandbox is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MemoryCount {
-    /// By the kernel, in a cgroup: all memory counts.
-    Kernel,
-    /// By adding up processes: a file in memory (`memfd_create`) would not count, so it is not allowed.
-    Processes,
-}
-
-/// The parameters of the plans.
+/// What the two plans depend on.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// The zygote's IDs, to which the child's IDs are mapped.
@@ -74,7 +63,6 @@ pub(super) struct Settings {
     pub(super) memory: MemoryCount,
 }
 
-pub(super) const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 const MOVE_MOUNT_T_EMPTY_PATH: u64 = 0x40;
 

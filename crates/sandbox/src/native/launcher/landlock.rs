@@ -3,8 +3,7 @@
 //!
 //! The calls are written into the plan instead of being made here, because the child must make them.
 
-use super::confinement::AT_FDCWD;
-use super::plan::{Arg, Plan};
+use super::plan::{AT_FDCWD, Arg, Plan};
 use Arg::{Bytes, Result as Earlier, Value};
 use rustix::io::Errno;
 

@@ -10,6 +10,9 @@ use std::ffi::CString;
 /// The value of an optional parameter that was not given: no descriptor has this number.
 pub(super) const NOTHING: u64 = u64::MAX;
 
+/// The working directory, as an argument of a call that takes a folder.
+pub(super) const AT_FDCWD: Arg = Arg::Value(libc::AT_FDCWD as i64 as u64);
+
 /// An argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arg {

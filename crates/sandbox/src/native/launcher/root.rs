@@ -4,7 +4,6 @@
 //! mounts its own. Nothing else of the host is visible.
 
 use super::LaunchError;
-use super::confinement::INSIDE_ID;
 use super::kernel::{NO_DEVICES, NO_SUID, READ_ONLY, restrict_mount};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -17,6 +16,9 @@ use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+
+/// Who the code is inside a sandbox.
+pub(super) const INSIDE_ID: u32 = 1000;
 
 /// A part of the host that sandboxes see.
 pub(super) struct Shared {

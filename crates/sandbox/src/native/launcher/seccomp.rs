@@ -7,14 +7,22 @@
 //! Trust boundary: every call in `ALLOWED` is attack surface of the host's kernel.
 
 use super::allow_list::{Narrowed, allow_only};
-use super::confinement::MemoryCount;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Len, SeccompCmpOp as Op, SeccompCondition as Condition,
     SeccompFilter, SeccompRule as Rule, TargetArch, sock_filter,
 };
 use std::collections::BTreeMap;
 
-/// Why a filter cannot be compiled.
+/// How the memory of a sandbox is added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemoryCount {
+    /// By the kernel, in a cgroup: everything counts.
+    Kernel,
+    /// By looking at processes: a file in memory (`memfd_create`) would not count, so there are none.
+    Processes,
+}
+
+/// Why a filter could not be made.
 #[derive(Debug, thiserror::Error)]
 #[error("seccomp filter: {0}")]
 pub(super) struct FilterError(#[from] seccompiler::BackendError);

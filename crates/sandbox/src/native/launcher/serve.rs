@@ -1,10 +1,11 @@
 //! The launcher's main loop.
 
-use super::confinement::{MemoryCount, Proc, Settings};
+use super::confinement::{Proc, Settings};
 use super::folders::Folders;
 use super::id_map::{IdMaps, Mounts};
 use super::plan::NOTHING;
 use super::privilege::{self, Privilege, at_most};
+use super::seccomp::MemoryCount;
 use super::zygote::{FromZygote, Zygote, host_pid};
 use super::{LaunchError, landlock, root};
 use crate::native::cgroup::{Cgroups, Group, GroupLimits};

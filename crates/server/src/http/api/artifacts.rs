@@ -1,9 +1,9 @@
 //! `/api/artifacts`: the versioned files that the caller's code wrote to `/artifacts`.
 
 use super::content::{Content, Inline, send};
-use super::extract::{Asked, At, Caller, listed};
-use super::problem::{ApiError, Problem, Refusals};
 use crate::http::App;
+use crate::http::extract::{Asked, At, Caller, listed};
+use crate::http::problem::{ApiError, Problem, Refusals};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};

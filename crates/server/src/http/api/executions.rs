@@ -1,9 +1,9 @@
 //! `/api/executions`: running code and reading past executions.
 
-use super::extract::{Asked, At, Body, Caller, listed};
-use super::problem::{ApiError, Refusals};
-use crate::code_request::CodeRequest;
 use crate::http::App;
+use crate::http::extract::{Asked, At, Body, Caller, listed};
+use crate::http::problem::{ApiError, Refusals};
+use crate::mcp::CodeRequest;
 use axum::Json;
 use axum::extract::State;
 use coracle_store::ExecutionRecord;

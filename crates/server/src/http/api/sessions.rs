@@ -1,8 +1,8 @@
 //! `/api/sessions`: sessions and their logs.
 
-use super::extract::{Asked, At, Caller, listed};
-use super::problem::{ApiError, Refusals};
 use crate::http::App;
+use crate::http::extract::{Asked, At, Caller, listed};
+use crate::http::problem::{ApiError, Refusals};
 use crate::views::SessionView;
 use axum::Json;
 use axum::extract::State;

@@ -1,8 +1,8 @@
 //! `/api/skills`: saved code and instructions.
 
-use super::extract::{Asked, At, Body, Caller};
-use super::problem::{ApiError, Refusals};
 use crate::http::App;
+use crate::http::extract::{Asked, At, Body, Caller};
+use crate::http::problem::{ApiError, Refusals};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -110,7 +110,7 @@ struct Draft {
     )),
     responses(
         (status = 200, body = Object, description = "Object with `name`, `version`, `import`, `tested` and `metadata`"),
-        (status = 503, body = super::problem::Problem, description = "Skill not saved because it could not be tested"),
+        (status = 503, body = crate::http::problem::Problem, description = "Skill not saved because it could not be tested"),
         Refusals
     )
 )]

@@ -1,10 +1,10 @@
 //! Routes for files and artifacts, with two authenticated users.
 
-use crate::frontend::{Frontend, FrontendOptions};
 use crate::http::auth_state::{AuthOptions, AuthState};
 use crate::http::sessions::Sessions;
 use crate::http::{App, McpService};
 use crate::identity::Identity;
+use crate::mcp::{Frontend, FrontendOptions};
 use async_trait::async_trait;
 use axum::Extension;
 use axum::body::Body;

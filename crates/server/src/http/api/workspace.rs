@@ -1,10 +1,10 @@
 //! `/api/workspace`: the files in the caller's workspace.
 
 use super::content::{Content, Inline, send};
-use super::extract::{Asked, Body, Caller};
-use super::problem::{ApiError, Problem, Refusals};
-use crate::frontend::Frontend;
 use crate::http::App;
+use crate::http::extract::{Asked, Body, Caller};
+use crate::http::problem::{ApiError, Problem, Refusals};
+use crate::mcp::Frontend;
 use crate::mcp::with_files;
 use axum::Json;
 use axum::extract::State;

@@ -1,27 +1,22 @@
 //! Detection of disconnected clients.
 
+use crate::gone::Gone;
 use crate::http::sessions::InUse;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio_util::sync::{CancellationToken, DropGuard};
-
-/// Cancelled when the client of a request has disconnected or dropped the response stream.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gone(pub(crate) CancellationToken);
-
-impl Gone {
-    pub(crate) fn guard(&self) -> GoneGuard {
-        GoneGuard(self.0.clone().drop_guard())
-    }
-}
+use tokio_util::sync::DropGuard;
 
 /// Guard that reports the client as disconnected when dropped.
 pub(crate) struct GoneGuard(DropGuard);
 
 impl GoneGuard {
-    /// Ties the guard to the body of the response.
+    pub(crate) fn of(gone: &Gone) -> Self {
+        Self(gone.0.clone().drop_guard())
+    }
+
+    /// From now on the client is there as long as the body is.
     pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B, in_use: Option<InUse>) -> Watched<B> {
         Watched { body: Box::pin(body), _guard: self.0, _in_use: in_use }
     }

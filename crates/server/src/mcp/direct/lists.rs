@@ -1,7 +1,7 @@
 //! Items that the gateway forwards, and their servers.
 
 use super::super::definitions;
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_types::ServerName;
 use coracle_upstream::{ServerState, ServerStatus, UpstreamError};
 use futures::future::join_all;
@@ -10,7 +10,7 @@ use rmcp::model::{ListPromptsResult, ListResourceTemplatesResult, ListResourcesR
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Member of a schema that also sends an argument as an HTTP header.
@@ -77,22 +77,10 @@ fn named(of_servers: Vec<(ServerName, Vec<Value>)>) -> Vec<Named> {
         .collect()
 }
 
-/// Tools with arguments that are also HTTP headers, as last listed. Requests over HTTP are checked against them first.
-#[derive(Clone, Default)]
-pub(crate) struct Headed(Arc<RwLock<HashMap<String, Tool>>>);
-
-impl Headed {
-    fn replace(&self, tools: &[Named]) {
-        let headed = tools.iter().filter(|tool| mentions(&tool.definition["inputSchema"], HEADER));
-        let headed = headed
-            .filter_map(|tool| Some((tool.name.clone(), understood::<Tool>(tool.definition.clone(), &tool.server)?)));
-        let headed = headed.collect();
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = headed;
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<Tool> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
+/// The tools some of whose arguments are to be headers of HTTP as well.
+fn headed(tools: &[Named]) -> HashMap<String, Tool> {
+    let headed = tools.iter().filter(|tool| mentions(&tool.definition["inputSchema"], HEADER));
+    headed.filter_map(|tool| Some((tool.name.clone(), understood(tool.definition.clone(), &tool.server)?))).collect()
 }
 
 /// Whether a value has such a member at any depth.
@@ -163,7 +151,7 @@ impl Frontend {
         let wanted = self.options.tools.as_deref();
         let is_wanted = |tool: &Named| wanted.is_none_or(|wanted| wanted.contains(&tool.name));
         let tools: Vec<Named> = named(lists).into_iter().filter(is_wanted).collect();
-        self.headed.replace(&tools);
+        self.headed.replace(headed(&tools));
         tools
     }
 

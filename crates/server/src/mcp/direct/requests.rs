@@ -5,7 +5,7 @@ use super::super::progress::Progress;
 use super::super::run::{Answer, Call, Run};
 use super::super::{refusal, unknown_tool};
 use super::{failed, read, refused};
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_engine::{DirectCall, DirectError};
 use coracle_types::ServerName;
 use coracle_upstream::{CallContext, Progress as Reported, Resume, Reverse};
@@ -30,7 +30,7 @@ impl Frontend {
     pub(crate) async fn pass_on(&self, request: CallToolRequestParams, context: RequestContext<RoleServer>) -> Answer {
         let call = Call::of(&self.user(), &request);
         if let Some(resumed) = self.parked.resume(&request, &call) {
-            return resumed?.follow(self, &call, &context).await;
+            return resumed?.follow(self.client(), &call, &context).await;
         }
         let tools = self.named_tools().await;
         let Some(tool) = tools.into_iter().find(|tool| tool.name == request.name) else {
@@ -75,7 +75,7 @@ impl Frontend {
                 }
             }
         });
-        run.follow(self, &call, &context).await
+        run.follow(self.client(), &call, &context).await
     }
 
     pub(crate) async fn pass_on_prompt(

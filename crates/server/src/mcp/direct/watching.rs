@@ -1,7 +1,7 @@
 //! Notifications about changes at the servers, and log levels.
 
 use super::failed;
-use crate::frontend::Frontend;
+use crate::mcp::Frontend;
 use coracle_upstream::{Change, Changed, Owner};
 use rmcp::ErrorData;
 use rmcp::model::{ResourceUpdatedNotificationParam, SetLevelRequestParams, SubscriptionFilter};

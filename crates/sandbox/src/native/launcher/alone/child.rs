@@ -3,14 +3,16 @@
 //! Trust boundary: the order of steps in `confine` makes sure that no untrusted code runs before the process is
 //! confined.
 
-use crate::native::launcher::confinement::{INSIDE_ID, MemoryCount, Proc, sealing, settling};
+use crate::native::launcher::LaunchError;
+use crate::native::launcher::confinement::{Proc, sealing, settling};
 use crate::native::launcher::id_map::{IdMaps, Mounts};
 use crate::native::launcher::kernel::{self, AfterExec, exit_now, install_filter};
 use crate::native::launcher::plan::NOTHING;
 use crate::native::launcher::privilege::{self, Privilege};
+use crate::native::launcher::root::{self, INSIDE_ID};
+use crate::native::launcher::seccomp::{self, MemoryCount};
 use crate::native::launcher::serve::{last_capability, parameters, settings};
 use crate::native::launcher::zygote::{ENVIRONMENT, name_yourself};
-use crate::native::launcher::{LaunchError, root, seccomp};
 use crate::native::messages::{self, Bind, Start};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,351 @@
+//! Runs code: in a sandbox of its own, or in the interpreter of a session.
+//!
+//! Start at [`Executor::execute`]. It knows nothing of how skills are saved: what answers the calls of the code comes with
+//! the request.
+
+mod facts;
+mod refusals;
+
+pub(crate) use facts::Facts;
+
+use crate::active::Active;
+use crate::artifacts::{Artifacts, Author};
+use crate::capture::{Capture, Captured};
+use crate::host_calls::HostCalls;
+use crate::journal::{Shown, Tape, not_logged};
+use crate::records::Records;
+use crate::request::Request;
+use crate::run::{Context, Ran, run};
+use crate::sandboxes::Sandboxes;
+use crate::sessions::{Checkpoints, Live, Sessions};
+use crate::tools::Tools;
+use crate::under_way::{Open, UnderWay, stopped};
+use crate::verdict::Ending;
+use crate::workspace::Workspaces;
+use coracle_store::{ExecutionRecord, Store, StoreError, TaskState};
+use coracle_types::{ErrorCode, Execution, ExecutionId, UserId};
+use facts::{assemble, refused};
+use refusals::{being_deleted, check, elsewhere_ran, no_folder, too_many_sessions};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// The components that an execution uses.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) workspaces: Arc<Workspaces>,
+    pub(crate) artifacts: Arc<Artifacts>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) sandboxes: Sandboxes,
+    pub(crate) tools: Tools,
+}
+
+/// Runs code.
+#[derive(Debug)]
+pub(crate) struct Executor {
+    parts: Parts,
+    /// The users whose code is running.
+    active: Active,
+    under_way: UnderWay,
+    /// Records of executions on their way into the store.
+    records: Records,
+}
+
+impl Executor {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let (active, under_way, records) = (Active::default(), UnderWay::default(), Records::default());
+        Self { parts, active, under_way, records }
+    }
+
+    /// Runs one piece of code to its end. Dropping the future ends the code.
+    pub(crate) async fn execute(&self, mut request: Request) -> Execution {
+        let mut facts = Facts::new(&request);
+        if let Err(failure) = check(&request) {
+            return refused(facts, &request, failure);
+        }
+        if self.under_way.is_stopping() {
+            return refused(facts, &request, stopped());
+        }
+        let Some(_busy) = self.active.begin(&request.user) else {
+            return refused(facts, &request, being_deleted());
+        };
+        let mut capture =
+            Capture::new(request.events.clone(), request.limits.output_tokens, request.limits.output_bytes);
+        let workspace = match self.workspace(&request) {
+            Ok(workspace) => workspace,
+            Err(error) => return refused(facts, &request, no_folder(self.parts.workspaces.root(), &error)),
+        };
+        let handle = request.session.clone();
+        if let Some(handle) = &handle {
+            let remembered = self.parts.sessions.interpreters().remembered(&request.user, handle);
+            facts.remembered = remembered.is_some();
+            let found = match remembered {
+                Some(session) => Ok(session),
+                None => self.parts.sessions.find(&request.user, handle).await,
+            };
+            match found {
+                Ok(session) => {
+                    // From here on the session goes by its id.
+                    request.session = Some(session.id.clone());
+                    facts.session = Some(session);
+                }
+                Err(failure) => return refused(facts, &request, failure),
+            }
+        }
+        // The caller can cancel the execution, and so can the shutdown of this process.
+        let asked = std::mem::take(&mut request.cancel);
+        request.cancel = asked.child_token();
+        let open = self.under_way.begin(&self.parts.store, facts.begun(&request), &request.cancel);
+        facts.tools = self.parts.tools.known(&request).await;
+        let ran = match &request.session {
+            None => self.run_fresh(&request, &workspace, &mut capture, &mut facts).await,
+            Some(_) => self.run_in_session(&request, &workspace, &mut capture, &mut facts).await,
+        };
+        if let (true, true, Some(session)) = (facts.remembered, facts.gone, &facts.session) {
+            // Another process has ended the session. The store knows which session the label refers to now.
+            self.parts.sessions.interpreters().forget(&request.user, &session.id);
+            open.discard();
+            return Box::pin(self.execute(Request { session: handle, cancel: asked, ..request })).await;
+        }
+        let (task, tape, mut turn) = (facts.task.take(), facts.tape.take(), facts.turn.take());
+        let mut execution = self.finished(facts, &request, ran, capture.finish(), &workspace);
+        let state = self.state_of(&mut execution, &asked);
+        let Some(task) = task else {
+            Box::pin(self.wrap_up(&request, &mut execution, open, state)).await;
+            return execution;
+        };
+        let (place, listed) = (task.place.clone(), open.record(state, Value::Null));
+        // Both write to the disk, so they run at the same time.
+        let mut recorded = execution.clone();
+        let (done, ()) = tokio::join!(
+            Box::pin(task.finish(state, &mut execution, tape)),
+            Box::pin(self.wrap_up(&request, &mut recorded, open, state))
+        );
+        execution.warnings = recorded.warnings;
+        if let (true, Some(record)) = (execution.success != recorded.success, listed) {
+            let outcome = serde_json::to_value(&execution).unwrap_or_default();
+            self.records.keep(&self.parts.store, ExecutionRecord { outcome, ..record }).await;
+        }
+        let (sessions, copying) = (Arc::clone(&self.parts.sessions), self.parts.sessions.copying().await);
+        // The outcome is in the store, so the answer need not wait for the rest; the next execution of the session must.
+        // It is all one task: a second one would wake another thread, which takes longer than the work.
+        tokio::spawn(async move {
+            let live = turn.as_deref_mut().and_then(Option::as_mut);
+            let mut unknown = Shown::default();
+            let shown = live.map_or(&mut unknown, |live| &mut live.shown);
+            match done {
+                Some(done) => sessions.write_log_after(&place, &done, &workspace, shown).await,
+                None => sessions.write_log_file(&place.user, &place.session, &workspace, shown).await,
+            }
+            if let Some(live) = turn.as_deref_mut().and_then(Option::as_mut) {
+                live.sandbox.control.rest().await;
+            }
+            drop((turn, copying));
+        });
+        execution
+    }
+
+    /// The users whose code is running.
+    pub(crate) fn active(&self) -> &Active {
+        &self.active
+    }
+
+    /// The components that it uses.
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Ends all executions, and lets none begin any more. Returns when all have ended.
+    pub(crate) async fn interrupt(&self) {
+        self.under_way.interrupt().await;
+    }
+
+    /// Waits a little for records that the store has not accepted yet.
+    pub(crate) async fn settled(&self) {
+        self.records.settled().await;
+    }
+
+    /// The executions of a user, the newest first; only those before one of them, if it is given.
+    pub(crate) async fn list(
+        &self,
+        user: &UserId,
+        limit: usize,
+        before: Option<&ExecutionId>,
+    ) -> Result<Vec<ExecutionRecord>, StoreError> {
+        self.parts.store.interrupt_lost().await?;
+        self.parts.store.executions(user, limit, before).await
+    }
+
+    /// One execution of a user, if it is kept.
+    pub(crate) async fn get(&self, user: &UserId, id: &ExecutionId) -> Result<Option<ExecutionRecord>, StoreError> {
+        self.parts.store.interrupt_lost().await?;
+        self.parts.store.execution(user, id).await
+    }
+
+    /// Whether an execution ended by itself or with this process. In the latter case its answer says so.
+    fn state_of(&self, execution: &mut Execution, asked: &CancellationToken) -> TaskState {
+        let is_stopped = self.under_way.is_stopping() && !asked.is_cancelled();
+        match &mut execution.failure {
+            Some(failure) if is_stopped && failure.error_code == ErrorCode::Cancelled => {
+                *failure = stopped();
+                TaskState::Interrupted
+            }
+            _ => TaskState::Done,
+        }
+    }
+
+    fn workspace(&self, request: &Request) -> std::io::Result<PathBuf> {
+        match &request.workspace {
+            Some(folder) => Ok(folder.clone()),
+            None => self.parts.workspaces.of(&request.user).files(),
+        }
+    }
+
+    async fn run_fresh(&self, request: &Request, workspace: &Path, capture: &mut Capture, facts: &mut Facts) -> Ran {
+        let mut live = match self.parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock).await {
+            Ok(live) => live,
+            Err(ran) => return ran,
+        };
+        self.run_live(&mut live, request, capture, facts).await
+    }
+
+    async fn run_in_session(
+        &self,
+        request: &Request,
+        workspace: &Path,
+        capture: &mut Capture,
+        facts: &mut Facts,
+    ) -> Ran {
+        let Some(session) = facts.session.clone() else { return Ran::not_at_all(Ending::Cancelled) };
+        let seat = self.parts.sessions.interpreters().seat(&request.user, &session.id);
+        let mut live = tokio::select! {
+            () = request.cancel.cancelled() => return Ran::not_at_all(Ending::Cancelled),
+            () = facts.clock.expired() => return Ran::not_at_all(Ending::timed_out(request.limits.wall_ms)),
+            live = seat.lock_owned() => live,
+        };
+        if live.is_none() && session.tasks > 0 {
+            // Earlier tasks may have been interrupted. The log that the code can read should say so.
+            self.parts.sessions.recover().await;
+            self.parts.sessions.write_log_file(&request.user, &session.id, workspace, &mut Shown::default()).await;
+        }
+        let most = self.parts.sessions.max_live();
+        if live.is_none() && self.parts.sessions.interpreters().live_of(&request.user) > most {
+            return Ran::not_at_all(Ending::Refused(too_many_sessions(most)));
+        }
+        let number = match self.parts.sessions.begin_task(request, &session, &facts.id).await {
+            Ok(task) => {
+                let number = task.place.number;
+                facts.task = Some(task);
+                number
+            }
+            Err(error) => {
+                facts.gone = matches!(error, StoreError::NoSession { .. });
+                return Ran::not_at_all(Ending::Refused(not_logged(&error)));
+            }
+        };
+        facts.tape = Some(Tape::default());
+        // Taken out while it runs: if this future is dropped midway, so is the interpreter, whose state is unknown.
+        let mut current = live.take().filter(|live| live.workspace == workspace);
+        if current.is_none() {
+            let used = self.parts.sessions.interpreters().mark_used(&request.user, &session.id);
+            facts.restarted = used || session.tasks > 0;
+            current = match self.parts.sandboxes.open(request, workspace, facts.servers(), &facts.clock).await {
+                Ok(live) => Some(live),
+                Err(ran) => return ran,
+            };
+        }
+        let Some(mut current) = current else { return Ran::not_at_all(Ending::Cancelled) };
+        let elsewhere = number.saturating_sub(current.last_task + 1);
+        if current.last_task > 0 && elsewhere > 0 {
+            facts.warnings.push(elsewhere_ran(elsewhere));
+        }
+        current.last_task = number;
+        let ran = self.run_live(&mut current, request, capture, facts).await;
+        facts.restarted |= ran.restarted;
+        if ran.reusable {
+            current.last_used = Instant::now();
+            *live = Some(current);
+        }
+        facts.turn = Some(live);
+        ran
+    }
+
+    async fn run_live(&self, live: &mut Live, request: &Request, capture: &mut Capture, facts: &mut Facts) -> Ran {
+        live.runs += 1;
+        facts.enforced = Some(live.sandbox.enforced.clone());
+        facts.tier.clone_from(&live.sandbox.tier);
+        // The wall clock starts when the code does.
+        facts.clock.start(Duration::from_millis(request.limits.wall_ms));
+        let context = Context { calls: self.calls(request, facts), clock: facts.clock.clone() };
+        let ran = run(&mut live.sandbox, live.runs, request, capture, context).await;
+        if request.trial.is_some() {
+            return ran;
+        }
+        match live.artifacts.left(request.limits.artifacts_mb.saturating_mul(1_000_000)) {
+            Ok(None) => {}
+            Ok(Some(left)) => {
+                let session = facts.session.as_ref().map(|session| session.id.clone());
+                let author = Author { execution: facts.id.clone(), session };
+                let taken = self.parts.artifacts.take_over(&request.user, author, left).await;
+                live.artifacts.offer_again(&taken.again);
+                facts.artifacts = taken.artifacts;
+                facts.warnings.extend(taken.warnings);
+            }
+            Err(error) => facts.warnings.push(format!("artifacts were not kept: {error}")),
+        }
+        ran
+    }
+
+    /// The answer to a request whose code has run.
+    pub(crate) fn finished(
+        &self,
+        mut facts: Facts,
+        request: &Request,
+        mut ran: Ran,
+        mut captured: Captured,
+        workspace: &Path,
+    ) -> Execution {
+        let ending = std::mem::replace(&mut ran.ending, Ending::Cancelled);
+        let judged = ending.judge(&request.limits);
+        let kept = |whole: Vec<u8>| {
+            let name = format!("{}.txt", facts.id);
+            self.parts.workspaces.keep_output(&request.user, Some(workspace), &request.limits, &name, &whole)
+        };
+        let file = match captured.overflow.take().map(kept) {
+            None => None,
+            Some(Ok(file)) => Some(file),
+            Some(Err(error)) => {
+                facts.warnings.push(format!("the whole output was not kept: {error}"));
+                None
+            }
+        };
+        assemble(facts, request, ran, captured, file, judged)
+    }
+
+    /// Records an execution that has ended.
+    async fn wrap_up(&self, request: &Request, execution: &mut Execution, open: Open, state: TaskState) {
+        let outcome = serde_json::to_value(&*execution).unwrap_or_default();
+        let Some(record) = open.record(state, outcome) else { return };
+        self.parts.tools.after(request, &record).await;
+        // The execution of an artifact is recorded in the same store as the artifact.
+        if let Some(why) = open.finish(record, self.parts.artifacts.opened(), &self.records).await {
+            execution.warnings.push(format!("this execution is not in the list of executions yet: {why}"));
+        }
+    }
+
+    fn calls(&self, request: &Request, facts: &Facts) -> Arc<dyn HostCalls> {
+        let task = facts.task.as_ref().map(|task| task.place.clone());
+        let checkpoints = Checkpoints::new(Arc::clone(&self.parts.sessions), task, Arc::clone(&request.calls));
+        let Facts { id, clock, ledger, tools, .. } = facts;
+        let calls =
+            self.parts.tools.answering(request, id, clock, ledger, tools.inventory.as_ref(), Arc::new(checkpoints));
+        match &facts.tape {
+            Some(tape) => tape.around(calls),
+            None => calls,
+        }
+    }
+}

@@ -1,0 +1,139 @@
+use crate::capture::Captured;
+use crate::clock::Clock;
+use crate::ids::new_execution_id;
+use crate::journal::{OpenTask, Tape, shown_name};
+use crate::ledger::Ledger;
+use crate::request::Request;
+use crate::run::Ran;
+use crate::sessions::Turn;
+use crate::toolbox::Inventory;
+use crate::tools::Known;
+use crate::verdict::Ending;
+use coracle_store::{ExecutionRecord, SessionRecord, TaskState};
+use coracle_types::{Artifact, Enforced, ErrorCode, Execution, ExecutionId, Failure, LimitsReport, SessionId};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+
+/// What is known about an execution while it runs.
+pub(crate) struct Facts {
+    pub(super) id: ExecutionId,
+    started: Instant,
+    pub(super) restarted: bool,
+    pub(super) artifacts: Vec<Artifact>,
+    pub(super) warnings: Vec<String>,
+    pub(super) enforced: Option<Enforced>,
+    pub(super) tier: String,
+    pub(crate) clock: Clock,
+    pub(super) ledger: Ledger,
+    /// The tools that the code can call.
+    pub(crate) tools: Known,
+    /// In a session: which one, its task in the log, the recorded answers of the host, and the right to use it.
+    pub(super) session: Option<SessionRecord>,
+    /// The session was remembered, and not looked up in the store.
+    pub(super) remembered: bool,
+    /// According to the store, the session has ended or been deleted.
+    pub(super) gone: bool,
+    pub(super) task: Option<OpenTask>,
+    pub(super) tape: Option<Tape>,
+    pub(super) turn: Option<Turn>,
+}
+
+impl Facts {
+    pub(crate) fn new(request: &Request) -> Self {
+        Self {
+            id: new_execution_id(),
+            started: Instant::now(),
+            restarted: false,
+            artifacts: Vec::new(),
+            warnings: Vec::new(),
+            enforced: None,
+            tier: "none".to_owned(),
+            clock: Clock::new(Duration::from_millis(request.limits.wall_ms)),
+            ledger: Ledger::default(),
+            tools: Known::default(),
+            session: None,
+            remembered: false,
+            gone: false,
+            task: None,
+            tape: None,
+            turn: None,
+        }
+    }
+
+    /// The modules of the servers whose tools the code can call.
+    pub(crate) fn servers(&self) -> Option<PathBuf> {
+        let known = || self.tools.inventory.as_ref().and_then(|inventory| inventory.modules());
+        self.tools.modules.clone().or_else(known)
+    }
+
+    /// The record of an execution that has no outcome yet.
+    pub(super) fn begun(&self, request: &Request) -> ExecutionRecord {
+        ExecutionRecord {
+            execution_id: self.id.clone(),
+            user: request.user.clone(),
+            session: request.session.clone(),
+            started_at: SystemTime::now(),
+            language: request.language,
+            code: request.code.clone(),
+            state: TaskState::Running,
+            outcome: Value::Null,
+        }
+    }
+}
+
+/// The answer to a request that is refused.
+pub(super) fn refused(facts: Facts, request: &Request, failure: Failure) -> Execution {
+    let captured = Captured { stdout: String::new(), stderr: String::new(), output: Vec::new(), overflow: None };
+    assemble(facts, request, Ran::not_at_all(Ending::Cancelled), captured, None, (1, Some(failure)))
+}
+
+/// The answer to a request: `judged` is its exit code, and its failure if it failed.
+pub(super) fn assemble(
+    facts: Facts,
+    request: &Request,
+    ran: Ran,
+    captured: Captured,
+    output_file: Option<String>,
+    judged: (i32, Option<Failure>),
+) -> Execution {
+    let (exit_code, mut failure) = judged;
+    if let (Some(failure), Some(inventory)) = (&mut failure, &facts.tools.inventory) {
+        explain_missing(failure, &request.code, inventory);
+    }
+    let name = facts.session.as_ref().and_then(|session| SessionId::new(shown_name(session)).ok());
+    Execution {
+        execution_id: facts.id,
+        session: name.or_else(|| request.session.clone()),
+        session_id: facts.session.map(|session| session.id),
+        session_restarted: facts.restarted,
+        language: request.language,
+        success: failure.is_none(),
+        result: ran.result,
+        truncated: ran.result_truncated || output_file.is_some(),
+        output: captured.output,
+        stdout: captured.stdout,
+        stderr: captured.stderr,
+        exit_code,
+        execution_time_ms: facts.started.elapsed().as_secs_f64() * 1e3,
+        output_file,
+        calls: facts.ledger.take(),
+        artifacts: facts.artifacts,
+        warnings: facts.warnings,
+        limits: LimitsReport { requested: request.limits.clone(), enforced: facts.enforced, tier: facts.tier },
+        failure,
+    }
+}
+
+/// Says why the tools of a server that the code uses are not known.
+fn explain_missing(failure: &mut Failure, code: &str, inventory: &Inventory) {
+    let reasons: Vec<String> = inventory
+        .missing_in(code)
+        .map(|(server, reason)| format!("the tools of {server} are not known: {reason}"))
+        .collect();
+    // Replaces the hint of the guest, which only knows that they are missing.
+    if !reasons.is_empty() && failure.error_code == ErrorCode::Exception {
+        failure.hint = Some(reasons.join("; "));
+    }
+}

@@ -1,0 +1,66 @@
+//! Requests that are refused before any code runs.
+
+use crate::request::{MAX_CODE_BYTES, MAX_VARS_BYTES, Request};
+use crate::verdict::invalid;
+use coracle_types::{ErrorCode, Failure};
+use std::path::Path;
+
+/// Whether a request is valid and small enough.
+pub(super) fn check(request: &Request) -> Result<(), Failure> {
+    request.limits.check().map_err(|error| invalid(error.to_string()))?;
+    if request.code.len() > MAX_CODE_BYTES {
+        let failure =
+            invalid(format!("the code is {} bytes long: at most {MAX_CODE_BYTES} are taken", request.code.len()));
+        return Err(Failure {
+            hint: Some("put data into a file in the workspace and read it from there".to_owned()),
+            ..failure
+        });
+    }
+    if request.code.contains('\0') {
+        return Err(invalid("the code contains a NUL byte"));
+    }
+    let vars = serde_json::to_vec(&request.vars).map_or(usize::MAX, |bytes| bytes.len());
+    if vars > MAX_VARS_BYTES {
+        return Err(invalid(format!("the variables are {vars} bytes long: at most {MAX_VARS_BYTES} are taken")));
+    }
+    Ok(())
+}
+
+pub(super) fn too_many_sessions(most: usize) -> Failure {
+    Failure {
+        error: format!("there are {most} live sessions already, the most that one user may have"),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some(
+            "end sessions that are no longer needed, use one of them again, run without a session, or raise \
+             history.live_sessions"
+                .to_owned(),
+        ),
+    }
+}
+
+pub(super) fn no_folder(workspaces: &Path, error: &std::io::Error) -> Failure {
+    Failure {
+        error: format!("the user's workspace cannot be made in {}: {error}", workspaces.display()),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some("name a folder that you may write to with CORACLE_HOME or execution.workspace_dir".to_owned()),
+    }
+}
+
+pub(super) fn being_deleted() -> Failure {
+    Failure {
+        error: "the workspace is being deleted, because it was unused for a long time".to_owned(),
+        error_code: ErrorCode::SandboxUnavailable,
+        traceback: None,
+        hint: Some("try again in a moment: there will be an empty one".to_owned()),
+    }
+}
+
+/// Processes that use the same session share its files and log, but each has an interpreter of its own.
+pub(super) fn elsewhere_ran(count: u64) -> String {
+    let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
+    format!(
+        "{tasks} of this session ran in another coracle process since: their files are here, their variables are not"
+    )
+}

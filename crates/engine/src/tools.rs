@@ -1,0 +1,115 @@
+//! The tools that code and clients can call, if the engine has a toolbox.
+
+use crate::broker::{Broker, Caller};
+use crate::clock::Clock;
+use crate::host_calls::{HostCalls, NoCalls};
+use crate::ids::new_execution_id;
+use crate::ledger::Ledger;
+use crate::request::{DirectCall, DirectError, Request};
+use crate::toolbox::{Inventory, Listing, Toolbox};
+use crate::waiting::telling;
+use coracle_store::ExecutionRecord;
+use coracle_types::{ExecutionId, UserId};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The clock of a direct call never runs out: the time limit of its server applies.
+const NO_LIMIT: Duration = Duration::from_hours(24);
+
+/// A toolbox, or none. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    toolbox: Option<Arc<Toolbox>>,
+}
+
+/// What is known about the tools that one piece of code uses.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Modules of an earlier run that has the same imports. If there are any, no inventory is needed.
+    pub(crate) modules: Option<PathBuf>,
+    pub(crate) inventory: Option<Arc<Inventory>>,
+}
+
+impl Tools {
+    pub(crate) fn new(toolbox: Option<Arc<Toolbox>>) -> Self {
+        Self { toolbox }
+    }
+
+    pub(crate) fn toolbox(&self) -> Option<&Arc<Toolbox>> {
+        self.toolbox.as_ref()
+    }
+
+    /// The tools of a user.
+    pub(crate) async fn inventory(&self, user: &UserId, listing: Listing<'_>) -> Option<Arc<Inventory>> {
+        Some(self.toolbox.as_ref()?.inventory(user, listing).await)
+    }
+
+    /// The tools that the code of a request uses. Waits for servers that have never listed their tools, until the request
+    /// is cancelled; that time does not count as time of the code.
+    pub(crate) async fn known(&self, request: &Request) -> Known {
+        let Some(toolbox) = &self.toolbox else { return Known::default() };
+        let modules = toolbox.modules_at_hand(&request.user, &request.code).await;
+        if modules.is_some() {
+            return Known { modules, inventory: None };
+        }
+        let listing = toolbox.inventory(&request.user, Listing::For(&request.code));
+        let inventory = tokio::select! {
+            biased;
+            () = request.cancel.cancelled() => None,
+            inventory = telling(toolbox, &request.user, request.events.as_ref(), listing) => Some(inventory),
+        };
+        Known { modules: None, inventory }
+    }
+
+    /// Answers the calls of one execution: those of tools through a broker, all others by `others`.
+    pub(crate) fn answering(
+        &self,
+        request: &Request,
+        execution: &ExecutionId,
+        clock: &Clock,
+        ledger: &Ledger,
+        inventory: Option<&Arc<Inventory>>,
+        others: Arc<dyn HostCalls>,
+    ) -> Arc<dyn HostCalls> {
+        let Some(toolbox) = &self.toolbox else { return others };
+        let caller = Caller {
+            user: request.user.clone(),
+            session: request.session.clone(),
+            execution: execution.clone(),
+            approver: Arc::clone(&request.approver),
+            cancel: request.cancel.clone(),
+            events: request.events.clone(),
+        };
+        let broker = Broker::new(Arc::clone(toolbox), caller, clock.clone(), ledger.clone(), others);
+        Arc::new(broker.knowing(inventory))
+    }
+
+    /// After an execution: drops the approvals that were given for it alone, and stores what its calls have shown about
+    /// the tools.
+    pub(crate) async fn after(&self, request: &Request, record: &ExecutionRecord) {
+        let Some(toolbox) = &self.toolbox else { return };
+        if request.session.is_none() {
+            toolbox.approvals().end_execution(&request.user, &record.execution_id);
+        }
+        toolbox.keep().await;
+        toolbox.used(record);
+    }
+
+    /// Calls one tool for a client, through the same broker as calls from code.
+    pub(crate) async fn call(&self, call: DirectCall) -> Result<Value, DirectError> {
+        let Some(toolbox) = &self.toolbox else { return Err(NoCalls::refusal(&call.tool).into()) };
+        let caller = Caller {
+            user: call.user.clone(),
+            session: call.session.clone(),
+            execution: new_execution_id(),
+            approver: Arc::clone(&call.approver),
+            cancel: call.context.cancel.clone(),
+            events: None,
+        };
+        let clock = Clock::new(NO_LIMIT);
+        let broker = Broker::new(Arc::clone(toolbox), caller, clock, Ledger::default(), Arc::new(NoCalls));
+        broker.pass_on(&call.server, &call.tool, call.arguments, call.context).await
+    }
+}

@@ -1,0 +1,17 @@
+//! The versions of the schema.
+
+/// In order; each ends with its number as the version of the file, in the same transaction.
+pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "first", include_str!("../migrations/0001_first.sql")),
+    (2, "accounts", include_str!("../migrations/0002_accounts.sql")),
+    (3, "sessions", include_str!("../migrations/0003_sessions.sql")),
+    (4, "artifacts", include_str!("../migrations/0004_artifacts.sql")),
+    (5, "interrupted", include_str!("../migrations/0005_interrupted.sql")),
+    (6, "key makers", include_str!("../migrations/0006_key_makers.sql")),
+    (7, "task numbers", include_str!("../migrations/0007_task_numbers.sql")),
+];
+
+/// The newest version of the schema that is known here.
+pub fn schema_version() -> i64 {
+    MIGRATIONS.last().map_or(0, |(version, ..)| *version)
+}

@@ -1,0 +1,2 @@
+/// Comes out of one.
+pub struct Hen(crate::Egg);

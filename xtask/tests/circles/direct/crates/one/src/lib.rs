@@ -1,0 +1,4 @@
+mod hen;
+mod egg;
+
+pub use egg::Egg;

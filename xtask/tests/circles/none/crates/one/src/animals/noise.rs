@@ -1,0 +1,1 @@
+pub(super) const MOO: &str = "moo";

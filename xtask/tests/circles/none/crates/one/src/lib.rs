@@ -1,0 +1,6 @@
+mod animals;
+mod farm;
+mod food;
+
+pub use animals::Cow;
+pub use farm::Farm;

@@ -1,0 +1,4 @@
+use crate::shop::{
+    self,
+    till::Till,
+};

@@ -1,0 +1,3 @@
+mod bank;
+mod customer;
+mod shop;

@@ -1,0 +1,9 @@
+macro_rules! visitor {
+    () => {
+        $crate::customer::Customer
+    };
+}
+
+fn greet() {
+    println!("{}", visitor!());
+}
