@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_config::{CleanupMode as Mode, Loaded, WorkspacesCleanup};
 use coracle_engine::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
-use coracle_types::Timestamp;
+use coracle_server::Timestamp;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::Path;

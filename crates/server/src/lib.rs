@@ -18,6 +18,7 @@ mod mcp;
 mod metrics;
 mod profile;
 mod stdio;
+mod timestamp;
 mod views;
 
 pub use accounts::{
@@ -28,4 +29,5 @@ pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{Frontend, FrontendOptions, INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
+pub use timestamp::Timestamp;
 pub use views::{AccountView, KeyView, SessionView, key_state};

@@ -14,7 +14,6 @@ mod schema;
 mod secret;
 mod server;
 mod text;
-mod timestamp;
 mod tool;
 
 pub use error_code::ErrorCode;
@@ -28,5 +27,4 @@ pub use schema::Schema;
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
 pub use text::is_hidden;
-pub use timestamp::Timestamp;
 pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

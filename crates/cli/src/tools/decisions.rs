@@ -2,7 +2,8 @@ use crate::output::{columns, json, plain};
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
 use clap::Args;
-use coracle_types::{Decision, ServerName, Timestamp, UserId};
+use coracle_server::Timestamp;
+use coracle_types::{Decision, ServerName, UserId};
 use serde::Serialize;
 use std::io::Write;
 
