@@ -1,6 +1,9 @@
 //! The rules of the repository, asked of the repository itself.
 
-use xtask::{Metadata, Resolve, direction_violations, licence_violations, readme_violations, repository, tidy_report};
+use xtask::{
+    Metadata, Resolve, direction_violations, document_violations, licence_violations, reference_violations, repository,
+    tidy_report,
+};
 
 #[test]
 fn crates_depend_on_each_other_only_as_drawn() {
@@ -26,8 +29,13 @@ fn the_source_is_tidy() {
 }
 
 #[test]
-fn the_readme_names_commands_and_files_that_exist() {
-    assert_none(&readme_violations(&repository()).unwrap());
+fn documents_name_commands_and_files_that_exist() {
+    assert_none(&document_violations(&repository()).unwrap());
+}
+
+#[test]
+fn the_configuration_reference_matches_the_schema() {
+    assert_none(&reference_violations(&repository()).unwrap());
 }
 
 #[track_caller]
