@@ -24,6 +24,8 @@ mod bench;
 mod completions;
 mod config;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod environment;
 mod exec;
 mod face;

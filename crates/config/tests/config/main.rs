@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here is the test")]
 
 mod case;
+mod documents;
 mod earlier;
 mod edit;
 mod import;
