@@ -38,7 +38,7 @@ pub(crate) fn build() -> Result<()> {
 
 /// Copies everything that the book has to `source`.
 fn assemble(root: &Path, source: &Path) -> Result<()> {
-    fs::create_dir_all(source).with_context(|| format!("cannot make {}", source.display()))?;
+    fs::create_dir_all(source).with_context(|| format!("cannot create {}", source.display()))?;
     let folder = root.join(BOOK);
     for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let path = entry.with_context(|| format!("cannot list {}", folder.display()))?.path();
@@ -70,7 +70,7 @@ fn page(document: &Document) -> String {
         done = link.end;
         let heading = link.address.find('#').map_or("", |place| &link.address[place..]);
         match name_in_book(&target) {
-            Some(name) => text.push_str(&format!("[{}]({}{heading})", link.text, name.display())),
+            Some(name) => text.extend(["[", link.text, "](", &name.to_string_lossy(), heading, ")"]),
             None => text.push_str(link.text),
         }
     }

@@ -12,6 +12,8 @@ pub(crate) const MARKER: &str = "<!-- generated from schema/coracle.schema.json 
 const PREFIX: &str = "CORACLE";
 /// The section whose entries have names of the user's choice, its variable, and the definition of an entry.
 const SERVERS: (&str, &str, &str) = ("mcpServers", "CORACLE_MCP_SERVERS", "McpServer");
+/// The kind of a row that describes the keys below it.
+const SECTION: &str = "section";
 /// How the schema describes keys that are accepted and ignored.
 const IGNORED: &str = "Used by other clients; has no effect here.";
 /// Sections in a format of earlier tools, described in `docs/compatibility.md`.
@@ -42,9 +44,13 @@ pub(crate) fn reference(page: &str, schema: &Value) -> Result<String> {
         let _ = write!(text, "\n### `{name}`\n\n{description}\n\n");
         text.push_str("| key and variable | type | default | description |\n|---|---|---|---|\n");
         for row in rows(schema, name, keys) {
-            let variable = format!("{PREFIX}_{}", row.key.replace('.', "_").to_uppercase());
             let Row { key, kind, default, description } = row;
-            let _ = writeln!(text, "| `{key}`<br>`{variable}` | {kind} | {default} | {description} |");
+            let _ = if kind == SECTION {
+                writeln!(text, "| `{key}` | | | {description} |")
+            } else {
+                let variable = format!("{PREFIX}_{}", key.replace('.', "_").to_uppercase());
+                writeln!(text, "| `{key}`<br>`{variable}` | {kind} | {default} | {description} |")
+            };
         }
     }
     Ok(text)
@@ -63,7 +69,11 @@ fn rows(schema: &Value, section: &str, keys: &Map<String, Value>) -> Vec<Row> {
     for (name, key) in keys {
         let path = if section.is_empty() { name.clone() } else { format!("{section}.{name}") };
         match properties(schema, key) {
-            Some(below) => rows.extend(self::rows(schema, &path, below)),
+            Some(below) => {
+                let (kind, default) = (SECTION.to_owned(), String::new());
+                rows.push(Row { key: path.clone(), kind, default, description: description(key) });
+                rows.extend(self::rows(schema, &path, below));
+            }
             None => rows.push(Row {
                 key: path,
                 kind: kind(schema, key),
@@ -148,7 +158,7 @@ mod tests {
                 }, "icon": {"description": IGNORED}}},
                 "Server": {"properties": {
                     "auth": {"$ref": "#/$defs/Auth", "default": "auto", "description": "A | B."},
-                    "limits": {"$ref": "#/$defs/Limits"},
+                    "limits": {"$ref": "#/$defs/Limits", "description": "Limits."},
                     "url": {"type": ["string", "null"], "default": null, "description": "Address."},
                 }},
             },
@@ -168,6 +178,7 @@ mod tests {
              ### `server`\n\nServer.\n\n\
              | key and variable | type | default | description |\n|---|---|---|---|\n\
              | `server.auth`<br>`CORACLE_SERVER_AUTH` | `auto`, `required` | `auto` | A \\| B. |\n\
+             | `server.limits` | | | Limits. |\n\
              | `server.limits.time`<br>`CORACLE_SERVER_LIMITS_TIME` | number from 0.5 to 86400 | `30` | Time in seconds. |\n\
              | `server.url`<br>`CORACLE_SERVER_URL` | string | – | Address. |\n"
         );

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
-/// The two commands that do everything in a fresh clone.
+/// The two commands for a fresh clone.
 const COMMANDS: &[&str] = &["cargo run --release -- exec -c 'print(6*7)'", "cargo xtask test"];
 
 /// The page that newcomers read first.
@@ -26,7 +26,7 @@ pub(crate) const BOOK: &str = "docs";
 pub(crate) const SUMMARY: &str = "SUMMARY.md";
 
 /// The documents that are part of the book without being in its folder.
-pub(crate) const AT_THE_ROOT: &[&str] = &["SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+pub(crate) const AT_THE_ROOT: &[&str] = &[README, "SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 
 /// One Markdown file.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ pub(crate) struct Document {
     pub(crate) text: String,
 }
 
-/// Reads the README, the documents beside it and all pages of the book.
+/// Reads the documents at the root and all pages of the book.
 pub(crate) fn documents(root: &Path) -> Result<Vec<Document>> {
-    let mut paths: Vec<PathBuf> = [README].iter().chain(AT_THE_ROOT).map(PathBuf::from).collect();
+    let mut paths: Vec<PathBuf> = AT_THE_ROOT.iter().map(PathBuf::from).collect();
     let folder = root.join(BOOK);
     let mut pages = Vec::new();
     for entry in fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))? {
@@ -59,7 +59,7 @@ pub(crate) fn documents(root: &Path) -> Result<Vec<Document>> {
         .collect()
 }
 
-/// One sentence for each thing that the documents at `root` should say or must not say.
+/// Returns one sentence for each problem of the documents at `root`.
 pub fn document_violations(root: &Path) -> Result<Vec<String>> {
     let documents = documents(root)?;
     let tasks = crate::commands::names();
@@ -97,8 +97,7 @@ fn unlisted_pages(documents: &[Document]) -> Vec<String> {
         return vec![format!("{} is missing", summary.display())];
     };
     let listed: Vec<PathBuf> = links(&contents.text).iter().filter_map(|link| target(&summary, link.address)).collect();
-    let is_page = |path: &Path| path != summary && path != Path::new(README);
-    let unlisted = documents.iter().filter(|document| is_page(&document.path) && !listed.contains(&document.path));
+    let unlisted = documents.iter().filter(|document| document.path != summary && !listed.contains(&document.path));
     unlisted.map(|document| format!("{}: {} is not listed", summary.display(), document.path.display())).collect()
 }
 
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_table_of_contents_lists_every_page() {
-        let pages = || vec![document("README.md", ""), document("docs/a.md", ""), document("SECURITY.md", "")];
+        let pages = || vec![document("docs/a.md", ""), document("SECURITY.md", "")];
         let mut whole = pages();
         whole.push(document("docs/SUMMARY.md", "- [A](a.md)\n- [Security](../SECURITY.md)\n"));
         assert_eq!(unlisted_pages(&whole), Vec::<String>::new());

@@ -37,7 +37,7 @@ const TESTED: &[Tested] = &[
     },
 ];
 
-/// One sentence if the configuration reference at `root` does not match the schema beside it.
+/// Returns one sentence if the configuration reference at `root` does not match the schema beside it.
 pub fn reference_violations(root: &Path) -> Result<Vec<String>> {
     let (found, expected) = found_and_expected(root)?;
     let out_of_date = (found != expected).then(|| format!("{REFERENCE} is out of date: run `cargo xtask generate`"));
@@ -92,8 +92,8 @@ mod tests {
         let schema = fs::read_to_string(repository().join(SCHEMA)).unwrap();
         write(SCHEMA, &schema);
         write(REFERENCE, &format!("Words.\n\n{MARKER}\nold\n"));
-        let violation = format!("{REFERENCE} is out of date: run `cargo xtask generate`");
-        assert_eq!(reference_violations(root.path()).unwrap(), [violation.clone()]);
+        let violation = [format!("{REFERENCE} is out of date: run `cargo xtask generate`")];
+        assert_eq!(reference_violations(root.path()).unwrap(), violation);
 
         let (_, expected) = found_and_expected(root.path()).unwrap();
         write(REFERENCE, &expected);
@@ -101,7 +101,7 @@ mod tests {
         assert!(expected.starts_with("Words.\n"), "the words above the marker stay");
 
         write(SCHEMA, &schema.replace("Port that `coracle up` listens on", "Port to listen on"));
-        assert_eq!(reference_violations(root.path()).unwrap(), [violation]);
+        assert_eq!(reference_violations(root.path()).unwrap(), violation);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const ANYTHING: char = '…';
 /// Clients and their settings must not be those of whoever runs the tests.
 const HOMES: &[&str] = &["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
 
-/// One `$ command` of a `console` block, and the standard output shown below it.
+/// A `$ command` in a `console` block, with its standard output below.
 #[derive(Debug, PartialEq, Eq)]
 struct Example {
     command: String,
@@ -45,7 +45,7 @@ fn write_launchers(servers: &Path, folder: &Path) -> Result<()> {
     let npx =
         format!("[ \"$1\" = -y ] && shift\nname=mcp-${{1#@modelcontextprotocol/}}; shift\nexec '{}'", npm.display());
     let uvx = format!("name=$1; shift\nexec '{}'", pypi.display());
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     for (name, script) in [("npx", npx), ("uvx", uvx)] {
         let path = folder.join(name);
         fs::write(&path, format!("#!/bin/sh\n{script}/\"$name\" \"$@\"\n"))
@@ -60,7 +60,7 @@ fn run(document: &Document, programs: &[PathBuf], scratch: &Path) -> Result<()> 
     let shown = document.path.display();
     let (folder, home) = (scratch.join("folder"), scratch.join("home"));
     for made in [&folder, &home] {
-        fs::create_dir_all(made).with_context(|| format!("cannot make {}", made.display()))?;
+        fs::create_dir_all(made).with_context(|| format!("cannot create {}", made.display()))?;
     }
     let usual = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths(programs.iter().cloned().chain(std::env::split_paths(&usual)))
@@ -68,7 +68,7 @@ fn run(document: &Document, programs: &[PathBuf], scratch: &Path) -> Result<()> 
 
     for example in examples(&document.text) {
         eprintln!("$ {}", example.command);
-        // The same program, without a second build of everything in the release profile.
+        // Uses the same program without a second build in the release profile.
         let text = example.command.replace("cargo run --release --", "coracle");
         let mut command = Command::new("bash");
         command.args(["-c", &text]).current_dir(&folder).env("PATH", &path).env("CORACLE_HOME", scratch.join("data"));
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Runs the examples with a `coracle` that is really bash, which takes `-c` too.
+    /// Runs the examples with bash in place of `coracle`, because it also accepts `-c`.
     fn run(page: &str) -> Result<()> {
         let root = tempfile::tempdir()?;
         std::os::unix::fs::symlink("/bin/bash", root.path().join("coracle"))?;
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_that_prints_something_else_or_fails_is_named() {
+    fn failing_examples_are_named() {
         let other = run("$ coracle -c 'echo one'\ntwo\n").unwrap_err().to_string();
         assert_eq!(other, "page.md: `coracle -c 'echo one'` should print\ntwo\n");
         let failure = run("$ coracle -c 'exit 7'\n").unwrap_err().to_string();
