@@ -26,22 +26,27 @@ fn documents() -> Vec<PathBuf> {
 
 /// All commands in the text of a document.
 fn mentions(text: &str) -> Vec<Mention> {
-    let mut mentions = Vec::new();
-    let (mut running, mut block) = (String::new(), None);
+    let (mut lines, mut running, mut block) = (Vec::new(), String::new(), None);
     for line in text.lines() {
         let trimmed = line.trim_start();
-        match trimmed.strip_prefix("```") {
-            Some(language) => block = if block.is_none() { Some(language.to_owned()) } else { None },
-            None => match block.as_deref() {
-                None => running.extend([line, "\n"]),
-                Some("sh" | "console") => {
-                    let line = trimmed.strip_prefix("$ ").unwrap_or(trimmed);
-                    mentions.extend(simple_commands(line).into_iter().map(|words| Mention { words, whole: true }));
-                }
-                Some(_) => {}
+        if let Some(language) = trimmed.strip_prefix("```") {
+            block = block.is_none().then_some(language);
+            continue;
+        }
+        match block {
+            None => running.extend([line, "\n"]),
+            Some("sh") => lines.push(trimmed.to_owned()),
+            // What does not begin like this is output.
+            Some("console") => match (trimmed.strip_prefix("$ "), trimmed.strip_prefix("> "), lines.last_mut()) {
+                (Some(command), ..) => lines.push(command.to_owned()),
+                (None, Some(more), Some(command)) => command.extend(["\n", more]),
+                _ => {}
             },
+            Some(_) => {}
         }
     }
+    let commands = lines.iter().flat_map(|line| simple_commands(line));
+    let mut mentions: Vec<Mention> = commands.map(|words| Mention { words, whole: true }).collect();
     // Between backticks; no span goes on in the next paragraph.
     let spans = running.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
     for span in spans.filter(|span| span.starts_with("coracle ")) {
@@ -64,7 +69,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
                 word.get_or_insert_default();
             }
             ('#', None) if word.is_none() => break,
-            (' ' | '|' | ';' | '&', None) => {
+            (' ' | '|' | ';' | '&' | '\n', None) => {
                 if let (Some(word), Some(last)) = (word.take(), commands.last_mut()) {
                     last.push(word);
                 }
@@ -98,10 +103,10 @@ fn fault(mention: &Mention) -> Option<String> {
     }
     let mut root = Arguments::command();
     root.build();
-    look_up(&root, &root, mention.words.get(1..).unwrap_or_default())
+    look_up(&root, mention.words.get(1..).unwrap_or_default())
 }
 
-fn look_up(root: &Command, command: &Command, words: &[String]) -> Option<String> {
+fn look_up(command: &Command, words: &[String]) -> Option<String> {
     let (word, rest) = words.split_first()?;
     if word == "--" || word.contains('…') {
         return None;
@@ -118,16 +123,16 @@ fn look_up(root: &Command, command: &Command, words: &[String]) -> Option<String
             return Some(format!("`{}` has no option `{word}`", command.get_name()));
         };
         let takes_next = argument.get_action().takes_values() && !word.contains('=');
-        return look_up(root, command, rest.get(usize::from(takes_next)..).unwrap_or_default());
+        return look_up(command, rest.get(usize::from(takes_next)..).unwrap_or_default());
     }
     if let Some(below) = command.find_subcommand(word) {
-        return look_up(root, below, rest);
+        return look_up(below, rest);
     }
     // `list|show` stands for both.
     let missing = word.split('|').find(|name| command.find_subcommand(name).is_none());
     match missing.filter(|_| command.has_subcommands() && !command.is_hide_set()) {
         Some(name) => Some(format!("`{}` has no command `{name}`", command.get_name())),
-        None => look_up(root, command, rest),
+        None => look_up(command, rest),
     }
 }
 
@@ -149,12 +154,15 @@ fn documents_name_commands_that_exist() {
 #[test]
 fn commands_are_found_in_blocks_and_in_text() {
     let text = "`coracle tools\nlist` and `other`\n```sh\nA=1 coracle exec -c 'a | b' 2>/dev/null | x; coracle up # no\n```\n\
-                ```python\ncoracle = 1\n```\n";
+                ```console\n$ coracle exec -c '1\n> 2'\ncoracle output\n```\n```python\ncoracle = 1\n```\n";
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     let mut exec = words("coracle exec -c");
     exec.push("a | b".to_owned());
-    let expected = [(exec, true), (words("coracle up"), true), (words("coracle tools list"), false)];
-    assert_eq!(mentions(text), expected.map(|(words, whole)| Mention { words, whole }));
+    let mut two_lines = words("coracle exec -c");
+    two_lines.push("1\n2".to_owned());
+    let blocks = [(exec, true), (words("coracle up"), true), (two_lines, true)];
+    let expected = blocks.into_iter().chain([(words("coracle tools list"), false)]);
+    assert_eq!(mentions(text), expected.map(|(words, whole)| Mention { words, whole }).collect::<Vec<_>>());
 }
 
 #[test]
