@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use crate::generated;
 use crate::steps::Steps;
+use crate::{book, generated};
 
 struct Task {
     name: &'static str,
@@ -20,7 +20,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task {
         name: "test",
-        about: "install what the tests need, then format, clippy, tests, README examples, docs",
+        about: "install what the tests need, then format, clippy, tests, examples in documents, docs",
         run: |steps, arguments| nothing(arguments).and_then(|()| test::run(steps)),
     },
     Task {
@@ -39,12 +39,22 @@ const TASKS: &[Task] = &[
         run: |steps, arguments| nothing(arguments).and_then(|()| test::needs(steps)),
     },
     Task {
-        name: "generate",
-        about: "write the generated files that are checked in",
+        name: "examples",
+        about: "run the commands in README.md and docs [DIR: folder of the `coracle` to use]",
+        run: test::examples,
+    },
+    Task {
+        name: "docs",
+        about: "build the documentation as a book, with mdbook",
         run: |steps, arguments| {
             nothing(arguments)?;
-            steps.step("generate", "generated files", generated::write_all)
+            steps.step("docs", "the book", book::build)
         },
+    },
+    Task {
+        name: "generate",
+        about: "write the files that are generated and checked in [FILE…: only these]",
+        run: |steps, files| steps.step("generate", "files that are generated", || generated::write(files)),
     },
 ];
 
@@ -103,8 +113,12 @@ impl std::error::Error for WrongUsage {}
 fn nothing(arguments: &[String]) -> Result<()> {
     match arguments.first() {
         None => Ok(()),
-        Some(argument) => bail!(WrongUsage(format!("`{argument}` comes unexpectedly"))),
+        Some(argument) => bail!(unexpected(argument)),
     }
+}
+
+fn unexpected(argument: &str) -> WrongUsage {
+    WrongUsage(format!("`{argument}` comes unexpectedly"))
 }
 
 fn usage() -> String {

@@ -1,20 +1,22 @@
 //! Developer commands. `cargo xtask help` lists them.
 //!
 //! Start reading at `commands.rs`, which has one module per command. The rules of the repository (`directions`,
-//! `licences`, `tidy`, `readme`) are plain functions from data to a list of violations, so that `cargo xtask check` and
-//! the tests in `tests/` use the same code.
+//! `circles`, `licences`, `tidy`, `documents`, `generated`) are plain functions from data to a list of violations, so that
+//! `cargo xtask check` and the tests in `tests/` use the same code.
 //!
 //! **Invariant:** `xtask` depends on none of the crates in `crates/`, so that it still builds and can report problems
 //! when they do not build.
 
+mod book;
 mod circles;
 mod commands;
+mod configuration;
 mod directions;
+mod documents;
 mod generated;
 mod licences;
 mod metadata;
 mod needs;
-mod readme;
 mod steps;
 mod test_environment;
 mod test_servers;
@@ -23,7 +25,8 @@ mod tidy;
 pub use circles::circle_violations;
 pub use commands::{names as command_names, run};
 pub use directions::direction_violations;
+pub use documents::document_violations;
+pub use generated::reference_violations;
 pub use licences::licence_violations;
 pub use metadata::{Dependency, DependencyKind, Metadata, Package, Resolve, repository};
-pub use readme::readme_violations;
 pub use tidy::{TidyReport, tidy_report};

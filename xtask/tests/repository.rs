@@ -1,8 +1,8 @@
 //! The rules of the repository, applied to the repository itself.
 
 use xtask::{
-    Metadata, Resolve, circle_violations, command_names, direction_violations, licence_violations, readme_violations,
-    repository, tidy_report,
+    Metadata, Resolve, circle_violations, command_names, direction_violations, document_violations, licence_violations,
+    reference_violations, repository, tidy_report,
 };
 
 #[test]
@@ -34,8 +34,13 @@ fn the_source_is_tidy() {
 }
 
 #[test]
-fn commands_and_links_in_the_readme_exist() {
-    assert_none(&readme_violations(&repository(), &command_names()).unwrap());
+fn documents_name_commands_and_files_that_exist() {
+    assert_none(&document_violations(&repository(), &command_names()).unwrap());
+}
+
+#[test]
+fn the_configuration_reference_matches_the_schema() {
+    assert_none(&reference_violations(&repository()).unwrap());
 }
 
 #[track_caller]

@@ -24,6 +24,8 @@ mod bench;
 mod completions;
 mod config;
 mod doctor;
+#[cfg(test)]
+mod documents;
 mod exec;
 mod failures;
 mod frontend;

@@ -39,6 +39,27 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 
+/// The program in the README of the repository, with the servers of an example.
+#[test]
+fn the_program_of_the_readme() {
+    let readme = fs::read_to_string(examples().join("../README.md")).unwrap();
+    let program = readme.split_once("```python\n").unwrap().1.split_once("```").unwrap().0;
+    assert_eq!(program.lines().count(), 6, "{program}");
+    let (coracle, launchers) = (Coracle::new(everybody()[0]), launchers());
+    let folder = coracle.workspace().join("readme");
+    let copied =
+        Command::new("cp").arg("-r").arg(examples().join("02-multi-tool-chain")).arg(&folder).status().unwrap();
+    assert!(copied.success());
+    fs::write(folder.join("main.py"), program).unwrap();
+    let path = format!("{}:{}", launchers.path().display(), std::env::var("PATH").unwrap());
+    let mut command = coracle.command();
+    command.current_dir(&folder).env("PATH", &path).env_remove("CORACLE_CONFIG").args(["exec", "main.py"]);
+    let output = command.output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "Tokyo 22:00\nLagos 14:00\nBogota 08:00\n", "{complaints}");
+}
+
 /// Runs a program of an example on a copy of its folder, once for each expected output.
 fn runs(example: &str, program: &str) {
     let (coracle, launchers) = (Coracle::new(everybody()[0]), launchers());

@@ -315,6 +315,20 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_the_variables_of_earlier_tools() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compatibility.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for key in KEYS {
+            for variable in key.other_variables.iter().filter(|variable| !variable.starts_with("CORACLE_")) {
+                let is_row = |line: &str| {
+                    line.contains(&format!("`{variable}`")) && line.ends_with(&format!("| `{}` |", key.path))
+                };
+                assert!(page.lines().any(is_row), "{variable} → {}", key.path);
+            }
+        }
+    }
+
+    #[test]
     fn sections_know_their_names() {
         assert_eq!(names_in("log"), ["level", "file"]);
         assert!(names_in("").contains(&SERVERS) && names_in("").contains(&"execution"));

@@ -4,10 +4,10 @@ use anyhow::Result;
 
 use crate::circles::circle_violations;
 use crate::directions::direction_violations;
-use crate::generated;
+use crate::documents::document_violations;
+use crate::generated::reference_violations;
 use crate::licences::licence_violations;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
-use crate::readme::readme_violations;
 use crate::steps::Steps;
 use crate::tidy::tidy_report;
 
@@ -25,10 +25,12 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
         }
         Ok(report.violations)
     })?;
-    steps.check("readme", "commands and links in README.md", || readme_violations(&repository(), &super::names()))?;
+    steps.check("documents", "commands and links in documents", || {
+        document_violations(&repository(), &super::names())
+    })?;
+    steps.check("generated", "the configuration reference", || reference_violations(&repository()))?;
     clippy(steps)?;
-    docs(steps)?;
-    steps.check("generated", "generated files", generated::violations)
+    docs(steps)
 }
 
 pub(super) fn format(steps: &mut Steps) -> Result<()> {

@@ -1,12 +1,12 @@
 //! `cargo xtask test`: everything that must pass before a change is merged.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use super::check;
 use crate::metadata::{Metadata, Resolve, cargo, repository};
 use crate::steps::Steps;
 use crate::test_servers::{self, FOLDER};
-use crate::{needs, readme, test_environment};
+use crate::{documents, needs, test_environment};
 
 /// `cargo xtask needs`: installs what the tests need.
 pub(super) fn needs(steps: &mut Steps) -> Result<()> {
@@ -24,9 +24,20 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).env(FOLDER, test_servers::folder()?);
     let home = repository().join("target");
     steps.step("test", "cargo test --workspace", || test_environment::run(&tests, &home))?;
-    steps.step("readme", "the examples in README.md", || {
-        let target = Metadata::load(Resolve::Members)?.target_directory;
-        readme::run_examples(&repository(), &target.join("debug"), &target.join("readme"))
-    })?;
+    examples(steps, &[])?;
     check::docs(steps)
+}
+
+/// `cargo xtask examples`: the commands in the documents, run with the `coracle` in a folder or with the debug build.
+pub(super) fn examples(steps: &mut Steps, arguments: &[String]) -> Result<()> {
+    let binaries = match arguments {
+        [] => None,
+        [folder] => Some(std::path::absolute(folder)?),
+        [_, more, ..] => bail!(super::unexpected(more)),
+    };
+    steps.step("examples", "the commands in README.md and docs", || {
+        let target = Metadata::load(Resolve::Members)?.target_directory;
+        let binaries = binaries.unwrap_or_else(|| target.join("debug"));
+        documents::run_examples(&repository(), &binaries, &test_servers::folder()?, &target.join("documents"))
+    })
 }
