@@ -28,6 +28,7 @@ mod environment;
 mod exec;
 mod face;
 mod failures;
+mod installation;
 mod itself;
 mod log;
 mod mcp;
@@ -121,6 +122,9 @@ enum Command {
     Config(config::ConfigArguments),
     /// Test sandbox isolation on this machine and check the data folder.
     Doctor(doctor::DoctorArguments),
+    /// Show the version, where its files are, and how to remove Coracle.
+    #[command(name = "self")]
+    Installation(installation::SelfArguments),
     /// Generate shell completions.
     Completions(completions::CompletionsArguments),
     /// Print a man page, or write all man pages to a folder.
@@ -178,6 +182,7 @@ fn main() -> ExitCode {
         Command::Workspaces(arguments) => workspaces::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),
+        Command::Installation(arguments) => installation::run(&arguments, config),
         Command::Bench(arguments) => bench::run(arguments, config),
     };
     match outcome {

@@ -3,6 +3,7 @@
 use super::moving::Moving;
 use super::undo::{Before, Undo};
 use crate::face::FaceArguments;
+use crate::installation::Method;
 use crate::named_workspace;
 use crate::plain::{counted, plain};
 use crate::settings::load_for_servers;
@@ -48,6 +49,9 @@ impl fmt::Display for Client {
 }
 
 impl Client {
+    /// The names on the command line.
+    pub(super) const NAMES: [&'static str; 5] = ["claude", "claude-desktop", "cursor", "vscode", "codex"];
+
     pub(super) fn target(self) -> Target {
         self.0
     }
@@ -255,7 +259,10 @@ fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
             Mistake::new(format!("{} is not valid UTF-8", path.display()), Some("move it to a path that is"))
         })
     };
-    let mut arguments = vec!["mcp".to_owned()];
+    // A program in a cache may be gone tomorrow.
+    let starter = Method::of(&program).starter();
+    let mut arguments: Vec<String> = starter.iter().flat_map(|(_, words)| *words).map(ToString::to_string).collect();
+    arguments.push("mcp".to_owned());
     // A client starts it in a folder of its own choosing, where only the file in the data folder would be found.
     let elsewhere = loaded.file.as_ref().filter(|file| file.way != Way::DataFolder);
     if let Some(file) = elsewhere {
@@ -282,7 +289,11 @@ fn entry(face: &FaceArguments, loaded: &Loaded) -> anyhow::Result<Entry> {
     // A client starts it in an environment of its own making.
     let home = std::env::var(coracle_config::HOME_VARIABLE).ok();
     let environment = home.map(|home| (coracle_config::HOME_VARIABLE.to_owned(), home)).into_iter().collect();
-    Ok(Entry { command: text(&program)?, arguments, environment })
+    let command = match starter {
+        Some((command, _)) => command.to_owned(),
+        None => text(&program)?,
+    };
+    Ok(Entry { command, arguments, environment })
 }
 
 /// What is written, and which servers leave the file. Nothing of what is in the file already is shown: the entries of other
