@@ -9,6 +9,7 @@
 
 mod commands;
 mod directions;
+mod dist;
 mod generated;
 mod licences;
 mod metadata;
