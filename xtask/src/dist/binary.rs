@@ -104,7 +104,7 @@ impl Needs {
         Ok(Self { processor, glibc, libraries })
     }
 
-    /// Whether the file has symbols or debug information that no user needs.
+    /// Whether the file has no table of symbols, which takes space and which only debuggers read.
     pub(crate) fn is_stripped(program: &[u8]) -> Result<bool> {
         let header = FileHeader64::<Endianness>::parse(program).context("the program is no 64-bit ELF file")?;
         let endian = header.endian()?;

@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
+use super::contents::printed;
 use crate::needs;
-use crate::steps::shown;
 
 /// What sandboxes need, and the certificates for MCP servers and models on the Internet.
 const PACKAGES: &str = "python3,bash,ca-certificates";
 
 /// What a server never reads. Licences stay.
 const EXCLUDED: &[&str] = &["/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*"];
+
+/// A system that is laid out in today's way from the start. Without it, packages for the change come in, and with them all
+/// of Perl.
+const LAYOUT: &str = "/usr/share/mmdebstrap/hooks/merged-usr";
 
 /// The package sources and the name of the machine that makes the image do not belong into it.
 const CLEAN: &str = r#"cd "$1"/etc && rm -rf apt/sources.list apt/sources.list.d hostname resolv.conf"#;
@@ -28,7 +32,8 @@ pub(super) fn make(stamp: u64, folder: &Path) -> Result<PathBuf> {
         suite().context("the image is made on Debian, from its own packages: /etc/os-release names no suite")?;
     let archive = folder.join("rootfs.tar");
     let mut command = Command::new(program);
-    command.args(["--variant=essential", "--quiet", &format!("--include={PACKAGES}")]);
+    command.args(["--variant=essential", "--quiet"]);
+    command.args([format!("--include={PACKAGES}"), format!("--hook-dir={LAYOUT}")]);
     for path in EXCLUDED {
         command.arg(format!("--dpkgopt=path-exclude={path}"));
     }
@@ -39,10 +44,7 @@ pub(super) fn make(stamp: u64, folder: &Path) -> Result<PathBuf> {
         .arg(&archive)
         .args(sources()?)
         .env("SOURCE_DATE_EPOCH", stamp.to_string());
-    let status = command.status().context("cannot start mmdebstrap")?;
-    if !status.success() {
-        bail!("`{}` failed: {status}", shown(&command));
-    }
+    printed(&mut command)?;
     Ok(archive)
 }
 

@@ -1,5 +1,6 @@
 //! Runs the container image: its files in namespaces of bubblewrap, and the whole of it where a Docker engine answers.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -60,5 +61,36 @@ fn docker(package: &Path, contents: &Contents) -> Result<()> {
     let told = printed(docker().args(["image", "inspect", "--format", "{{.Config.User}} {{.Config.Cmd}}", &name]))?;
     let told = String::from_utf8_lossy(&told);
     ensure!(told == "1000:1000 [up --host 0.0.0.0]\n", "{told}");
+    let name_of_server = format!("coracle-verify-{}", std::process::id());
+    let served = serve(&name_of_server, &name);
+    if served.is_err() {
+        let _ = docker().args(["rm", "--force", &name_of_server]).output();
+    }
+    served
+}
+
+/// Starts the server as the image does without arguments, asks it, and stops it.
+fn serve(container: &str, image: &str) -> Result<()> {
+    // A server that hangs must not hang the verification.
+    let mut server = Command::new("timeout")
+        .args(["60", "docker", "run", "--rm", "--network", "none", "--name", container])
+        .args(OPTIONS)
+        .arg(image)
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start docker")?;
+    let mut said = BufReader::new(server.stderr.take().context("the server has no standard error")?);
+    let mut text = String::new();
+    while !text.contains("http://0.0.0.0:8989/mcp") {
+        ensure!(said.read_line(&mut text).context("cannot read from docker")? > 0, "the server did not start: {text}");
+    }
+    let ask = "import urllib.request as http; print(http.urlopen('http://127.0.0.1:8989/health').status)";
+    let answer = printed(Command::new("docker").args(["exec", container, "python3", "-c", ask]))?;
+    ensure!(answer == b"200\n", "/health should answer with 200: {}", String::from_utf8_lossy(&answer));
+    printed(Command::new("docker").args(["stop", container]))?;
+    said.read_to_string(&mut text).context("cannot read from docker")?;
+    let status = server.wait().context("cannot wait for docker")?;
+    ensure!(status.success(), "the server should end well when it is stopped: {status}: {text}");
+    eprintln!("docker run without arguments: serves, and stops");
     Ok(())
 }
