@@ -25,10 +25,18 @@ def find_coracle():
     raise FileNotFoundError("cannot find the coracle program in " + ", ".join(folders))
 
 
+def has_python():
+    """Whether the machine has a Python for sandboxes, judged by file names, to start none."""
+    path = shutil.which("python3", path="/usr/bin:/usr/local/bin:" + os.environ.get("PATH", ""))
+    if path is None:
+        return False
+    minor = os.path.basename(os.path.realpath(path)).removeprefix("python3.")
+    return not minor.isdigit() or int(minor) >= 10
+
+
 def main():
     """Become the program."""
     path = find_coracle()
-    # Sandboxes need a Python too, and there may be no other on this machine.
-    if shutil.which("python3") is None:
+    if not has_python():
         os.environ.setdefault("CORACLE_PYTHON", sys.executable)
     os.execv(path, [path, *sys.argv[1:]])
