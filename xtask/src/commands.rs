@@ -1,6 +1,7 @@
 //! Commands, one module each.
 
 mod check;
+mod dist;
 mod soak;
 mod test;
 
@@ -32,6 +33,12 @@ const TASKS: &[Task] = &[
         name: "soak",
         about: "run the long versions of the tests [FILTER…: only tests with this in their name]",
         run: soak::run,
+    },
+    Task {
+        name: "dist",
+        about: "make packages [--out DIR] [--binary PATH] [--only tarball,wheel,npm,deb,image] [--verify]\n             \
+                [--fast: compress less] [--allow-newer-glibc: packages for this machine]",
+        run: dist::run,
     },
     Task {
         name: "needs",

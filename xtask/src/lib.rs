@@ -12,6 +12,7 @@ mod circles;
 mod commands;
 mod configuration;
 mod directions;
+mod dist;
 mod documents;
 mod generated;
 mod licences;

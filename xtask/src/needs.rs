@@ -45,6 +45,8 @@ const NEEDS: &[Need] = &[
         without: "everything that talks to MCP servers from npm",
         is_good: |_| true,
     },
+    Need { program: "strip", package: "binutils", without: "the tests of packages", is_good: |_| true },
+    Need { program: "dpkg", package: "dpkg", without: "the test of the Debian package", is_good: |_| true },
     Need { program: "git", package: "git", without: "calls to the MCP server for git", is_good: |_| true },
     Need { program: "tmux", package: "tmux", without: "questions to a person at a terminal", is_good: |_| true },
     Need { program: "bwrap", package: "bubblewrap", without: "the comparison with bubblewrap", is_good: |_| true },
@@ -93,6 +95,11 @@ pub(crate) fn python_with_venv() -> Option<PathBuf> {
     found("python3", has_ensurepip)
 }
 
+/// A program that every user can run.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    found(name, |_| true)
+}
+
 fn found(program: &str, is_good: fn(&Path) -> bool) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -126,12 +133,14 @@ fn has_ensurepip(program: &Path) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn may_install() -> bool {
+/// Whether Debian packages can be installed.
+pub(crate) fn may_install() -> bool {
     is_root() && apt_get_path().is_some()
 }
 
-fn is_root() -> bool {
-    // The owner of /proc/self is the effective user ID.
+/// Whether this process has the rights of root.
+pub(crate) fn is_root() -> bool {
+    // A process owns its own entry in /proc by its effective user id.
     Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
 }
 
@@ -139,7 +148,7 @@ fn apt_get_path() -> Option<PathBuf> {
     Some(PathBuf::from("/usr/bin/apt-get")).filter(|path| path.exists())
 }
 
-fn apt_get(arguments: &[&str]) -> Result<()> {
+pub(crate) fn apt_get(arguments: &[&str]) -> Result<()> {
     let status = Command::new("apt-get")
         .args(arguments)
         .env("DEBIAN_FRONTEND", "noninteractive")

@@ -77,7 +77,8 @@ impl Steps {
     }
 }
 
-fn render(command: &Command) -> String {
+/// Renders a command as a person would type it.
+pub(crate) fn render(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program()).file_stem().unwrap_or_default();
     std::iter::once(program).chain(command.get_args()).map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -97,17 +97,22 @@ pub(crate) fn install() -> Result<()> {
     for environment in ENVIRONMENTS {
         let target = folder.join(environment.name);
         let wanted = read_pins(&pins, environment.pins)?;
-        if fs::read_to_string(target.join(STAMP)).is_ok_and(|stamp| stamp == wanted) {
-            eprintln!("{} is here", environment.name);
-            continue;
-        }
-        with_retries(environment.name, || {
-            remove(&target)?;
-            (environment.make)(&pins, &target)
-        })?;
-        fs::write(target.join(STAMP), wanted).with_context(|| format!("cannot write to {}", target.display()))?;
+        ensure(environment.name, &wanted, &target, || (environment.make)(&pins, &target))?;
     }
     Ok(())
+}
+
+/// Makes an environment in `target`, unless it was made with the same pins before.
+pub(crate) fn ensure(name: &str, pins: &str, target: &Path, mut make: impl FnMut() -> Result<()>) -> Result<()> {
+    if fs::read_to_string(target.join(STAMP)).is_ok_and(|stamp| stamp == pins) {
+        eprintln!("{name} is here");
+        return Ok(());
+    }
+    with_retries(name, || {
+        remove(target)?;
+        make()
+    })?;
+    fs::write(target.join(STAMP), pins).with_context(|| format!("cannot write to {}", target.display()))
 }
 
 fn read_pins(pins: &Path, names: &[&str]) -> Result<String> {
@@ -153,8 +158,9 @@ fn make_npm(pins: &Path, folder: &Path) -> Result<()> {
         .current_dir(folder))
 }
 
-fn make_venv(requirements: &Path, folder: &Path) -> Result<()> {
-    let python = needs::python_with_venv().context("there is no python3 that can create environments")?;
+/// Makes a Python environment with exactly these packages.
+pub(crate) fn make_venv(requirements: &Path, folder: &Path) -> Result<()> {
+    let python = needs::python_with_venv().context("there is no python3 that can make environments")?;
     run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
     run(Command::new(folder.join("bin/python"))
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--no-deps"])

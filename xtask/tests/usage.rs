@@ -12,7 +12,7 @@ fn help_and_no_arguments_print_the_usage() {
         let output = xtask(arguments).unwrap();
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8(output.stdout).unwrap();
-        for command in ["test", "check", "soak", "docs", "generate", "help"] {
+        for command in ["test", "check", "soak", "dist", "docs", "generate", "help"] {
             assert!(text.contains(&format!("\n  {command} ")), "{command} in {text}");
         }
     }

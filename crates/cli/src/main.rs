@@ -29,6 +29,7 @@ mod documents;
 mod exec;
 mod failures;
 mod frontend;
+mod installation;
 mod log;
 mod mcp;
 mod oauth_tokens;
@@ -123,6 +124,9 @@ enum Command {
     Config(config::ConfigArguments),
     /// Test sandbox isolation on this machine and check the data folder.
     Doctor(doctor::DoctorArguments),
+    /// Show the version, where its files are, and how to remove Coracle.
+    #[command(name = "self")]
+    Installation(installation::SelfArguments),
     /// Generate shell completions.
     Completions(completions::CompletionsArguments),
     /// Print a man page, or write all man pages to a folder.
@@ -180,6 +184,7 @@ fn main() -> ExitCode {
         Command::Workspaces(arguments) => workspaces::run(&arguments, config),
         Command::Config(arguments) => config::run(&arguments, config),
         Command::Doctor(arguments) => doctor::run(&arguments, config),
+        Command::Installation(arguments) => installation::run(&arguments, config),
         Command::Bench(arguments) => bench::run(arguments, config),
     };
     match outcome {

@@ -104,6 +104,17 @@ pub(crate) fn run(arguments: &McpArguments, config: Option<&Path>, ahead: Option
     outcome
 }
 
+/// The clients whose configuration `--install` has changed, by their names on the command line.
+pub(crate) fn connected_clients() -> anyhow::Result<Vec<&'static str>> {
+    let mut connected = Vec::new();
+    for name in Client::NAMES {
+        if undo::Undo::read(name)?.is_some() {
+            connected.push(name);
+        }
+    }
+    Ok(connected)
+}
+
 /// Message for people who start the command by hand.
 const AT_A_TERMINAL: &str = "\
 waiting for an MCP client on standard input; this command is meant to be started by a client

@@ -11,6 +11,9 @@ use std::path::Path;
 /// client on behalf of the user.
 const MOST: usize = 1;
 
+/// Commands that start Coracle, from whichever package.
+const NAMES: [&str; 3] = ["coracle", "coracle.exe", "coracle-mcp"];
+
 /// Identifies this Coracle by machine, data folder, settings file and names of servers.
 pub(crate) fn identity(loaded: &Loaded) -> anyhow::Result<String> {
     let home = variables::home()?;
@@ -48,7 +51,7 @@ pub(crate) fn check(loaded: &Loaded) -> anyhow::Result<()> {
 pub(crate) fn is_coracle(entry: &McpServer, loaded: &Loaded) -> bool {
     let words: Vec<&str> = entry.args.iter().map(coracle_types::Secret::expose).collect();
     let is_program = |word: &str| {
-        Path::new(word).file_name().is_some_and(|name| name == "coracle" || name == "coracle.exe") || is_this(word)
+        Path::new(word).file_name().is_some_and(|name| NAMES.iter().any(|own| name == *own)) || is_this(word)
     };
     let started = entry.command.as_deref().is_some_and(&is_program) || words.iter().any(|word| is_program(word));
     let served = entry.url.as_ref().and_then(|url| url::Url::parse(url.expose()).ok()).is_some_and(|url| {

@@ -167,7 +167,8 @@ pub(crate) async fn keep_house(housekeeping: Housekeeping, set: WorkspacesCleanu
     }
 }
 
-fn size(bytes: u64) -> String {
+/// A size for people.
+pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..1_000 => format!("{bytes} B"),
         1_000..1_000_000 => format!("{} kB", bytes / 1_000),

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Whose settings.
+/// MCP client whose settings are changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Client(Target);
 
@@ -21,7 +21,7 @@ impl FromStr for Client {
             "cursor" => Target::Cursor,
             "vscode" => Target::VsCode,
             "codex" => Target::Codex,
-            _ => return Err("there are claude, claude-desktop, cursor, vscode and codex".to_owned()),
+            _ => return Err("use claude, claude-desktop, cursor, vscode or codex".to_owned()),
         };
         Ok(Self(target))
     }
@@ -40,6 +40,9 @@ impl fmt::Display for Client {
 }
 
 impl Client {
+    /// The names on the command line.
+    pub(super) const NAMES: [&'static str; 5] = ["claude", "claude-desktop", "cursor", "vscode", "codex"];
+
     pub(super) fn target(self) -> Target {
         self.0
     }

@@ -4,6 +4,7 @@ use super::client::Client;
 use super::moving::Moving;
 use super::undo::{Before, Undo};
 use crate::frontend::FrontendArguments;
+use crate::installation::Method;
 use crate::output::{counted, plain};
 use crate::settings::load_for_servers;
 use crate::status::{Mistake, Status};
@@ -199,7 +200,10 @@ fn entry(frontend: &FrontendArguments, loaded: &Loaded) -> anyhow::Result<Entry>
             Mistake::new(format!("{} is not valid UTF-8", path.display()), Some("move it to a path that is"))
         })
     };
-    let mut arguments = vec!["mcp".to_owned()];
+    // A program in a cache may be gone tomorrow.
+    let starter = Method::of(&program).starter();
+    let mut arguments: Vec<String> = starter.iter().flat_map(|(_, words)| *words).map(ToString::to_string).collect();
+    arguments.push("mcp".to_owned());
     // A client starts the program in a folder of its choice, where only the file in the data folder would be found.
     let elsewhere = loaded.file.as_ref().filter(|file| file.way != Way::DataFolder);
     if let Some(file) = elsewhere {
@@ -226,7 +230,11 @@ fn entry(frontend: &FrontendArguments, loaded: &Loaded) -> anyhow::Result<Entry>
     // A client starts the program in an environment of its choice.
     let home = std::env::var(coracle_config::HOME_VARIABLE).ok();
     let environment = home.map(|home| (coracle_config::HOME_VARIABLE.to_owned(), home)).into_iter().collect();
-    Ok(Entry { command: text(&program)?, arguments, environment })
+    let command = match starter {
+        Some((command, _)) => command.to_owned(),
+        None => text(&program)?,
+    };
+    Ok(Entry { command, arguments, environment })
 }
 
 /// Prints what is added, and which servers are removed. Existing content is not printed, because entries of other

@@ -1,0 +1,3 @@
+from coracle_mcp import main
+
+main()
