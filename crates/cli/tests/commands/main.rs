@@ -1,0 +1,19 @@
+//! The commands as users run them: output, exit codes, bad input and signals.
+
+mod bench;
+mod bench_tokens;
+mod config;
+mod doctor;
+mod env;
+mod examples;
+mod exec;
+mod exec_errors;
+mod exec_signals;
+mod newcomer;
+mod servers;
+mod servers_interactive;
+mod sessions;
+mod settings_followed;
+mod tools;
+mod users;
+mod workspaces;
