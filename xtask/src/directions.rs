@@ -101,13 +101,7 @@ const TABLE: &[Row] = &[
     // Only a dev-dependency, see `NOBODY_KNOWS`.
     Row {
         name: "coracle-testing",
-        ours: Ours::These(&[
-            "coracle-engine",
-            "coracle-sandbox",
-            "coracle-store",
-            "coracle-protocol",
-            "coracle-types",
-        ]),
+        ours: Ours::These(&["coracle-engine", "coracle-sandbox", "coracle-store", "coracle-protocol", "coracle-types"]),
         theirs: Theirs::Any,
     },
     Row { name: "xtask", ours: Ours::These(&[]), theirs: Theirs::Any },

@@ -1,10 +1,6 @@
 //! Listing and showing tools.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "support/definitions.rs"]
-mod definitions;
-
+use crate::definitions;
 use coracle_catalog::{Catalog, Filter, Level};
 use serde_json::{Map, Value, json};
 

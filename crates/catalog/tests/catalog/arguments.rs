@@ -1,10 +1,6 @@
 //! Arguments against input schemas: what is refused, how it is told, and what cannot be checked.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "support/definitions.rs"]
-mod definitions;
-
+use crate::definitions;
 use coracle_catalog::{Catalog, Level, Validator};
 use coracle_types::ServerName;
 use serde_json::{Map, Value, json};

@@ -3,9 +3,6 @@
 //! The parsers are other people's. Each kind of node has to be on a list, each file has to have its few statements and no
 //! others, and what is called or imported has to be ours.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "../support/hostile.rs"]
 mod hostile;
 mod python;
 mod typescript;

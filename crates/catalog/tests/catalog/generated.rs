@@ -1,14 +1,8 @@
 //! Generated files, as they are: one folder of fixtures for each case.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "support/definitions.rs"]
-mod definitions;
-#[path = "support/fixtures.rs"]
-mod fixtures;
-
+use crate::definitions;
+use crate::fixtures::{cases, fixture};
 use coracle_catalog::{ServerTools, generate};
-use fixtures::{cases, fixture};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,13 +1,8 @@
 //! Type checkers in their strictest mode over generated code: of fifteen real servers, and of every fixture.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "../support/definitions.rs"]
-mod definitions;
-#[path = "../support/fixtures.rs"]
-mod fixtures;
 mod lab;
 
+use crate::{definitions, fixtures};
 use coracle_catalog::{ServerTools, generate, write_tree};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,6 @@
 //! Generations on disk.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-#[path = "support/definitions.rs"]
-mod definitions;
-
+use crate::definitions;
 use coracle_catalog::{Catalog, Modules, ROOT, Tree, generate, remove_trees, write_tree};
 use serde_json::json;
 use std::fs;
