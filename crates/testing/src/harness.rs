@@ -4,6 +4,7 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
+use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -26,13 +27,56 @@ pub enum As {
     Ordinary,
 }
 
-/// Users that the tests can run as: both as root, or else only the current one.
-pub fn everybody() -> &'static [As] {
+/// Users that the tests can run as. If a test panics in a loop over them, it prints the user.
+pub struct Everybody(&'static [As]);
+
+/// Both users as root, or else only the current one.
+pub fn everybody() -> Everybody {
     if rustix::process::geteuid().is_root() {
-        &[As::Root, As::Ordinary]
+        Everybody(&[As::Root, As::Ordinary])
     } else {
         println!("SKIPPED as root: the tests do not run as root");
-        &[As::Ordinary]
+        Everybody(&[As::Ordinary])
+    }
+}
+
+impl Deref for Everybody {
+    type Target = [As];
+
+    fn deref(&self) -> &[As] {
+        self.0
+    }
+}
+
+impl IntoIterator for Everybody {
+    type Item = &'static As;
+    type IntoIter = Turns;
+
+    fn into_iter(self) -> Turns {
+        Turns { next: self.0.iter(), current: None }
+    }
+}
+
+/// Loop over [`Everybody`].
+pub struct Turns {
+    next: std::slice::Iter<'static, As>,
+    current: Option<&'static As>,
+}
+
+impl Iterator for Turns {
+    type Item = &'static As;
+
+    fn next(&mut self) -> Option<&'static As> {
+        self.current = self.next.next();
+        self.current
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        if let Some(who) = self.current.filter(|_| std::thread::panicking()) {
+            eprintln!("this failed as {who:?}");
+        }
     }
 }
 
