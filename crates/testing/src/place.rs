@@ -26,6 +26,12 @@ pub struct Said {
     pub stderr: String,
 }
 
+impl Default for Place {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Place {
     /// Empty folders, for root if the tests run as root.
     pub fn new() -> Self {
