@@ -119,9 +119,8 @@ pub fn left_in_run(home: &Path) -> Vec<String> {
     entries.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| name != ".lock").collect()
 }
 
-/// Processes that have something below this folder mounted or open, as launcher, zygote and sandboxes do. Copies of this
-/// process do not count: a child that another test starts has all descriptors of this process until it executes its
-/// program.
+/// Processes that have something below this folder mounted or open, as launcher, zygote and sandboxes do. Copies of
+/// this process do not count: a child that another test starts has all its descriptors until it executes its program.
 pub fn processes_in(folder: &Path) -> Vec<String> {
     let unique = folder.file_name().unwrap().to_str().unwrap();
     let own = fs::read_link("/proc/self/exe").unwrap();
