@@ -1,7 +1,5 @@
 //! `coracle bench`: the format of the output. Times are never judged by a test.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! `coracle bench tokens` on real servers: every task has the same result in all three ways, and code saves tokens.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use coracle_testing::place::installed;
 use serde_json::{Value, json};

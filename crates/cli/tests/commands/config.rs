@@ -1,7 +1,5 @@
 //! `coracle config`, and how commands report settings: their origins, their errors, and never a credential.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::Place;
 use serde_json::{Value, json};
 use std::fs;

@@ -1,7 +1,5 @@
 //! `coracle env` with real installs of wheels that the tests build, so that nothing is downloaded.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{As, Coracle, everybody};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

@@ -2,8 +2,6 @@
 //!
 //! `npx` and `uvx` would download the servers; here they start those that `cargo xtask needs` has installed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

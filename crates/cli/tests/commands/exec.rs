@@ -1,7 +1,5 @@
 //! `coracle exec` in normal use. Errors are in `exec_errors.rs`, signals and pipes in `exec_signals.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_testing::outcome::{Ran, finish};
 use serde_json::{Value, json};

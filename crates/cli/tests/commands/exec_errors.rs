@@ -1,7 +1,5 @@
 //! Bad input to `coracle exec`: a clear error and the right exit status, without losing or starting anything.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_testing::outcome::{Ran, finish, left_in_run};
 use std::fs;

@@ -1,7 +1,5 @@
 //! `coracle exec` while it runs: streamed output, Ctrl-C, and readers that disappear.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 #[expect(unreachable_pub, reason = "each test program uses a part of it")]
 use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_testing::outcome::{left_in_run, processes_in};

@@ -1,5 +1,7 @@
 //! The commands as users run them: output, exit codes, bad input and signals.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
+
 mod bench;
 mod bench_tokens;
 mod config;

@@ -1,7 +1,5 @@
 //! First steps on the command line: where files are, messages, and how to undo changes.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::Place;
 use serde_json::{Value, json};
 use std::fs;

@@ -1,7 +1,5 @@
 //! `coracle servers` in normal use: from adding to removing a real server, and importing from other clients.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::{CANARY, Place, installed, mode};
 use serde_json::Value;
 use std::fs;

@@ -1,7 +1,5 @@
 //! `coracle servers` with user interaction: signing in with a browser, and answering at a terminal.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::{CANARY, Place};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

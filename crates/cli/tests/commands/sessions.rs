@@ -1,7 +1,5 @@
 //! `coracle sessions`, `backup` and `restore` in normal use, with a real server.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::{Place, installed, mode};
 use serde_json::{Value, json};
 use std::fs;

@@ -1,7 +1,5 @@
 //! Settings have their effect: log, workspaces and folders in sandboxes. Settings without effect cause a warning.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use coracle_testing::place::{Place, mode};
 use serde_json::json;

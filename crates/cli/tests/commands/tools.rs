@@ -1,7 +1,5 @@
 //! `coracle tools` on a real server: lists and definitions, and type checks of generated modules.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_store::{Home, KeySource, SqliteStore, Store, ToolDecision};
 use coracle_testing::place::{Place, installed};
 use coracle_types::{Decision, ServerName, UserId};

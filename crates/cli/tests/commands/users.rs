@@ -1,7 +1,5 @@
 //! `coracle users`: managing accounts as an operator.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::{Place, Said};
 use serde_json::Value;
 use std::io::Write;

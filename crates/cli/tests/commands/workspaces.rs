@@ -1,7 +1,5 @@
 //! `coracle workspaces` for operators. Deletion is tested in the engine, where time can be simulated.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::place::Place;
 use serde_json::Value;
 

@@ -1,7 +1,5 @@
 //! The native backend: the contract of every backend, and guests that lie on their channel.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_testing::backend_contract;
 use coracle_testing::harness::{Coracle, everybody};

@@ -1,7 +1,5 @@
 //! Sandboxes that are prepared for a user and limits are only used for the same user and limits.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::{ErrorCode, Execution, Language, Limits, UserId};
 use serde_json::json;

@@ -1,7 +1,5 @@
 //! Users are isolated: data, processes and memory of one are invisible to another, at the same time and afterwards.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_store::MemoryStore;

@@ -1,8 +1,6 @@
 //! The escape tests: everything that sandboxed code could attempt, each with a control that shows that the attempt
 //! itself is valid.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 pub(crate) mod battery;
 mod syscalls;
 

@@ -2,8 +2,6 @@
 //! are gone afterwards, and the next execution works. Limits without an option are in `exhaustion_limits.rs`, abuse of
 //! output in `exhaustion_output.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_testing::outcome::{Ran, assert_settled, json};
 

@@ -1,7 +1,5 @@
 //! Limits without an option of `coracle exec`, set low: files, folders and quotas.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::ErrorCode;

@@ -1,7 +1,5 @@
 //! Code that floods, closes or breaks its output, its result, its errors, or the channel to the host.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use coracle_testing::outcome::{assert_settled, finish, json, processes_in};
 use serde_json::{Value, json};

@@ -1,5 +1,7 @@
 //! Sandboxes: what code cannot reach, what it cannot use up, and what it can do in each language.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
+
 mod backend;
 mod bound_ahead;
 mod canaries;

@@ -1,8 +1,6 @@
 //! If parts of the host's `/proc` are masked, as in a container, the kernel refuses to mount another one. Sandboxes
 //! then have an empty `/proc`, never the host's.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{As, Coracle};
 use serde_json::{Value, json};
 use std::process::Command;

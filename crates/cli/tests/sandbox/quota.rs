@@ -1,8 +1,6 @@
 //! A workspace is filled in every possible way: the code is ended with a clear error, the excess is printed, and
 //! existing files are intact. Writes from outside a sandbox are refused beforehand.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_engine::{Existing, FileError, Listed};
 use coracle_sandbox::folder_usage;
 use coracle_testing::lab::{Lab, error_code};

@@ -1,7 +1,5 @@
 //! The real NumPy, pandas and Matplotlib in sandboxes: results and figures.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_engine::{Engine, EngineConfig};
 use coracle_sandbox::{NativeBackend, NativeConfig, Packages};
 use coracle_store::MemoryStore;

@@ -1,8 +1,6 @@
 //! Code that calls tools in TypeScript and bash: results, errors, media and parallel calls. The host's side is a
 //! stand-in; the broker has its own tests.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use async_trait::async_trait;
 use coracle_engine::{HostCallError, HostCalls};
 use coracle_testing::lab::{Lab, error_code};

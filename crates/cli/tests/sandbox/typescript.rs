@@ -1,7 +1,5 @@
 //! TypeScript in normal use. Limits and isolation are in `typescript_limits.rs`, tool calls in `tools_from_code.rs`.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::Language::{Bash, Python, TypeScript};

@@ -1,8 +1,6 @@
 //! The escape tests through TypeScript: its engine is not a security boundary, so code must have no more access than
 //! any sandbox has.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use serde_json::{Value, json};
 use std::fs;

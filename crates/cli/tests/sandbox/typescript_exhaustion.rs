@@ -1,8 +1,6 @@
 //! The exhaustion tests through TypeScript: each limit has its own error code, never a hang; nothing is left, the next
 //! execution works, and so does the same code just below the limit.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use coracle_testing::outcome::{assert_settled, json};
 use serde_json::{Value, json as value};

@@ -1,8 +1,6 @@
 //! TypeScript that exhausts resources or tampers with its results: the same limits as in Python, through QuickJS. Each
 //! one has its own error code, and each denied action has a control. Escape attempts are in `typescript_escape.rs`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::harness::{Coracle, everybody};
 use coracle_testing::outcome::{assert_settled, json};
 use serde_json::{Value, json as value};

@@ -1,8 +1,6 @@
 //! Without Landlock, the tier is partial and says so, full isolation is refused, and mounts and filters still confine
 //! code.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use crate::escape::battery::{beside, facts, inside};
 use coracle_testing::harness::{As, Coracle, everybody};
 use serde_json::{Value, json};

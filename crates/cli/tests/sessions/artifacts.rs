@@ -1,7 +1,5 @@
 //! Artifacts of real executions: versions, previews, the limit, and protection against later changes.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_engine::ArtifactError;
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::{Execution, Language, Limits, Preview, UserId};

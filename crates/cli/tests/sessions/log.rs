@@ -1,7 +1,5 @@
 //! The session log: contents, access, crashes and replays.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use async_trait::async_trait;
 use coracle_engine::{HostCallError, HostCalls, ReplayFiles};
 use coracle_store::{Home, KeySource, SqliteStore};

@@ -1,7 +1,5 @@
 //! Interpreters that live between executions: what they keep, when they restart, and who shares them.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
-
 use coracle_testing::lab::{Lab, error_code};
 use coracle_types::Language::{Bash, Python};
 use coracle_types::{ErrorCode, Execution, Limits, UserId};
