@@ -1,6 +1,5 @@
 //! `coracle exec` while it runs: streamed output, Ctrl-C, and readers that disappear.
 
-#[expect(unreachable_pub, reason = "each test program uses a part of it")]
 use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_testing::outcome::{left_in_run, processes_in};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
