@@ -3,20 +3,10 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
 
-#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
-#[path = "support/harness.rs"]
-mod harness;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "support/lab.rs"]
-mod lab;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "support/outcome.rs"]
-mod outcome;
-
 use coracle_store::{Home, KeySource, SqliteStore};
+use coracle_testing::lab::{Lab, error_code};
 use coracle_types::Language::{Bash, Python};
 use coracle_types::Limits;
-use lab::{Lab, error_code};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,7 +69,7 @@ async fn census(lab: &Lab) -> Census {
     let launcher = lab.backend.launcher_pid().await.expect("the launcher runs");
     let zygotes = children(launcher);
     assert_eq!(zygotes.len(), 1, "one zygote");
-    let instance = outcome::left_in_run(lab.home.path());
+    let instance = coracle_testing::outcome::left_in_run(lab.home.path());
     assert_eq!(instance.len(), 1, "one instance");
     let run = lab.home.path().join("run").join(&instance[0]);
     let groups = fs::read_to_string(run.join("cgroups")).unwrap_or_default();
@@ -87,7 +77,7 @@ async fn census(lab: &Lab) -> Census {
         own: held(std::process::id()),
         launcher: held(launcher),
         zygote: held(zygotes[0]),
-        processes: outcome::processes_in(lab.home.path()).len(),
+        processes: coracle_testing::outcome::processes_in(lab.home.path()).len(),
         cgroups: groups.lines().map(PathBuf::from).map(|root| folders(&root)).sum(),
         scratch: entries(&run.join("artifacts")),
         kept: entries(&lab.home.path().join("workspaces/ada/artifacts")),

@@ -4,12 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "support/mutation.rs"]
-mod mutation;
-
 use coracle_protocol::{FrameBuffer, FromGuest, MAX_FRAME, ToGuest};
+use coracle_testing::mutation::{framed, from_guest, mutated, to_guest};
 use fastrand::Rng;
-use mutation::{framed, from_guest, mutated, to_guest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;

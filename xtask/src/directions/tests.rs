@@ -78,9 +78,10 @@ fn only_cli_and_server_depend_on_config() {
 }
 
 #[test]
-fn nothing_depends_on_cli_or_xtask() {
+fn nothing_depends_on_cli_testing_or_xtask() {
     for row in TABLE {
         denied(row.name, "coracle-cli");
+        denied(row.name, "coracle-testing");
         denied(row.name, "xtask");
     }
     allowed("coracle-cli", "coracle-sandbox");

@@ -63,7 +63,7 @@ pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> 
         match own::count(config).await? {
             Some(own) => report.own = Some(own),
             None => {
-                report.skip("own", "no servers are configured: use `coracle servers add` or `coracle servers import`")
+                report.skip("own", "no servers are configured: use `coracle servers add` or `coracle servers import`");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `coracle up --profile direct` in front of the fixture.
 
-use crate::harness::{Coracle, everybody};
+use coracle_testing::harness::{Coracle, everybody};
 use serde_json::json;
 use std::fmt;
 use std::fs;

@@ -6,13 +6,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
-#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
-#[path = "../support/harness.rs"]
-mod harness;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "../support/place.rs"]
-mod place;
-
 mod driver;
 mod gateway;
 mod suite;

@@ -1,6 +1,6 @@
 //! Runs the suite and reads its results.
 
-use crate::place::installed;
+use coracle_testing::place::installed;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt;

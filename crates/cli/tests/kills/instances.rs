@@ -1,9 +1,9 @@
 //! Several instances on one data folder, and dropped executions.
 
-use crate::harness::{As, Coracle, everybody};
 use crate::server::{Server, engine, launcher};
 use crate::traces::{Process, files, instances, leftovers, nothing_within, tree};
 use coracle_engine::Request;
+use coracle_testing::harness::{As, Coracle, everybody};
 use coracle_types::{Language, SessionId, UserId};
 use std::collections::BTreeSet;
 use std::time::Duration;

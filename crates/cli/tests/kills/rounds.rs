@@ -1,8 +1,8 @@
 //! One round: a busy Coracle, one kill at a random moment, and a check for leftovers.
 
-use crate::harness::{As, Coracle, everybody};
 use crate::server::Server;
 use crate::traces::{Process, files, instances, leftovers, nothing_within, tree};
+use coracle_testing::harness::{As, Coracle, everybody};
 use fastrand::Rng;
 use std::process::{Child, Stdio};
 use std::time::Duration;

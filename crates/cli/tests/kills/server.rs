@@ -1,9 +1,9 @@
 //! A busy server in a separate process: this test program, started again.
 
-use crate::harness::{As, Coracle, for_everybody};
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_sandbox::{NativeBackend, NativeConfig};
 use coracle_store::MemoryStore;
+use coracle_testing::harness::{As, Coracle, for_everybody};
 use coracle_types::{Language, Limits, SessionId, UserId};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 //! `fixtures/data_folder_v7` is the folder of a build with schema version 7: the database as SQL, the workspaces as they
 //! were. Fixtures are never changed; a later schema gets a fixture of its own beside it.
 
-use crate::place::Place;
+use coracle_testing::place::Place;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Tests the HTTP API against its OpenAPI document.
 
-use crate::harness::everybody;
-use crate::place::installed;
 use crate::site::{Client, Site};
+use coracle_testing::harness::everybody;
+use coracle_testing::place::installed;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::Command;

@@ -1,9 +1,9 @@
 //! Kills the server repeatedly while eight users work: everything acknowledged is kept, and nothing is left behind.
 
-use crate::harness::{As, everybody};
-use crate::lab::PATIENCE;
-use crate::outcome::{left_in_run, processes_in};
 use crate::site::{Client, Site};
+use coracle_testing::harness::{As, everybody};
+use coracle_testing::outcome::{left_in_run, processes_in};
+use coracle_testing::wait::PATIENCE;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::Mutex;

@@ -2,9 +2,9 @@
 //! few descriptors or processes, an unwritable standard error, two servers on one folder. Each one is reported with its
 //! file and its fix, `/readyz` reflects it, acknowledged work is kept, and the server recovers without a restart.
 
-use crate::harness::{As, Coracle, everybody};
-use crate::lab::eventually;
 use coracle_store::{Home, KeySource, Owner, SqliteStore, Store};
+use coracle_testing::harness::{As, Coracle, everybody};
+use coracle_testing::wait::eventually;
 use coracle_types::Secret;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

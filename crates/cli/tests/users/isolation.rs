@@ -1,8 +1,8 @@
 //! Ten users on one server. Each one attempts to read and change data of another through every tool, interface and kind
 //! of path, and can do the same with their own data.
 
-use crate::harness::everybody;
 use crate::site::{Client, Site};
+use coracle_testing::harness::everybody;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -238,7 +238,7 @@ fn is_all_there(client: &Client, name: &str, own: &Own) {
     }
 }
 
-fn users_are_isolated(who: crate::harness::As) {
+fn users_are_isolated(who: coracle_testing::harness::As) {
     let site = Site::new(who, &PEOPLE);
     let workspaces = site.coracle.home().join("workspaces");
     let own: Vec<Own> = PEOPLE.iter().map(|name| settle(&site.client(name), name)).collect();

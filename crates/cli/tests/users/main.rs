@@ -2,19 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
-#[expect(dead_code, unreachable_pub, reason = "each test program uses a part of it")]
-#[path = "../support/harness.rs"]
-mod harness;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "../bridge/lab.rs"]
-mod lab;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "../support/outcome.rs"]
-mod outcome;
-#[expect(dead_code, reason = "each test program uses a part of it")]
-#[path = "../support/place.rs"]
-mod place;
-
 mod data_folder;
 mod document;
 mod durability;

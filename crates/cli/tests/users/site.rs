@@ -1,7 +1,7 @@
 //! A server with users who have keys, and a client that can send anything.
 
-use crate::harness::{As, Coracle};
-use crate::lab::PATIENCE;
+use coracle_testing::harness::{As, Coracle};
+use coracle_testing::wait::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

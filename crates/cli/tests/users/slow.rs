@@ -1,7 +1,7 @@
 //! Five kinds of slow clients do not affect twenty working users.
 
-use crate::harness::everybody;
 use crate::site::Site;
+use coracle_testing::harness::everybody;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

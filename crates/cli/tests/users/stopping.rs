@@ -1,8 +1,8 @@
 //! Executions when their server stops, dies or loses its client, and many sessions.
 
-use crate::harness::everybody;
-use crate::lab::eventually;
 use crate::site::{Client, Site};
+use coracle_testing::harness::everybody;
+use coracle_testing::wait::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Sessions, accounts and keys have the same JSON in `/api` and in the output of commands.
 
-use crate::harness::everybody;
 use crate::site::Site;
+use coracle_testing::harness::everybody;
 use serde_json::{Value, json};
 
 /// Whether a text is a moment such as `2026-11-17T22:13:51.250Z`.

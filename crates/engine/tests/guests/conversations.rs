@@ -1,9 +1,9 @@
 //! Random conversations, sound and spoilt frames mixed with output, pauses and sudden ends: one answer each, in time.
 
 use crate::fake::{FakeBackend, Guest, Life, call, done, script};
-use crate::mutation;
 use coracle_engine::{Engine, EngineConfig, Request};
 use coracle_store::MemoryStore;
+use coracle_testing::mutation;
 use coracle_types::{ErrorCode, Execution, Language, SessionId, UserId};
 use fastrand::Rng;
 use std::collections::BTreeMap;

@@ -247,5 +247,5 @@ impl Drop for FakeControl {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_fake_fulfils_the_contract() {
     let folder = TempDir::new().unwrap();
-    crate::contract::holds(FakeBackend::new(Vec::new()).as_ref(), folder.path(), false).await;
+    coracle_testing::backend_contract::holds(FakeBackend::new(Vec::new()).as_ref(), folder.path(), false).await;
 }

@@ -2,13 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-#[path = "../../../sandbox/tests/support/contract.rs"]
-mod contract;
 mod conversations;
 mod fake;
 mod lies;
-#[path = "../../../protocol/tests/support/mutation.rs"]
-mod mutation;
 mod replies;
 mod search;
 mod tools;

@@ -1,0 +1,20 @@
+//! Coracle as an MCP server with real clients: the official ones of both generations of the protocol, over stdio and
+//! HTTP, and hostile peers.
+
+mod ask;
+mod clients;
+mod driver;
+mod first_start;
+mod hostile;
+mod install;
+mod leaving;
+mod legacy_tools;
+mod profiles;
+mod recursion;
+mod results;
+mod savings;
+mod skills;
+mod unusable;
+mod users;
+mod wire;
+mod workspace;

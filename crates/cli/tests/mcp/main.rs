@@ -1,0 +1,7 @@
+//! MCP on both sides: servers whose tools code calls, and clients that Coracle serves.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
+
+mod bridge;
+mod frontend;
+mod lab;

@@ -1,0 +1,74 @@
+//! The escape tests through TypeScript: its engine is not a security boundary, so code must have no more access than
+//! any sandbox has.
+
+use coracle_testing::harness::{Coracle, everybody};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+
+/// Minimum number of probes.
+const AT_LEAST: u64 = 145;
+
+#[test]
+fn the_host_is_out_of_reach() {
+    for who in everybody() {
+        let coracle = Coracle::new(*who);
+        let canary = coracle.home().join("canary.json");
+        fs::write(&canary, "\"CANARY-OF-THE-HOST\"").unwrap();
+        coracle.own(&canary);
+        let workspace = coracle.workspace();
+        for (name, text) in [("own.txt", "own"), ("own.json", r#"{"own":true}"#)] {
+            fs::write(workspace.join(name), text).unwrap();
+            coracle.own(&workspace.join(name));
+        }
+        symlink(&canary, workspace.join("link")).unwrap();
+        symlink(&canary, workspace.join("link.json")).unwrap();
+        symlink("/etc/passwd", workspace.join("passwd.json")).unwrap();
+        symlink("own.txt", workspace.join("own-link")).unwrap();
+        let facts = format!("const CANARY = {canary:?}, FOLDER = {:?};\n", coracle.home());
+        let execution = coracle.run("typescript", &(facts + include_str!("typescript_escape/probes.ts")), &[]);
+        assert_eq!(execution["success"], true, "as {who:?}: {execution:#}");
+        assert_eq!(execution["result"]["failures"], json!([]), "as {who:?}");
+        assert!(execution["result"]["seen"].as_u64() >= Some(AT_LEAST), "as {who:?}: {execution:#}");
+        assert!(!execution.to_string().contains("CANARY-OF"), "as {who:?}: {execution:#}");
+        // The canary is intact, and readable from outside.
+        assert_eq!(fs::read_to_string(&canary).unwrap(), "\"CANARY-OF-THE-HOST\"");
+    }
+}
+
+/// Results, stacks and errors are rendered with the original built-ins.
+#[test]
+fn changed_errors_are_still_reported() {
+    let coracle = Coracle::new(everybody()[0]);
+    for (name, code) in [
+        ("the formatter of stacks", "(Error as any).prepareStackTrace = () => { throw 1 }"),
+        ("the length of stacks", "(Error as any).stackTraceLimit = Infinity"),
+        (
+            "the stack itself",
+            "Object.defineProperty(Error.prototype, 'stack', { get() { throw 1 }, configurable: true })",
+        ),
+        ("the name", "Object.defineProperty(Error.prototype, 'name', { get() { throw 1 }, configurable: true })"),
+        ("the text", "Error.prototype.toString = () => { throw 1 }"),
+    ] {
+        let execution = coracle.run("typescript", &format!("{code};\nthrow new TypeError('the reason')"), &[]);
+        assert_eq!(execution["error_code"], "exception", "{name}: {execution:#}");
+        assert!(execution["error"].as_str().unwrap().contains("the reason"), "{name}: {execution:#}");
+        let execution = coracle.run("typescript", &format!("{code};\n[1, 'fine']"), &[]);
+        assert_eq!(execution["result"], json!([1, "fine"]), "{name}: {execution:#}");
+    }
+}
+
+/// Each execution has its own engine, so one cannot affect the next.
+#[test]
+fn executions_do_not_share_an_engine() {
+    let coracle = Coracle::new(everybody()[0]);
+    let spoil =
+        "(globalThis as any).left = 1; (Object.prototype as any).left = 2; readFile = (() => 'spoiled') as any; 1";
+    assert_eq!(coracle.run("typescript", spoil, &[])["result"], 1);
+    let look = "['left' in globalThis, 'left' in {}, readFile('/etc/hostname')]";
+    assert_eq!(coracle.run("typescript", look, &[])["result"], json!([false, false, "coracle\n"]));
+    // Control: within one execution the change is visible.
+    let both = format!("{}; {look}", spoil.trim_end_matches("; 1"));
+    let execution: Value = coracle.run("typescript", &both, &[]);
+    assert_eq!(execution["result"], json!([true, true, "spoiled"]), "{execution:#}");
+}

@@ -1,0 +1,218 @@
+//! Runs the real program as root and as an ordinary user.
+
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// ID of an ordinary user, which need not exist.
+const ORDINARY: u32 = 54_321;
+
+/// Variable with the path of the program, for tests that are started again from elsewhere.
+pub const PROGRAM: &str = "CORACLE_TEST_PROGRAM";
+
+/// User that the program runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// The current user, if that is root.
+    Root,
+    /// A user without privileges.
+    Ordinary,
+}
+
+/// Users that the tests can run as. If a test panics in a loop over them, it prints the user.
+pub struct Everybody(&'static [As]);
+
+/// Both users as root, or else only the current one.
+pub fn everybody() -> Everybody {
+    if rustix::process::geteuid().is_root() {
+        Everybody(&[As::Root, As::Ordinary])
+    } else {
+        println!("SKIPPED as root: the tests do not run as root");
+        Everybody(&[As::Ordinary])
+    }
+}
+
+impl Deref for Everybody {
+    type Target = [As];
+
+    fn deref(&self) -> &[As] {
+        self.0
+    }
+}
+
+impl IntoIterator for Everybody {
+    type Item = &'static As;
+    type IntoIter = Turns;
+
+    fn into_iter(self) -> Turns {
+        Turns { next: self.0.iter(), current: None }
+    }
+}
+
+/// Loop over [`Everybody`].
+pub struct Turns {
+    next: std::slice::Iter<'static, As>,
+    current: Option<&'static As>,
+}
+
+impl Iterator for Turns {
+    type Item = &'static As;
+
+    fn next(&mut self) -> Option<&'static As> {
+        self.current = self.next.next();
+        self.current
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        if let Some(who) = self.current.filter(|_| std::thread::panicking()) {
+            eprintln!("this failed as {who:?}");
+        }
+    }
+}
+
+/// The program with its own data folder and workspace.
+pub struct Coracle {
+    /// User that it runs as.
+    pub who: As,
+    folder: TempDir,
+    /// Command line prefix.
+    before: Vec<String>,
+}
+
+/// Path of the program in the build folder. Cargo tells it only to the program's own tests, and only when they are
+/// compiled; it is beside the folder of the test programs.
+pub fn built() -> PathBuf {
+    if let Some(path) = std::env::var_os(PROGRAM) {
+        return path.into();
+    }
+    // Tests run in `<target>/debug/deps`.
+    let path = std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("coracle");
+    assert!(path.exists(), "{} is missing: run `cargo build`, or set {PROGRAM} to its path", path.display());
+    path
+}
+
+/// Path of the program where an ordinary user can run it.
+pub fn program() -> &'static Path {
+    static COPY: OnceLock<PathBuf> = OnceLock::new();
+    COPY.get_or_init(|| for_everybody(&built(), "coracle"))
+}
+
+/// Copies a program to a place where an ordinary user can run it, shared by all tests of the same build. Copies of
+/// older builds are removed.
+pub fn for_everybody(program: &Path, name: &str) -> PathBuf {
+    const PREFIX: &str = "coracle-tests-";
+    let metadata = program.metadata().unwrap();
+    let (built, owner) = (metadata.mtime_nsec() ^ metadata.mtime() << 32, rustix::process::geteuid().as_raw());
+    let folder = std::env::temp_dir().join(format!("{PREFIX}{owner}-{name}-{built:x}-{:x}", metadata.ino()));
+    for entry in fs::read_dir(std::env::temp_dir()).unwrap().flatten() {
+        let is_old =
+            |seen: fs::Metadata| seen.modified().unwrap().elapsed().is_ok_and(|age| age > Duration::from_hours(24));
+        if entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.metadata().is_ok_and(is_old) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    if !folder.exists() {
+        let fresh = TempDir::new().unwrap();
+        fs::set_permissions(fresh.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::copy(program, fresh.path().join(name)).unwrap();
+        fs::set_permissions(fresh.path().join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        // Another test may have been faster.
+        let _ = fs::rename(fresh.path(), &folder);
+    }
+    assert_eq!(folder.metadata().unwrap().uid(), owner, "{} belongs to another user", folder.display());
+    folder.join(name)
+}
+
+/// Command line prefix for running as an ordinary user; empty if the current user is one.
+pub fn as_ordinary() -> Vec<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let id = ORDINARY.to_string();
+    ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--"].map(str::to_owned).to_vec()
+}
+
+impl Coracle {
+    /// The program as this user, with an empty data folder and workspace.
+    pub fn new(who: As) -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let coracle = Self { who, folder, before: Vec::new() };
+        for name in ["home", "workspace"] {
+            let path = coracle.folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            coracle.own(&path);
+        }
+        coracle
+    }
+
+    /// The program with a command line prefix.
+    pub fn behind(who: As, before: &[&str]) -> Self {
+        Self { before: before.iter().map(|&word| word.to_owned()).collect(), ..Self::new(who) }
+    }
+
+    /// Gives a file or folder to the user of the program.
+    pub fn own(&self, path: &Path) {
+        if self.who == As::Ordinary && rustix::process::geteuid().is_root() {
+            chown(path, Some(ORDINARY), Some(ORDINARY)).unwrap();
+        }
+    }
+
+    /// Data folder.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// Folder that the user may show to a sandbox.
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace")
+    }
+
+    /// The program, ready for arguments, with its own `CORACLE_HOME`.
+    pub fn command(&self) -> Command {
+        let mut line: Vec<OsString> = Vec::new();
+        if self.who == As::Ordinary {
+            line.extend(as_ordinary().into_iter().map(OsString::from));
+        }
+        line.extend(self.before.iter().map(OsString::from));
+        line.push(program().into());
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        command.env("CORACLE_HOME", self.home()).current_dir("/").stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `coracle exec` with these arguments.
+    pub fn exec(&self, arguments: &[&str]) -> Output {
+        self.command().arg("exec").args(arguments).output().unwrap()
+    }
+
+    /// Runs `coracle exec --json` in the workspace, with the code on standard input.
+    pub fn run(&self, language: &str, code: &str, more: &[&str]) -> Value {
+        let mut command = self.command();
+        command.args(["exec", "--json", "--lang", language, "--workspace"]).arg(self.workspace()).args(more);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(code.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+            panic!("no JSON ({error}): {output:?}");
+        })
+    }
+
+    /// Returns the result of Python code that must succeed.
+    pub fn python(&self, code: &str) -> Value {
+        let execution = self.run("python", code, &[]);
+        assert_eq!(execution["success"], true, "as {:?}: {execution:#}", self.who);
+        execution["result"].clone()
+    }
+}

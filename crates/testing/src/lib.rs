@@ -1,0 +1,17 @@
+//! Support that the tests of several crates share. It is only ever a dev-dependency.
+//!
+//! Start with [`harness`], which runs the real program as root and as an ordinary user. [`outcome`] and [`place`] build
+//! on it, and [`lab`] has an engine in the test process. [`backend_contract`] and [`mutation`] are for the crates below
+//! the program. Support for a single test program belongs to that program.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue should panic")]
+
+pub mod backend_contract;
+pub mod harness;
+pub mod installed;
+pub mod lab;
+pub mod mutation;
+pub mod ordinary_user;
+pub mod outcome;
+pub mod place;
+pub mod wait;
