@@ -160,7 +160,7 @@ fn make_npm(pins: &Path, folder: &Path) -> Result<()> {
 
 /// Makes a Python environment with exactly these packages.
 pub(crate) fn make_venv(requirements: &Path, folder: &Path) -> Result<()> {
-    let python = needs::python_with_venv().context("there is no python3 that can make environments")?;
+    let python = needs::python_with_venv().context("there is no python3 that can create environments")?;
     run(Command::new(python).args(["-m", "venv"]).arg(folder))?;
     run(Command::new(folder.join("bin/python"))
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", "--no-deps"])

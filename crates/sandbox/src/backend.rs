@@ -20,8 +20,8 @@ pub enum SandboxError {
     /// There is no usable interpreter.
     #[error(transparent)]
     Python(#[from] PythonError),
-    /// The machine does not give what was demanded.
-    #[error("full isolation was demanded, but this machine lacks: {0}")]
+    /// This machine does not support the required isolation.
+    #[error("full isolation is required, but this machine lacks: {0}")]
     NotFull(String),
     /// Any other reason.
     #[error("cannot create a sandbox: {0}")]

@@ -233,13 +233,13 @@ impl StoreError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// There are secrets, but no key.
-    #[error("the master key {path:?} is missing, and there are secrets that only it can open")]
+    #[error("the master key {path:?} is missing, and the stored secrets are encrypted with it")]
     Missing {
         /// Where it should be.
         path: PathBuf,
     },
     /// There are secrets that another key has sealed.
-    #[error("the master key from {origin} is not the one that the stored secrets are sealed with")]
+    #[error("the stored secrets are encrypted with another master key than the one from {origin}")]
     Wrong {
         /// Where the key is from.
         origin: String,
@@ -286,9 +286,9 @@ impl KeyError {
             Self::Missing { .. } | Self::Wrong { .. } => {
                 "put the right key back, or delete the stored secrets and sign in again; nothing was changed"
             }
-            Self::Malformed { .. } => "put the right key back; a new one is made by `openssl rand -hex 32`",
+            Self::Malformed { .. } => "put the right key back, or create a new one with `openssl rand -hex 32`",
             Self::Exposed { path, .. } => return format!("run `chmod 600 {}`", path.display()),
-            Self::Unusable { .. } => "look at the rights of the file and of its folder",
+            Self::Unusable { .. } => "check the permissions of the file and of its folder",
         }
         .to_owned()
     }

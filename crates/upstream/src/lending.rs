@@ -111,7 +111,7 @@ fn is_private(found: &Stat) -> bool {
 }
 
 pub(crate) fn not_private(path: &Path) -> io::Error {
-    let reason = format!("{} must belong to the user who runs this, and nobody else may have rights", path.display());
+    let reason = format!("{} must belong to the current user, with no permissions for others", path.display());
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 

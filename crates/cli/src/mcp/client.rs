@@ -61,6 +61,6 @@ impl Client {
     pub(super) fn file(self) -> anyhow::Result<PathBuf> {
         let file = self.0.file(&variables());
         let hint = "set HOME to your home folder";
-        Ok(file.ok_or_else(|| Mistake::new("it is not known where your settings are", Some(hint)))?)
+        Ok(file.ok_or_else(|| Mistake::new("cannot find the settings of the client", Some(hint)))?)
     }
 }

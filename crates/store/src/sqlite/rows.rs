@@ -336,7 +336,7 @@ pub(super) fn damaged(what: &str, reason: impl Display) -> StoreError {
 pub(super) fn known_state(what: &str, word: &str) -> Result<TaskState, StoreError> {
     let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
     let known = states.into_iter().find(|known| known.as_str() == word);
-    known.ok_or_else(|| damaged(what, "its state is none that is known"))
+    known.ok_or_else(|| damaged(what, "its state is not known"))
 }
 
 pub(super) fn parsed<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, StoreError> {
