@@ -63,7 +63,6 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
     for c in line.chars().chain([' ']) {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
-            (c, Some(_)) => word.get_or_insert_default().push(c),
             ('\'' | '"', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
@@ -77,7 +76,7 @@ fn simple_commands(line: &str) -> Vec<Vec<String>> {
                     commands.push(Vec::new());
                 }
             }
-            (c, None) => word.get_or_insert_default().push(c),
+            (c, _) => word.get_or_insert_default().push(c),
         }
     }
     for words in &mut commands {

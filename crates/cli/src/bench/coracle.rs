@@ -84,7 +84,7 @@ impl Server {
         let mut request = Request::new(UserId::local(), Language::Python, code);
         request.session = session.cloned();
         request.workspace = Some(self.workspace.clone());
-        let execution = self.engine.execute(request).await;
+        let execution = Box::pin(self.engine.execute(request)).await;
         match &execution.failure {
             None => Ok(execution),
             Some(failure) => anyhow::bail!("{}", failure.error),

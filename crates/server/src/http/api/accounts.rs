@@ -1,6 +1,6 @@
 //! `/api/auth`, `/api/keys` and `/api/users`: signing in, API keys and user accounts.
 
-use crate::accounts::{NameSource, is_good, new_user_name, user_name};
+use crate::accounts::{NameSource, new_user_name, user_name};
 use crate::http::App;
 use crate::http::auth_state::{AuthState, session_of};
 use crate::http::extract::{At, Body};
@@ -47,87 +47,6 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 /// Routes that do not require authentication.
 pub(super) fn open_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(sign_in::login)).layer(DefaultBodyLimit::max(MAX_BODY))
-}
-
-/// Returns the time in seconds since the Unix epoch.
-fn seconds(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),
-    }
-}
-
-/// User account, as visible to admins
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Account {
-    /// User name
-    name: String,
-    /// Display name; null if none is set
-    display_name: Option<String>,
-    /// User role: `admin` or `user`
-    role: &'static str,
-    /// Whether the account is disabled. A disabled user cannot sign in or use API keys.
-    disabled: bool,
-    /// Whether the account has a password
-    has_password: bool,
-    /// Issuer URL of the linked OpenID Connect provider; null if there is none
-    issuer: Option<String>,
-    /// Creation time, in seconds since the Unix epoch
-    created_at: i64,
-    /// Time of the last request, in seconds since the Unix epoch, accurate to about a minute; null if there was none
-    last_seen: Option<i64>,
-}
-
-impl Account {
-    fn of(user: &User) -> Self {
-        Self {
-            name: user.id.to_string(),
-            display_name: user.display_name.clone(),
-            role: user.role.as_str(),
-            disabled: user.disabled,
-            has_password: user.password.is_some(),
-            issuer: user.foreign.as_ref().map(|foreign| foreign.issuer.clone()),
-            created_at: seconds(user.created_at),
-            last_seen: user.last_seen.map(seconds),
-        }
-    }
-}
-
-/// API key, without its secret
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Key {
-    /// Key ID, which is not secret
-    id: String,
-    /// Key name, chosen by the owner
-    name: String,
-    /// Key scopes: any of `mcp`, `api`, `admin` and `metrics`
-    #[schema(schema_with = scopes)]
-    scopes: Vec<&'static str>,
-    /// Whether the key is active: neither revoked nor expired
-    active: bool,
-    /// Creation time, in seconds since the Unix epoch
-    created_at: i64,
-    /// Expiration time, in seconds since the Unix epoch; null if the key does not expire
-    expires_at: Option<i64>,
-    /// Time of last use, in seconds since the Unix epoch, accurate to about a minute; null if never used
-    last_used: Option<i64>,
-    /// Revocation time, in seconds since the Unix epoch; null if the key is not revoked
-    revoked_at: Option<i64>,
-}
-
-impl Key {
-    fn of(key: &ApiKey) -> Self {
-        Self {
-            id: key.id.clone(),
-            name: key.name.clone(),
-            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
-            active: is_good(key, SystemTime::now()),
-            created_at: seconds(key.created_at),
-            expires_at: key.expires_at.map(seconds),
-            last_used: key.last_used.map(seconds),
-            revoked_at: key.revoked_at.map(seconds),
-        }
-    }
 }
 
 /// Newly created API key, with its secret
