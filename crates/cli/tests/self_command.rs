@@ -76,3 +76,29 @@ fn damaged_settings_do_not_keep_anybody_from_removing_it() {
     assert!(said.stderr.starts_with("warning: "), "{said:?}");
     assert!(said.stdout.contains(&format!("rm -rf {}\n", place.home().display())), "{said:?}");
 }
+
+#[test]
+fn a_client_starts_a_cached_program_by_the_command_that_fetches_it() {
+    let place = Place::new();
+    let cache = tempfile::tempdir().unwrap();
+    let program = cache.path().join("_npx/0123/node_modules/coracle-mcp-linux-x64/bin/coracle");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_coracle"), &program).unwrap();
+    let cached = |arguments: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(arguments).current_dir(place.folder());
+        let output = command.env("HOME", place.user()).env("CORACLE_HOME", place.home()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let told: Value = serde_json::from_str(&cached(&["self", "--json"])).unwrap();
+    assert_eq!(told["installation"], json!({ "method": "npx" }));
+    cached(&["mcp", "--install", "cursor", "--keep-servers", "--yes"]);
+    let client = fs::read_to_string(place.user().join(".cursor/mcp.json")).unwrap();
+    let client: Value = serde_json::from_str(&client).unwrap();
+    let entry = &client["mcpServers"]["coracle"];
+    assert_eq!((&entry["command"], &entry["args"]), (&json!("npx"), &json!(["--yes", "coracle-mcp", "mcp"])));
+    // It is still known for what it is: a Coracle among its own servers would start itself without end.
+    cached(&["servers", "import", "--from", "cursor", "--yes"]);
+    assert_eq!(cached(&["servers", "list", "--json"]).trim(), "[]");
+}
