@@ -140,7 +140,7 @@ pub(crate) fn may_install() -> bool {
 
 /// Whether this process has the rights of root.
 pub(crate) fn is_root() -> bool {
-    // A process owns its own entry in /proc by its effective user id.
+    // The owner of /proc/self is the effective user ID.
     Path::new("/proc/self").metadata().is_ok_and(|metadata| metadata.uid() == 0)
 }
 

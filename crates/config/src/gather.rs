@@ -34,7 +34,7 @@ impl fmt::Debug for Flag {
     }
 }
 
-/// A server and where it came from.
+/// A server and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct GatheredServer {
     pub(crate) entry: McpServer,

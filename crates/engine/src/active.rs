@@ -14,7 +14,7 @@ struct Count {
     held: bool,
 }
 
-/// While it exists, code is running, or none may start.
+/// A guard: while it exists, code of the user is running or is prevented from starting.
 #[derive(Debug)]
 pub(crate) struct Busy {
     active: Active,
@@ -27,12 +27,12 @@ impl Active {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether code of this user is running, or none may start.
+    /// Whether code of this user is running or is prevented from starting.
     pub(crate) fn is(&self, user: &UserId) -> bool {
         self.lock().contains_key(user)
     }
 
-    /// Notes that code is about to run; `None` while the workspace is being deleted.
+    /// Registers code that is about to run; `None` while code is prevented from starting.
     pub(crate) fn begin(&self, user: &UserId) -> Option<Busy> {
         let mut all = self.lock();
         let count = all.entry(user.clone()).or_default();
@@ -43,7 +43,7 @@ impl Active {
         Some(Busy { active: self.clone(), user: user.clone(), holds: false })
     }
 
-    /// Prevents code from starting; `None` if some is running.
+    /// Prevents code of a user from starting; `None` if some is running or another guard already prevents it.
     pub(crate) fn hold(&self, user: &UserId) -> Option<Busy> {
         let mut all = self.lock();
         if all.contains_key(user) {

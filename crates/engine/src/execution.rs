@@ -1,7 +1,7 @@
 //! Runs code: in a sandbox of its own, or in the interpreter of a session.
 //!
-//! Start at [`Executor::execute`]. It knows nothing of how skills are saved: what answers the calls of the code comes with
-//! the request.
+//! The entry point is [`Executor::execute`]. This module does not depend on how skills are saved: the request contains
+//! the handler for calls of the code.
 
 mod facts;
 mod refusals;
@@ -51,7 +51,7 @@ pub(crate) struct Executor {
     /// The users whose code is running.
     active: Active,
     under_way: UnderWay,
-    /// Records of executions on their way into the store.
+    /// Records of executions that the store has not accepted yet.
     records: Records,
 }
 
@@ -89,7 +89,7 @@ impl Executor {
             };
             match found {
                 Ok(session) => {
-                    // From here on the session goes by its id.
+                    // From here on, the request refers to the session by its ID.
                     request.session = Some(session.id.clone());
                     facts.session = Some(session);
                 }
@@ -132,7 +132,7 @@ impl Executor {
         }
         let (sessions, copying) = (Arc::clone(&self.parts.sessions), self.parts.sessions.copying().await);
         // The outcome is in the store, so the answer need not wait for the rest; the next execution of the session must.
-        // It is all one task: a second one would wake another thread, which takes longer than the work.
+        // All of it runs in one task: a second one would wake another thread, which takes longer than the work.
         tokio::spawn(async move {
             let live = turn.as_deref_mut().and_then(Option::as_mut);
             let mut unknown = Shown::default();
@@ -154,17 +154,17 @@ impl Executor {
         &self.active
     }
 
-    /// The components that it uses.
+    /// The components that executions use.
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Ends all executions, and lets none begin any more. Returns when all have ended.
+    /// Ends all executions and refuses new ones. Returns when all have ended.
     pub(crate) async fn interrupt(&self) {
         self.under_way.interrupt().await;
     }
 
-    /// Waits a little for records that the store has not accepted yet.
+    /// Waits for a short time until the store has accepted all records.
     pub(crate) async fn settled(&self) {
         self.records.settled().await;
     }
@@ -186,7 +186,8 @@ impl Executor {
         self.parts.store.execution(user, id).await
     }
 
-    /// Whether an execution ended by itself or with this process. In the latter case its answer says so.
+    /// Whether an execution ended by itself or was interrupted by the shutdown of this process. In the latter case,
+    /// replaces its failure.
     fn state_of(&self, execution: &mut Execution, asked: &CancellationToken) -> TaskState {
         let is_stopped = self.under_way.is_stopping() && !asked.is_cancelled();
         match &mut execution.failure {
@@ -248,7 +249,8 @@ impl Executor {
             }
         };
         facts.tape = Some(Tape::default());
-        // Taken out while it runs: if this future is dropped midway, so is the interpreter, whose state is unknown.
+        // The interpreter is taken out while it runs: if this future is dropped, so is the interpreter, whose
+        // state is unknown.
         let mut current = live.take().filter(|live| live.workspace == workspace);
         if current.is_none() {
             let used = self.parts.sessions.interpreters().mark_used(&request.user, &session.id);

@@ -1,4 +1,4 @@
-//! What code in a sandbox can ask of the host: the trait that answers it, the names of the methods, and the errors.
+//! Calls from code in a sandbox to the host: the trait that answers them, the names of the methods, and the errors.
 
 use async_trait::async_trait;
 use coracle_upstream::UpstreamError;
@@ -20,7 +20,7 @@ pub(crate) const CHECKPOINT: &str = "checkpoint";
 /// The prefix of the methods for skills.
 pub(crate) const SKILL_PREFIX: &str = "skill.";
 
-/// Messages repeat at most this much of a name that hostile code gave.
+/// Maximum number of characters of a name from hostile code that a message repeats.
 const MAX_QUOTED_CHARS: usize = 100;
 
 /// Why a call of the code failed, as the code sees it.
@@ -39,7 +39,7 @@ pub struct HostCallError {
 /// Contract: called concurrently; dropped when the execution ends, at any await.
 #[async_trait]
 pub trait HostCalls: Send + Sync + fmt::Debug {
-    /// `method` and `params` are hostile.
+    /// Answers one call. `method` and `params` are hostile.
     async fn call(&self, method: String, params: Map<String, Value>) -> Result<Value, HostCallError>;
 }
 
@@ -63,7 +63,7 @@ impl HostCalls for NoCalls {
     }
 }
 
-/// An error that trying again does not help against.
+/// An error that is not retryable.
 pub(crate) fn refused(code: &str, message: &str) -> HostCallError {
     HostCallError { code: code.to_owned(), message: message.to_owned(), retryable: false }
 }
@@ -74,7 +74,7 @@ pub(crate) fn upstream_failed(error: &UpstreamError) -> HostCallError {
     HostCallError { code: error.code().to_owned(), message: format!("{error}{hint}"), retryable: error.retryable() }
 }
 
-/// A name that hostile code gave, shortened and quoted for a message.
+/// A name from hostile code, shortened and quoted for a message.
 pub(crate) fn quoted(name: &str) -> String {
     format!("{:?}", name.chars().take(MAX_QUOTED_CHARS).collect::<String>())
 }

@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// The backend, and how many sandboxes it may have open.
+/// The backend, and the limit on open sandboxes.
 #[derive(Debug)]
 pub(crate) struct Sandboxes {
     backend: Arc<dyn Backend>,
     skills: Arc<Shelves>,
-    /// The sandboxes that may still be opened, and how many there may be in all.
+    /// Permits for sandboxes that may still be opened, and the maximum number of open sandboxes.
     places: OnceLock<(Arc<Semaphore>, usize)>,
 }
 
@@ -77,7 +77,7 @@ impl Sandboxes {
         })
     }
 
-    /// Ends all of them.
+    /// Ends all sandboxes.
     pub(crate) async fn close(&self) {
         self.backend.shutdown().await;
     }

@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 
-/// A request with this session gets a new one without a label.
+/// The handle with which a request gets a new session without a label.
 const NEW: &str = "new";
 /// Default maximum number of interpreters of one user.
 const MAX_LIVE: usize = 2_000;
-/// Interpreters end at most this long after they have become idle.
+/// Maximum delay between the idle timeout of an interpreter and its end.
 const LATE: Duration = Duration::from_mins(1);
 
 /// All sessions of one engine.
@@ -35,7 +35,7 @@ const LATE: Duration = Duration::from_mins(1);
 pub(crate) struct Sessions {
     store: Arc<dyn Store>,
     workspaces: Arc<Workspaces>,
-    /// An interpreter ends when it has been unused for this long.
+    /// Time after which an unused interpreter ends.
     idle: Duration,
     interpreters: Interpreters,
     /// Maximum number of interpreters of one user.
@@ -45,7 +45,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Also ends idle interpreters, and recovers tasks of processes that no longer exist, in the background.
+    /// Creates the sessions. In the background, ends idle interpreters and recovers tasks of processes that no longer
+    /// exist.
     pub(crate) fn new(store: Arc<dyn Store>, workspaces: Arc<Workspaces>, idle: Duration) -> Arc<Self> {
         store.keep(Kept { live_for: idle + LATE, ..Kept::default() });
         let sessions = Arc::new(Self {
@@ -97,7 +98,7 @@ impl Sessions {
         Ok(ended)
     }
 
-    /// The session that a request names: by its id, which must be one of the user's own, or by a label. If there is no
+    /// The session that a request names: by its ID, which must belong to the user, or by a label. If there is no
     /// session with the label, it is created.
     pub(crate) async fn find(&self, user: &UserId, handle: &SessionId) -> Result<SessionRecord, Failure> {
         if handle.is_minted() {
@@ -142,7 +143,7 @@ impl Sessions {
         self.store.recording(user, session, number).await
     }
 
-    /// Held by a writer of copies of logs, so that [`Sessions::settled`] waits for it.
+    /// A guard that a writer of copies of logs holds, so that [`Sessions::settled`] waits for it.
     pub(crate) async fn copying(&self) -> OwnedRwLockReadGuard<()> {
         Arc::clone(&self.copies).read_owned().await
     }
@@ -152,8 +153,8 @@ impl Sessions {
         drop(self.copies.write().await);
     }
 
-    /// Writes the copy of the log after a task. Tasks and checkpoints are read from the store only if there are others than
-    /// the ones already shown.
+    /// Writes the copy of the log after a task. Tasks and checkpoints are read from the store only if some are not in
+    /// `shown`.
     pub(crate) async fn write_log_after(
         &self,
         place: &TaskPlace,
@@ -172,7 +173,7 @@ impl Sessions {
         self.write_log_file(&place.user, &place.session, workspace, shown).await;
     }
 
-    /// Writes the copy of the log into the workspace. If that fails, the execution does not: only a warning is logged.
+    /// Writes the copy of the log into the workspace. A failure is only logged; it does not fail the execution.
     pub(crate) async fn write_log_file(&self, user: &UserId, session: &SessionId, workspace: &Path, shown: &mut Shown) {
         let copy = match Copy::of(self.store.as_ref(), user, session, std::mem::take(shown)).await {
             Ok(Some(copy)) => copy,

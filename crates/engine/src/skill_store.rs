@@ -49,7 +49,7 @@ impl SkillLanguage {
         }
     }
 
-    /// The language of executions that run it.
+    /// The language of executions that run the skill.
     pub fn language(self) -> Language {
         match self {
             Self::Python => Language::Python,
@@ -61,7 +61,7 @@ impl SkillLanguage {
 /// Metadata of a code skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeSkill {
-    /// Name by which it is imported.
+    /// Name by which the skill is imported.
     pub name: SkillName,
     /// Programming language.
     #[serde(default)]
@@ -108,7 +108,7 @@ pub(crate) struct Shelves {
 }
 
 impl Shelves {
-    /// Users have their folders in `workspaces`.
+    /// Creates the shelves. `workspaces` contains the folders of the users.
     pub(crate) fn new(workspaces: &Path) -> Self {
         Self { workspaces: workspaces.to_owned(), prepared: Mutex::default() }
     }
@@ -136,7 +136,7 @@ impl Shelves {
         Ok(shelf.importable().to_owned())
     }
 
-    /// The same for a sandbox, which is better opened without skills than not at all.
+    /// Like [`Shelves::folder`], but logs errors: a sandbox without skills is better than none.
     pub(crate) async fn seen(&self, user: &UserId) -> Option<PathBuf> {
         let folder = self.folder(user).await;
         folder.map_err(|error| tracing::error!(%error, %user, "code cannot import skills")).ok()

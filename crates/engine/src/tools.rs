@@ -18,16 +18,16 @@ use std::time::Duration;
 /// The clock of a direct call never runs out: the time limit of its server applies.
 const NO_LIMIT: Duration = Duration::from_hours(24);
 
-/// A toolbox, or none. Cheap to clone.
+/// The toolbox of an engine, if it has one. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Tools {
     toolbox: Option<Arc<Toolbox>>,
 }
 
-/// What is known about the tools that one piece of code uses.
+/// The tools that one piece of code uses.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Modules of an earlier run that has the same imports. If there are any, no inventory is needed.
+    /// Modules of an earlier run with the same imports. If there are any, no inventory is needed.
     pub(crate) modules: Option<PathBuf>,
     pub(crate) inventory: Option<Arc<Inventory>>,
 }
@@ -47,7 +47,7 @@ impl Tools {
     }
 
     /// The tools that the code of a request uses. Waits for servers that have never listed their tools, until the request
-    /// is cancelled; that time does not count as time of the code.
+    /// is cancelled; that time does not count towards the time limit of the code.
     pub(crate) async fn known(&self, request: &Request) -> Known {
         let Some(toolbox) = &self.toolbox else { return Known::default() };
         let modules = toolbox.modules_at_hand(&request.user, &request.code).await;
@@ -63,7 +63,7 @@ impl Tools {
         Known { modules: None, inventory }
     }
 
-    /// Answers the calls of one execution: those of tools through a broker, all others by `others`.
+    /// The handler for the calls of one execution: tool calls go through a broker, all others to `others`.
     pub(crate) fn answering(
         &self,
         request: &Request,
@@ -86,8 +86,8 @@ impl Tools {
         Arc::new(broker.knowing(inventory))
     }
 
-    /// After an execution: drops the approvals that were given for it alone, and stores what its calls have shown about
-    /// the tools.
+    /// Cleans up after an execution: drops the approvals that were given for it alone, and stores what its calls have
+    /// shown about the tools.
     pub(crate) async fn after(&self, request: &Request, record: &ExecutionRecord) {
         let Some(toolbox) = &self.toolbox else { return };
         if request.session.is_none() {

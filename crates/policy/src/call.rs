@@ -2,19 +2,19 @@ use crate::ToolNames;
 use coracle_types::{ExecutionId, SessionId, Tool, UserId};
 use serde_json::Value;
 
-/// One call of a tool that somebody's code wants to make.
+/// One tool call that code wants to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Whose code.
+    /// The user who runs the code.
     pub user: &'a UserId,
-    /// Its session, if it has one.
+    /// The session of the code, if any.
     pub session: Option<&'a SessionId>,
-    /// Its execution.
+    /// The execution of the code.
     pub execution: &'a ExecutionId,
     /// The tool.
     pub tool: &'a Tool,
-    /// What it is called.
+    /// The names of the tool.
     pub names: &'a ToolNames,
-    /// What it would be called with.
+    /// The arguments of the call.
     pub arguments: &'a Value,
 }

@@ -1,5 +1,5 @@
 use tokio_util::sync::CancellationToken;
 
-/// Cancelled when the client of a request is gone: its connection, or the stream of its answer.
+/// Cancelled when the client of a request has disconnected or dropped the response stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gone(pub(crate) CancellationToken);

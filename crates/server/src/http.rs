@@ -201,9 +201,9 @@ async fn mcp_request(State(mut app): State<App>, caller: Identity, request: Requ
     let in_use = session.as_deref().and_then(|id| app.sessions.begin(id));
     let gone = Gone::default();
     parts.extensions.insert(gone.clone());
-    // If the client goes away while it waits for the head of the answer, this future is dropped.
+    // If the client disconnects before the response starts, this future is dropped.
     let guard = GoneGuard::of(&gone);
-    // What a session has begun with counts, whatever a later request says.
+    // The revision that a session started with takes precedence over later headers.
     let of_session = session.as_deref().and_then(|id| app.sessions.is_primed(id));
     let is_primed = of_session.unwrap_or_else(|| priming::is_known(&parts.headers, &body));
     let is_json =

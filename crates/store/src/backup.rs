@@ -23,7 +23,7 @@ pub use write::{BackedUp, backup};
 
 /// Files and folders that are not part of a backup: recreated when they are missing, or created by a restore.
 const LEFT_OUT: [&str; 6] = ["run", "cache", "store", "environments", "clients", IN_USE];
-/// Where a restore puts what was there before.
+/// The prefix of folders to which a restore moves existing data.
 const BEFORE: &str = "before-restore-";
 /// The prefix of folders in which a restore stages its data until it is complete.
 const STAGING: &str = ".restore-";

@@ -229,47 +229,47 @@ impl StoreError {
     }
 }
 
-/// Why there is no master key, or not the right one.
+/// Why the master key is missing or cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// There are secrets, but no key.
     #[error("the master key {path:?} is missing, and the stored secrets are encrypted with it")]
     Missing {
-        /// Where it should be.
+        /// Where the key should be.
         path: PathBuf,
     },
-    /// There are secrets that another key has sealed.
+    /// The secrets are encrypted with another key.
     #[error("the stored secrets are encrypted with another master key than the one from {origin}")]
     Wrong {
-        /// Where the key is from.
+        /// The source of the key.
         origin: String,
     },
-    /// It is no key.
+    /// The key is invalid.
     #[error("the master key from {origin} is not 64 hexadecimal digits")]
     Malformed {
-        /// Where it is from.
+        /// The source of the key.
         origin: String,
     },
-    /// Others can read it.
+    /// Other users can read the key.
     #[error("the master key {path:?} can be read by others (mode {mode:o})")]
     Exposed {
-        /// Where it is.
+        /// The file of the key.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// It cannot be read or made.
+    /// The key cannot be read or created.
     #[error("the master key {path:?} cannot be used: {reason}")]
     Unusable {
-        /// Where it should be.
+        /// The file of the key.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl KeyError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "key_missing",

@@ -4,7 +4,7 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Held by every process that has the store open.
+/// Locked by every process that has the store open.
 pub(crate) const IN_USE: &str = ".in-use";
 
 /// The data folder, `CORACLE_HOME`, and what this crate keeps in it.

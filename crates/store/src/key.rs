@@ -26,7 +26,7 @@ pub enum KeySource {
     Given(Secret),
 }
 
-/// 32 bytes that are wiped when they are no longer needed.
+/// 32 bytes that are zeroed on drop.
 pub(crate) struct MasterKey {
     pub(crate) bytes: Zeroizing<[u8; KEY_BYTES]>,
     /// Identifies the key without revealing it.

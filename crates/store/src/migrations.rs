@@ -1,6 +1,6 @@
 //! The versions of the schema.
 
-/// In order; each ends with its number as the version of the file, in the same transaction.
+/// The migrations in order. Each sets its number as the version of the file, in the same transaction.
 pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "first", include_str!("../migrations/0001_first.sql")),
     (2, "accounts", include_str!("../migrations/0002_accounts.sql")),
@@ -11,7 +11,7 @@ pub(crate) const MIGRATIONS: &[(i64, &str, &str)] = &[
     (7, "task numbers", include_str!("../migrations/0007_task_numbers.sql")),
 ];
 
-/// The newest version of the schema that is known here.
+/// The newest schema version that this version supports.
 pub fn schema_version() -> i64 {
     MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }

@@ -32,7 +32,7 @@ fn object(rng: &mut Rng, depth: usize) -> Map<String, Value> {
     (0..rng.usize(..5)).map(|_| (text(rng), value(rng, depth))).collect()
 }
 
-/// A valid frame of a guest.
+/// A valid frame from a guest.
 pub fn from_guest(rng: &mut Rng) -> FromGuest {
     match rng.u8(..4) {
         0 => FromGuest::Ready { protocol: rng.u32(..), runtime: text(rng) },
@@ -58,7 +58,7 @@ pub fn from_guest(rng: &mut Rng) -> FromGuest {
     }
 }
 
-/// A valid frame of a host.
+/// A valid frame from a host.
 pub fn to_guest(rng: &mut Rng) -> ToGuest {
     if rng.bool() {
         let language = text(rng);
@@ -135,7 +135,7 @@ fn spoil_body(rng: &mut Rng, body: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Spoils a frame with its length.
+/// Mutates a frame including its length.
 pub fn mutated(rng: &mut Rng, frame: &[u8], other: &[u8]) -> Vec<u8> {
     let mut body = frame.get(4..).unwrap_or_default().to_vec();
     for _ in 0..rng.u8(..4) {

@@ -1,9 +1,9 @@
 use std::sync::{Mutex, PoisonError};
 
-/// Longest challenge that is kept.
+/// The maximum length of a challenge.
 const MAX_CHALLENGE: usize = 8 << 10;
 
-/// What a server last said when it wanted a sign-in, or a better one: where that is to be had, and for what.
+/// The last challenge of a server that requires a sign-in, or more scopes: where to get it, and for what.
 #[derive(Debug, Default)]
 pub(crate) struct Challenge(Mutex<Option<String>>);
 

@@ -25,11 +25,11 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The version of what is said before MCP begins.
+/// The version of the handshake before MCP begins.
 pub(crate) const VERSION: u32 = 1;
-/// Longest line before MCP begins.
+/// The maximum length of a line before MCP begins.
 pub(crate) const MAX_HANDSHAKE: usize = 4 * 1024;
-/// Longest path in the address of a socket, without the byte that ends it.
+/// The maximum length of a socket's path, without the terminating zero byte.
 const MAX_ADDRESS: usize = 107;
 /// Permissions that only the owner may have.
 const OTHERS: u32 = 0o077;
@@ -46,7 +46,7 @@ pub(crate) struct Wish {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
-    /// It gets the connection, as soon as there is one.
+    /// The command gets the connection as soon as it is ready.
     Wait,
     /// MCP begins with the next line.
     Lent,
@@ -63,7 +63,7 @@ pub(crate) struct Ended {
     pub(crate) ended: String,
 }
 
-/// A socket in a folder that nobody else can enter.
+/// A socket in a folder that only its owner can enter.
 pub(crate) struct Place {
     pub(crate) folder: OwnedFd,
     pub(crate) name: Box<OsStr>,
@@ -71,7 +71,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Opens the folder, and refuses one that is not the user's alone.
+    /// Opens the folder. Fails if other users have access to it.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidFilename.into());
@@ -84,7 +84,7 @@ impl Place {
         Ok(Self { folder: opened, name: name.into(), path: path.to_owned() })
     }
 
-    /// What lies there, if anything does.
+    /// The file at the path of the socket, if any.
     pub(crate) fn look(&self) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),
@@ -93,7 +93,7 @@ impl Place {
         }
     }
 
-    /// A path to it that fits into the address of a socket, however long its own is.
+    /// A path to the socket that fits into a socket address, however long the real path is.
     pub(crate) fn address(&self) -> PathBuf {
         if self.path.as_os_str().len() <= MAX_ADDRESS {
             return self.path.clone();

@@ -19,7 +19,7 @@ use url::Url;
 
 const SHOWN: usize = 500;
 
-/// What the MCP library sees of our store.
+/// Adapts our store to the MCP library.
 struct Credentials {
     store: Arc<dyn TokenStore>,
     owner: Owner,

@@ -7,12 +7,12 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What all slots share.
+/// The state that all slots share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) warden: Arc<Warden>,
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Whoever listens where connections are lent does not answer: it is asked no more.
+    /// Set when the lender does not answer. It is not asked again.
     pub(crate) silent: AtomicBool,
     pub(crate) shutdown: CancellationToken,
     pub(crate) tasks: TaskTracker,

@@ -67,7 +67,7 @@ impl Method {
         }
     }
 
-    /// For people.
+    /// Description of the method for people.
     pub(crate) fn description(&self) -> &'static str {
         match self {
             Self::Pip { .. } => "Python package, installed with pip",

@@ -47,7 +47,7 @@ impl Client {
         self.0
     }
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self.0 {
             Target::ClaudeCode => "claude",

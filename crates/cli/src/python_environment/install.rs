@@ -301,7 +301,7 @@ fn open(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills a program and all that it has started, when it is dropped before its end.
+/// Kills a program and its descendants when dropped.
 struct Group(Child);
 
 impl Drop for Group {

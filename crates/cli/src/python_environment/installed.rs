@@ -9,7 +9,7 @@ use std::path::Path;
 /// Names and versions are shown no longer than this.
 const MAX_CHARS: usize = 300;
 
-/// What is installed in a folder, by its `dist-info`.
+/// Lists the packages in a folder by their `dist-info`.
 pub(super) fn installed(packages: &Path) -> anyhow::Result<Vec<Package>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(packages).with_context(|| packages.display().to_string())?.flatten() {

@@ -91,7 +91,7 @@ fn rename(server: &mut McpServer, old: &str, new: &str) {
     }
 }
 
-/// A text as the name of a variable.
+/// Converts a text to the name of a variable.
 pub(super) fn variable_name(text: &str) -> String {
     let mut name: String =
         text.chars().take(100).map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();

@@ -17,15 +17,15 @@ use std::sync::{Arc, OnceLock};
 /// Default maximum size of all artifacts of a user.
 const MAX_BYTES: u64 = 1_024_000_000;
 
-/// An execution reports at most this many of its artifacts; all are kept.
+/// Maximum number of artifacts that an execution reports; all are kept.
 const MAX_TOLD: usize = 100;
 
-/// Keeps artifacts, and gives them out.
+/// Stores the artifacts of all users and returns them on request.
 #[derive(Debug)]
 pub(crate) struct Artifacts {
     workspaces: Arc<Workspaces>,
     store: Arc<dyn Store>,
-    /// Where artifacts are recorded if `store` is only in memory.
+    /// The store in which artifacts are recorded if `store` is only in memory.
     lasting: OnceLock<Lasting>,
     /// Maximum size of all artifacts of a user.
     most: AtomicU64,
@@ -41,7 +41,7 @@ impl Artifacts {
         let _ = self.lasting.set(lasting);
     }
 
-    /// The other store, if it has been opened.
+    /// The store that was passed to [`Artifacts::keep_in`], if it has been opened.
     pub(crate) fn opened(&self) -> Option<&Arc<dyn Store>> {
         self.lasting.get().and_then(Lasting::opened)
     }
@@ -191,7 +191,7 @@ impl Artifacts {
         discarded.await.map_err(|error| ArtifactError::unreadable(id.as_str(), &std::io::Error::other(error)))
     }
 
-    /// How much space a user's artifacts take.
+    /// Disk usage of a user's artifacts.
     pub(crate) async fn usage(&self, user: &UserId) -> Result<ArtifactUsage, ArtifactError> {
         Ok(self.recorded_in().await?.artifact_usage(user).await?)
     }
@@ -199,8 +199,8 @@ impl Artifacts {
     /// Keeps the files that a run has left in `/artifacts`, and reports those that could not be kept.
     pub(crate) async fn take_over(self: &Arc<Self>, user: &UserId, author: Author, left: Left) -> Taken {
         let (own, user, names) = (Arc::clone(self), user.clone(), left.names());
-        // A task of its own, so that it completes even if the caller goes away: a file without a record could neither be
-        // found nor deleted.
+        // Runs in a separate task, so that it completes even if this future is dropped: a file without a record could
+        // neither be found nor deleted.
         let taken = tokio::spawn(async move { own.take_all(&user, author, left).await });
         match taken.await {
             Ok(taken) => taken,
@@ -271,7 +271,7 @@ impl Artifacts {
     }
 }
 
-/// None of these files could be kept.
+/// The result if none of the files could be kept.
 fn not_kept(again: Vec<String>, error: &dyn std::fmt::Display) -> Taken {
     Taken { artifacts: Vec::new(), warnings: vec![format!("artifacts were not kept: {error}")], again }
 }

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// What is known about an execution while it runs.
+/// State of an execution while it runs.
 pub(crate) struct Facts {
     pub(super) id: ExecutionId,
     started: Instant,
@@ -29,11 +29,12 @@ pub(crate) struct Facts {
     pub(super) ledger: Ledger,
     /// The tools that the code can call.
     pub(crate) tools: Known,
-    /// In a session: which one, its task in the log, the recorded answers of the host, and the right to use it.
+    /// The session, if the execution runs in one. `task` is its entry in the log, `tape` has the recorded answers of
+    /// the host, and `turn` is the right to use the session.
     pub(super) session: Option<SessionRecord>,
-    /// The session was remembered, and not looked up in the store.
+    /// Whether the session was remembered instead of looked up in the store.
     pub(super) remembered: bool,
-    /// According to the store, the session has ended or been deleted.
+    /// Whether the session has ended or been deleted, according to the store.
     pub(super) gone: bool,
     pub(super) task: Option<OpenTask>,
     pub(super) tape: Option<Tape>,
@@ -126,13 +127,13 @@ pub(super) fn assemble(
     }
 }
 
-/// Says why the tools of a server that the code uses are not known.
+/// Adds a hint with the reason why the tools of a server that the code uses are not known.
 fn explain_missing(failure: &mut Failure, code: &str, inventory: &Inventory) {
     let reasons: Vec<String> = inventory
         .missing_in(code)
         .map(|(server, reason)| format!("the tools of {server} are not known: {reason}"))
         .collect();
-    // Replaces the hint of the guest, which only knows that they are missing.
+    // Replaces the hint of the guest, which only knows that the tools are missing.
     if !reasons.is_empty() && failure.error_code == ErrorCode::Exception {
         failure.hint = Some(reasons.join("; "));
     }

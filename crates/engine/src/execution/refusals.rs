@@ -57,7 +57,8 @@ pub(super) fn being_deleted() -> Failure {
     }
 }
 
-/// Processes that use the same session share its files and log, but each has an interpreter of its own.
+/// The warning that tasks of a session ran in other processes. Processes that use the same session share its files and
+/// log, but each has a separate interpreter.
 pub(super) fn elsewhere_ran(count: u64) -> String {
     let tasks = if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") };
     format!(

@@ -1,7 +1,7 @@
 use coracle_protocol::MAX_FRAME;
 use coracle_types::MAX_CALL_BYTES;
 
-// A frame has an id and a few words besides the arguments or the answer.
+// A frame contains an ID and a few short fields besides the arguments or the answer.
 const _: () = assert!(MAX_CALL_BYTES + 1024 <= MAX_FRAME as u64);
 
 /// Limits on the calls of one execution, except their number.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The folder in a workspace for output that was too long to return.
 pub(crate) const OUTPUT_FOLDER: &str = ".coracle-output";
-/// Limits on the files in it: their number, their age, and their size together.
+/// Limits on the files in the folder: their number, their age, and their total size.
 const KEPT_OUTPUTS: usize = 100;
 const KEPT_OUTPUT_AGE: Duration = Duration::from_hours(7 * 24);
 const KEPT_OUTPUT_BYTES: u64 = 128 << 20;
@@ -17,7 +17,7 @@ pub(super) fn keep(files: &WorkspaceFiles, name: &str, bytes: &[u8]) -> Result<S
     Ok(WorkspaceFiles::seen_at(&info.path))
 }
 
-/// Deletes output of earlier executions that exceeds a limit. `newest` stays.
+/// Deletes output of earlier executions that exceeds a limit. `newest` is kept.
 fn prune(files: &WorkspaceFiles, newest: &str) {
     let Ok(list) = files.list(OUTPUT_FOLDER, Listed::Here) else { return };
     let is_ours = |name: &str| name.rsplit('/').next().is_some_and(|name| name.starts_with("exec-"));
@@ -29,7 +29,7 @@ fn prune(files: &WorkspaceFiles, newest: &str) {
         bytes = bytes.saturating_add(file.bytes);
         let is_old = file.modified().elapsed().is_ok_and(|age| age > KEPT_OUTPUT_AGE);
         if file.path != newest && (number >= KEPT_OUTPUTS || bytes > KEPT_OUTPUT_BYTES || is_old) {
-            // Code may have deleted it meanwhile.
+            // Code may have deleted the file in the meantime.
             if let Err(error) = files.delete(&file.path, Listed::Here) {
                 tracing::debug!(%error, "cannot delete old output");
             }

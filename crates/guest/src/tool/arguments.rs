@@ -10,14 +10,14 @@ use std::io::Read;
 /// The maximum size of arguments on standard input.
 const MAX_INPUT_BYTES: u64 = 8 << 20;
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked {
     Help,
     Call(Map<String, Value>),
 }
 
-/// Reads the words after the name of the tool.
+/// Parses the words after the name of the tool.
 pub(super) fn parse(server: &Server, tool: &Tool, words: &[String]) -> Result<Asked, ToolError> {
     let mut reader = Reader { server, tool, arguments: Map::new(), whole: Map::new() };
     let mut words = words.iter().map(String::as_str).peekable();

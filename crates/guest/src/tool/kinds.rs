@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-/// How far references within a schema are followed.
+/// The maximum depth to which references and alternatives within a schema are followed.
 const MAX_REFERENCES: usize = 8;
 
-/// Which kinds of JSON a parameter takes.
+/// The JSON types that a parameter accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinds {
     pub(super) text: bool,
@@ -18,7 +18,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Nothing is said about it.
+    /// Whether the schema does not restrict the type.
     pub(super) fn is_any(self) -> bool {
         self == Self::default()
     }
@@ -48,7 +48,7 @@ impl Kinds {
             }
     }
 
-    /// In words.
+    /// The names of the types.
     pub(super) fn names(self) -> String {
         let all = [
             (self.text, "string"),
@@ -64,7 +64,7 @@ impl Kinds {
     }
 }
 
-/// The kinds that a part of the schema `root` takes.
+/// The types that a part of the schema `root` accepts.
 pub(super) fn kinds(root: &Value, schema: &Value) -> Kinds {
     let mut found = Kinds::default();
     collect(root, schema, MAX_REFERENCES, &mut found);

@@ -37,7 +37,7 @@ fn code_name(run: u32) -> String {
     if run == 1 { "<code>".to_owned() } else { format!("<code {run}>") }
 }
 
-/// Serves the agent until it goes away.
+/// Serves the agent until it disconnects.
 pub(super) fn serve() -> io::Result<()> {
     let other = |error: rquickjs::Error| io::Error::other(error.to_string());
     let shared = Rc::new(Shared::default());

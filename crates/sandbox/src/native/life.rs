@@ -3,7 +3,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// The process of a sandbox and its folder: dropped, both go.
+/// The process of a sandbox and its folder. Both are removed on drop.
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) pidfd: OwnedFd,
@@ -11,9 +11,9 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// The sandbox's first process is the init of its pid namespace: the kernel ends all others with it.
+    /// Kills the first process, which is the init of its pid namespace: the kernel ends all others with it.
     pub(super) fn kill(&self) {
-        // Fails only if it is gone already.
+        // Fails only if the process is gone already.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 /// Maximum time until a killed sandbox is gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Joins the parts of a sandbox that a workspace has been bound to.
+/// Combines the parts of a sandbox to which a workspace has been bound.
 pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enforced: Enforced, tier: &str) -> Sandbox {
     let artifacts = prepared.life.artifacts.clone();
     let life = Arc::new(prepared.life);

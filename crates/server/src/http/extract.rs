@@ -18,7 +18,7 @@ impl<S: Sync> FromRequestParts<S> for Identity {
     }
 }
 
-/// Who asks.
+/// Authenticated user of a request.
 pub(crate) struct Caller(pub(crate) UserId);
 
 impl FromRequestParts<App> for Caller {

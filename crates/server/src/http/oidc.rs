@@ -26,7 +26,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Which browser has begun a sign-in: nobody can be signed in by a link that another has made.
+/// Cookie that identifies the browser which started a sign-in, so that a link made by somebody else cannot complete it.
 const BROWSER: &str = "coracle_oidc";
 
 pub(super) fn router() -> Router<App> {

@@ -53,7 +53,7 @@ impl Frontend {
     /// Returns the requested tool names that do not exist.
     pub fn new(engine: Engine, options: FrontendOptions) -> Result<Self, Vec<String>> {
         let tools = definitions::chosen(options.profile, options.tools.as_deref())?;
-        // Reading the vocabulary takes a moment, which the first client should not wait for.
+        // Loads the vocabulary ahead of the first request, because that takes a moment.
         tokio::task::spawn_blocking(|| count_tokens("warm"));
         let (parked, headed, metrics, user) = (Parked::default(), Headed::default(), Arc::default(), UserId::local());
         Ok(Self { engine, options: Arc::new(options), tools: tools.into(), parked, headed, metrics, gone: None, user })

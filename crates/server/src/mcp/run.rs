@@ -39,7 +39,7 @@ pub(crate) struct Client<'a> {
     pub(crate) gone: Option<&'a CancellationToken>,
 }
 
-/// Something that a client has called and that goes on by itself.
+/// Running call of a client.
 pub(crate) struct Run {
     task: JoinHandle<Answer>,
     asked: mpsc::Receiver<Asked>,
@@ -67,7 +67,7 @@ impl Run {
         Self { task, asked, open: BTreeMap::new(), progress, _ends: cancel.clone().drop_guard(), cancel }
     }
 
-    /// Until it has ended, or the client has to answer something first.
+    /// Follows the call until it ends or the client has to answer a question first.
     pub(crate) async fn follow(
         mut self,
         client: Client<'_>,
@@ -199,7 +199,7 @@ impl Parked {
     }
 }
 
-/// Returns when the client has cancelled the call, or its connection is gone.
+/// Waits until the client cancels the call or disconnects.
 async fn gone(client: Option<&CancellationToken>, context: &RequestContext<RoleServer>) {
     let request = context.extensions.get::<http::request::Parts>().and_then(|parts| parts.extensions.get::<Gone>());
     match request.map(|request| &request.0).or(client) {

@@ -31,7 +31,7 @@ const NAMESPACES: &[&str] = &["/proc/self/ns/mnt", "/proc/self/ns/net", "/proc/s
 /// SHA-256 digests of everything that defines a server, in three parts, so that a log can name the one that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Settings {
-    /// Its entry in the settings with all variables filled in: command, arguments, environment, address, headers, client.
+    /// The entry in the settings with all variables expanded: command, arguments, environment, URL, headers, client.
     entry: String,
     /// The inherited environment, and the chain of Coracles.
     environment: String,
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of a server of this process.
+    /// The settings of a server in this process.
     pub(crate) fn of(spec: &ServerSpec, chain: &[String]) -> Self {
         Self::with(spec, chain, |name| std::env::var_os(name), std::env::current_dir().ok())
     }
@@ -69,7 +69,7 @@ impl Settings {
         }
     }
 
-    /// What is not the same, in words.
+    /// A description of the part that differs.
     pub(crate) fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.entry != other.entry {
             Some("its entry in the settings differs")

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// Its last words may come a little after its output has ended.
+/// How long to wait for the last lines of standard error after the output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Why a child cannot be started.

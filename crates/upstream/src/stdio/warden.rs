@@ -17,12 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
-/// A child whose input has ended has so long to end by itself.
+/// How long a child whose input has ended may take to exit by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// And so long after it was told to.
+/// How long a child may take to exit after SIGTERM.
 pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
 
-/// The argument by which a program knows that it is to be the warden.
+/// The argument that starts the program as the warden.
 pub const WARDEN_ARGUMENT: &str = "__warden";
 
 /// The program's end of the pipe. The warden is started with the first child.

@@ -89,7 +89,7 @@ fn stretch(all: &mut [f32]) {
     }
 }
 
-/// What a query means to another model: the whole, and its parts if it has several.
+/// The external vectors of a query: of the whole text, and of its parts if there are several.
 #[derive(Clone, Debug)]
 pub struct Foreign(Vec<Direction>);
 

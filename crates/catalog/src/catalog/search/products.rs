@@ -9,14 +9,14 @@ pub(super) struct Vectors {
     pub(super) scales: Vec<f32>,
 }
 
-/// What a query or a part of it means.
+/// The vector of a query or of one of its parts.
 pub(super) struct Meaning {
     pub(super) numbers: [i16; DIMENSIONS],
     pub(super) scale: f32,
 }
 
 impl Meaning {
-    /// Each word counts as much as the function says.
+    /// The vector of a text, with a weight for each word.
     pub(super) fn of(text: &str, weight: impl Fn(&str) -> f32) -> Self {
         let (numbers, scale) = quantised(&Pieces::get().weighted(text, weight));
         Self { numbers: numbers.map(i16::from), scale }

@@ -79,7 +79,7 @@ pub(super) struct Shard {
     lengths: Vec<[u32; FIELDS]>,
     totals: [u64; FIELDS],
     vectors: OnceLock<Vectors>,
-    /// What the tools mean to another model.
+    /// Vectors from an external model.
     pub(super) foreign: OnceLock<ForeignVectors>,
 }
 

@@ -12,7 +12,7 @@ pub(super) struct OfServer {
     pub(super) tokens: usize,
 }
 
-/// As clients pass it on to a model.
+/// Definition as clients send it to a model.
 #[derive(Serialize)]
 struct Told<'a, S> {
     name: &'a str,
@@ -20,7 +20,7 @@ struct Told<'a, S> {
     input_schema: &'a S,
 }
 
-/// The tokens of one definition.
+/// Tokens of one definition.
 pub(super) fn definition(name: &str, description: &str, input_schema: &impl Serialize) -> usize {
     let told = Told { name, description, input_schema };
     count_tokens(&serde_json::to_string(&told).unwrap_or_default())

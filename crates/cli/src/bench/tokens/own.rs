@@ -20,7 +20,7 @@ pub(super) struct Own {
     pub(super) missing: Vec<String>,
 }
 
-/// None if there are no servers.
+/// Counts the definitions; `None` if there are no servers.
 pub(super) async fn count(config: Option<PathBuf>) -> anyhow::Result<Option<Own>> {
     let loaded = settings::load(config.as_deref(), Vec::new())?;
     if loaded.servers.is_empty() {

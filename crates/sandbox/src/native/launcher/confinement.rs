@@ -14,8 +14,8 @@ use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use std::ffi::CStr;
 
-/// Namespaces that every child gets anew. Network, ipc, uts and cgroup namespaces are the zygote's: empty, and no child
-/// may make a socket, a queue or a segment in them or change them.
+/// Namespaces that are created for every child. Network, ipc, uts and cgroup namespaces are those of the zygote: they
+/// are empty, and no child can create a socket, a queue or a segment in them, or change them.
 pub(super) const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID;
 
 /// The `/proc` of a child.
@@ -44,7 +44,7 @@ impl Proc {
 /// Shows processes only, and nothing about the machine.
 const PROC_OPTIONS: &CStr = c"subset=pid";
 
-/// What the two plans depend on.
+/// The parameters of the plans.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// The zygote's IDs, to which the child's IDs are mapped.

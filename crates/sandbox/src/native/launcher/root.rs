@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Who the code is inside a sandbox.
+/// The user and group ID of code inside a sandbox.
 pub(super) const INSIDE_ID: u32 = 1000;
 
 /// A part of the host that sandboxes see.

@@ -13,16 +13,16 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// How the memory of a sandbox is added up.
+/// How the memory of a sandbox is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryCount {
-    /// By the kernel, in a cgroup: everything counts.
+    /// By the kernel, in a cgroup: all memory counts.
     Kernel,
-    /// By looking at processes: a file in memory (`memfd_create`) would not count, so there are none.
+    /// By adding up processes: a file in memory (`memfd_create`) would not count, so it is not allowed.
     Processes,
 }
 
-/// Why a filter could not be made.
+/// Why a filter cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 #[error("seccomp filter: {0}")]
 pub(super) struct FilterError(#[from] seccompiler::BackendError);

@@ -16,7 +16,7 @@ impl GoneGuard {
         Self(gone.0.clone().drop_guard())
     }
 
-    /// From now on the client is there as long as the body is.
+    /// Ties the guard to the body of the response.
     pub(crate) fn around<B: Body<Data = Bytes> + Send + 'static>(self, body: B, in_use: Option<InUse>) -> Watched<B> {
         Watched { body: Box::pin(body), _guard: self.0, _in_use: in_use }
     }

@@ -7,18 +7,18 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whoever takes longer at the provider begins again.
+/// Time limit for signing in at the provider.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 /// Maximum number of sign-ins that wait for the provider. If there are more, the address with most of them loses its
 /// oldest.
 const MAX_PENDING: usize = 1_000;
 
-/// Those who are at the provider, by state.
+/// Sign-ins that wait for the provider, by state.
 #[derive(Default)]
 pub(crate) struct Pending(Mutex<HashMap<String, Waiting>>);
 
 pub(crate) struct Waiting {
-    /// Where it was begun.
+    /// Address that started the sign-in.
     pub(crate) from: IpAddr,
     pub(crate) browser: TokenDigest,
     pub(crate) nonce: String,
@@ -44,7 +44,7 @@ impl Pending {
         all.insert(state, waiting);
     }
 
-    /// Once, and for the browser that has begun it.
+    /// Returns a sign-in, once, and only to the browser that started it.
     pub(crate) fn take(&self, state: &str, browser: &TokenDigest) -> Option<Waiting> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.get(state)?.browser != *browser {
