@@ -1,4 +1,4 @@
-//! Lists the guest's Python files, so that a new one needs no line anywhere else.
+//! Lists the guest's Python files, so that a new file need not be registered anywhere.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::{env, fs, io};
 
-/// The source of the library that the zygote loads, and the folder with all of it.
+/// The source of the library that the zygote loads, and its folder.
 const LIBRARY: &str = "native/confine.rs";
 const LIBRARY_FOLDER: &str = "native";
 
-/// The packages that are there for the code in a sandbox, below `python`.
+/// The packages for sandboxes, below `python`.
 const PACKAGES: [&str; 2] = ["coracle", "coracle_guest"];
 
 fn main() -> io::Result<()> {
@@ -50,7 +50,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&env::var("OUT_DIR").map_err(io::Error::other)?).join("files.rs"), code)
 }
 
-/// No dependencies: it is loaded by whatever Python the sandboxes run, under whatever libc.
+/// Compiles the library without dependencies: any Python that the sandboxes run can load it, under any libc.
 fn compile_library() -> io::Result<()> {
     let variable = |name: &str| env::var(name).map_err(|error| io::Error::other(format!("{name}: {error}")));
     let mut compiler = Command::new(variable("RUSTC")?);

@@ -1,4 +1,4 @@
-//! Embeddings as OpenAI's API gives them, which many others speak, and as Azure's does.
+//! Embeddings over the API of OpenAI, which many servers implement, or of Azure.
 
 use async_trait::async_trait;
 use coracle_engine::{EmbedError, Embedder};
@@ -12,67 +12,67 @@ use std::fmt;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// Longest wait for a connection, and for one answer.
+/// Maximum time to connect, and to get one answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// So many texts are sent at once.
+/// The number of texts per request.
 const BATCH: usize = 64;
 
-/// Longest answer: a batch of the longest vectors there are.
+/// The maximum size of an answer, enough for a batch of the longest vectors in use.
 const MAX_ANSWER: usize = 32 << 20;
 
-/// The version of Azure's API that is used if none is set.
+/// The version of Azure's API if none is configured.
 const AZURE_VERSION: &str = "2024-10-21";
-/// How the names of Azure's hosts end.
+/// The domains of Azure's hosts.
 const AZURE_HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
 
-/// Where vectors come from.
+/// The settings of a remote embedder.
 #[derive(Clone, Debug, Default)]
 pub struct EmbedderSettings {
-    /// The address, with or without `/embeddings` at its end; or the endpoint of an Azure resource.
+    /// The URL, with or without `/embeddings` at the end, or the endpoint of an Azure resource.
     pub url: String,
-    /// The model, or the deployment.
+    /// The model, or the deployment on Azure.
     pub model: String,
-    /// The key, if one is needed.
+    /// The API key, if the server requires one.
     pub api_key: Option<Secret>,
-    /// The version of Azure's API; an address with one is Azure's.
+    /// The version of Azure's API. If it is set, the URL is one of Azure's.
     pub api_version: Option<String>,
-    /// How long vectors are to be.
+    /// The length of the vectors.
     pub dimensions: Option<usize>,
 }
 
-/// Settings that cannot be followed. Holds no value of them.
+/// Invalid settings. The error contains none of their values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EmbedderError {
-    /// It is no address.
+    /// The URL is not valid.
     #[error("`url` is not an http or https URL")]
     Address,
-    /// A key in the address would end up where addresses are shown.
-    #[error("`url` has a user or a password in it: a key goes into `api_key`")]
+    /// The URL contains a credential, which would appear wherever the URL is printed.
+    #[error("`url` contains a user or a password: put the key into `api_key`")]
     UserInAddress,
-    /// There has to be one.
+    /// The model is missing.
     #[error("`model` is not set")]
     NoModel,
-    /// It cannot be part of a header.
-    #[error("`api_key` has characters that cannot be sent")]
+    /// The API key cannot be sent in a header.
+    #[error("`api_key` has characters that cannot be sent in a header")]
     Key,
 }
 
-/// An embedder behind an address.
+/// An embedder behind an HTTP API.
 pub struct RemoteEmbedder {
     address: Url,
     key: Option<(HeaderName, HeaderValue)>,
-    /// Azure has it in the address.
+    /// The model in the request body. Azure has it in the URL instead.
     model: Option<String>,
     identity: String,
     dimensions: Option<usize>,
-    /// Made when it is first needed: that reads the certificates of the system.
+    /// The HTTP client. Created on first use, because that reads the system's certificates.
     client: OnceCell<Client>,
 }
 
 impl RemoteEmbedder {
-    /// Sends nothing yet.
+    /// Creates the embedder. Does not send anything yet.
     pub fn new(settings: &EmbedderSettings) -> Result<Self, EmbedderError> {
         let mut address = Url::parse(settings.url.trim()).map_err(|_| EmbedderError::Address)?;
         if !matches!(address.scheme(), "http" | "https") || !address.has_host() {
@@ -124,7 +124,7 @@ impl RemoteEmbedder {
             request = request.header(name, value);
         }
         let response = request.send().await.map_err(silent)?;
-        // What else a server says to that may hold a part of the key.
+        // The body of an error response may contain a part of the key.
         if !response.status().is_success() {
             return Err(EmbedError::Refused(format!("HTTP {}", response.status().as_u16())));
         }
@@ -153,7 +153,7 @@ impl RemoteEmbedder {
     }
 }
 
-/// Nothing of it is secret, but for the key and perhaps the query of the address.
+/// Omits the key and the URL's query, which may hold credentials.
 impl fmt::Debug for RemoteEmbedder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RemoteEmbedder").field("identity", &self.identity).finish_non_exhaustive()
@@ -199,7 +199,7 @@ struct One {
     embedding: Vec<f32>,
 }
 
-/// Azure's newer addresses, which end in `v1`, are as OpenAI's.
+/// Azure's newer URLs, which end in `v1`, work like OpenAI's.
 fn is_azure(address: &Url, settings: &EmbedderSettings) -> bool {
     let host = address.host_str().unwrap_or_default();
     let is_plain = address.path().trim_end_matches('/').ends_with("/v1");
@@ -219,7 +219,7 @@ fn header(key: &Secret, is_azure: bool) -> Result<(HeaderName, HeaderValue), Emb
 }
 
 fn client() -> Result<Client, reqwest::Error> {
-    // An error means that the program has installed one before us, which is as good.
+    // An error means that the program has already installed a provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)

@@ -1,8 +1,8 @@
-//! Language models of other people. So far one that says what texts mean: [`RemoteEmbedder`].
+//! Clients of external models. Currently there is only an embedder: [`RemoteEmbedder`].
 //!
-//! Invariants: what a model's server sends has a cap before it is read, and is checked before it is used. A key goes to
-//! the address that it was given for and nowhere else: not along a redirect, not into an error, a log line or a `Debug`
-//! text.
+//! Invariants: everything that a model's server sends has a size limit before it is read, and is checked before it is
+//! used. A key is only sent to the address that it is configured for: redirects are not followed, and no error, log
+//! line or `Debug` output contains it.
 
 mod embedder;
 

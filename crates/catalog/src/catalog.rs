@@ -1,4 +1,4 @@
-//! All tools of all servers, to be listed, shown and checked against.
+//! The catalogue of all tools of all servers: listing, rendering and argument checks.
 
 use crate::layout::{self, ServerTools};
 use crate::model::Module;
@@ -15,12 +15,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-/// How much is told about a tool, from little to much.
+/// How much detail to render about a tool, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Server and name.
     Name,
-    /// One line.
+    /// One line of text.
     Summary,
     /// The whole definition, as JSON.
     Full,
@@ -31,7 +31,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, from little to much.
+    /// Every level, in increasing order of detail.
     pub const ALL: [Self; 5] = [Self::Name, Self::Summary, Self::Full, Self::Python, Self::Typescript];
 
     /// The name of this level.
@@ -52,7 +52,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// No such level.
+/// The level does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a level of detail: use name, summary, full, python or typescript")]
 pub struct UnknownLevel(String);
@@ -66,29 +66,29 @@ impl FromStr for Level {
     }
 }
 
-/// Which tools to list. Without anything in it: all.
+/// Selects tools to list. The default selects all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only this server, by its name or by its package.
+    /// Only tools of this server, by its name or its package.
     pub server: Option<String>,
-    /// Only tools with this text in their name or summary, whatever its case.
+    /// Only tools with this text in their name or summary, ignoring case.
     pub text: Option<String>,
 }
 
 /// One tool in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// The server on the wire and in the configuration.
+    /// The server's name on the wire and in the configuration.
     pub server: String,
     /// The package to import from.
     pub package: String,
-    /// The tool on the wire.
+    /// The tool's name on the wire.
     pub name: String,
     /// The function to import.
     pub function: String,
     /// One line, in the server's words.
     pub summary: String,
-    /// What to do before it can be called; nothing if it can be.
+    /// What to do before the tool can be called. `None` if it can be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<String>,
 }
@@ -107,23 +107,24 @@ struct Known {
     validator: OnceLock<Validator>,
 }
 
-/// All tools of all servers, as they were when this was made.
+/// All tools of all servers at one point in time.
 pub struct Catalog {
-    /// Those that are there, and then those that are known by hearsay.
+    /// Connected servers, followed by those that are only described in the registry.
     servers: Vec<Arc<ServerTools>>,
-    /// So many are there.
+    /// The number of connected servers.
     present: usize,
     index: Index,
     categories: OnceLock<Vec<String>>,
-    /// By package and function: those that can be called.
+    /// Tools that can be called, by package and function.
     tools: Vec<Known>,
-    /// The others.
-    hearsay: Vec<Known>,
-    /// Places in `tools` and `hearsay`, by the names on the wire.
+    /// Tools of servers that are not connected.
+    unconnected: Vec<Known>,
+    /// Indexes into `tools` followed by `unconnected`, sorted by wire names.
     by_wire: Vec<usize>,
-    /// Where the tools of each server begin among those of all.
+    /// The position of each server's first tool among all tools.
     begins: Vec<usize>,
-    /// For each tool of all servers in their order: its place in `tools` and `hearsay`, if it is in one of them.
+    /// For each tool in the order of the servers, its index into `tools` followed by `unconnected`, if it is in one of
+    /// them.
     order: Vec<Option<usize>>,
 }
 
@@ -134,26 +135,26 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// Takes in what the servers offer.
+    /// Creates a catalogue of these servers.
     pub fn new(servers: Vec<ServerTools>) -> Self {
         Self::made(servers, None)
     }
 
-    /// The same; what was found out for searching in servers that are as they were before is taken over.
+    /// Creates a catalogue that reuses the search index of servers that have not changed since `before`.
     pub fn after(servers: Vec<ServerTools>, before: &Self) -> Self {
         Self::made(servers, Some(before))
     }
 
     fn made(servers: Vec<ServerTools>, before: Option<&Self>) -> Self {
-        let (there, hearsay): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| server.connect.is_none());
+        let (there, unconnected): (Vec<_>, Vec<_>) = servers.into_iter().partition(|server| server.connect.is_none());
         let present = there.len();
-        let servers: Vec<Arc<ServerTools>> = there.into_iter().chain(hearsay).map(Arc::new).collect();
+        let servers: Vec<Arc<ServerTools>> = there.into_iter().chain(unconnected).map(Arc::new).collect();
         let index = Index::new(&servers, before.map(|before| (&before.index, before.servers.as_slice())));
         let (there, absent) = servers.split_at(present);
-        let (tools, hearsay) = (known(there, 0), known(absent, present));
+        let (tools, unconnected) = (known(there, 0), known(absent, present));
         let mut by_wire: Vec<(&str, &str, usize)> = tools
             .iter()
-            .chain(&hearsay)
+            .chain(&unconnected)
             .enumerate()
             .map(|(index, Known { entry, .. })| (entry.server.as_str(), entry.name.as_str(), index))
             .collect();
@@ -166,37 +167,37 @@ impl Catalog {
             count += server.tools.len();
         }
         let mut order = vec![None; count];
-        for (index, known) in tools.iter().chain(&hearsay).enumerate() {
+        for (index, known) in tools.iter().chain(&unconnected).enumerate() {
             if let Some(place) = begins.get(known.place.0).and_then(|begin| order.get_mut(begin + known.place.1)) {
                 *place = Some(index);
             }
         }
-        Self { servers, present, index, categories: OnceLock::new(), tools, hearsay, by_wire, begins, order }
+        Self { servers, present, index, categories: OnceLock::new(), tools, unconnected, by_wire, begins, order }
     }
 
-    /// The servers that are there.
+    /// The connected servers.
     pub fn servers(&self) -> &[Arc<ServerTools>] {
         self.servers.get(..self.present).unwrap_or_default()
     }
 
-    /// How many tools there are.
+    /// The number of tools that can be called.
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
-    /// Whether there are none.
+    /// Whether no tool can be called.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// Whether there is such a server, by its name or package, if only by hearsay.
+    /// Whether there is a server with this name or package, connected or not.
     pub fn knows_server(&self, server: &str) -> bool {
         let is_one = |known: &Known| known.entry.server == server || known.entry.package == server;
         self.servers.iter().any(|known| known.name.as_str() == server)
-            || self.tools.iter().chain(&self.hearsay).any(is_one)
+            || self.tools.iter().chain(&self.unconnected).any(is_one)
     }
 
-    /// The tools that pass the filter, by package and function.
+    /// The tools that match the filter, by package and function.
     pub fn list(&self, filter: &Filter) -> Vec<&Entry> {
         let text = filter.text.as_ref().map(|text| text.to_lowercase());
         let entries = self.tools.iter().map(|known| &known.entry);
@@ -212,60 +213,60 @@ impl Catalog {
             .collect()
     }
 
-    /// Every tool, by package and function.
+    /// All tools that can be called, by package and function.
     pub fn entries(&self) -> impl Iterator<Item = (&Entry, &Tool)> {
         self.tools.iter().filter_map(|known| Some((&known.entry, self.tool(known)?)))
     }
 
-    /// Every tool, with its place among those of all servers; those that cannot be called yet come last.
+    /// All tools with their position. Those that cannot be called come last.
     pub(crate) fn searched(&self) -> impl Iterator<Item = (usize, &Entry)> {
-        let all = self.tools.iter().chain(&self.hearsay);
+        let all = self.tools.iter().chain(&self.unconnected);
         all.filter_map(|known| Some((self.begins.get(known.place.0)? + known.place.1, &known.entry)))
     }
 
-    /// What stands at this place among the tools of all servers.
+    /// The tool at this position.
     pub(crate) fn at(&self, place: usize) -> Option<&Entry> {
         let known = self.numbered((*self.order.get(place)?)?)?;
         Some(&known.entry)
     }
 
-    /// What stands at this place, and what is said of it.
+    /// The tool at this position, and its description.
     pub(crate) fn described(&self, place: usize) -> Option<(&Entry, &str)> {
         let known = self.numbered((*self.order.get(place)?)?)?;
         Some((&known.entry, layout::words(self.tool(known)?)))
     }
 
-    /// The order of what stands at this place.
+    /// The sort order of the tool at this position.
     pub(crate) fn order(&self, place: usize) -> usize {
         self.order.get(place).copied().flatten().unwrap_or(usize::MAX)
     }
 
-    /// The place of a tool that can be called, by the names on the wire.
+    /// The position of a tool that can be called, by its wire names.
     pub(crate) fn place(&self, server: &str, tool: &str) -> Option<usize> {
         let known = self.on_the_wire(server, tool).filter(|known| known.entry.connect.is_none())?;
         Some(self.begins.get(known.place.0)? + known.place.1)
     }
 
-    /// A tool of this catalogue with the place of its server among `indexed`.
-    pub(crate) fn whereabouts(&self, entry: &Entry) -> Option<(usize, &Tool)> {
+    /// A tool of this catalogue, and the index of its server in `indexed`.
+    pub(crate) fn locate(&self, entry: &Entry) -> Option<(usize, &Tool)> {
         let known = self.on_the_wire(&entry.server, &entry.name)?;
         Some((known.place.0, self.tool(known)?))
     }
 
-    /// By its place in `tools` and `hearsay`.
+    /// The tool at this index into `tools` followed by `unconnected`.
     fn numbered(&self, index: usize) -> Option<&Known> {
         match index.checked_sub(self.tools.len()) {
             None => self.tools.get(index),
-            Some(index) => self.hearsay.get(index),
+            Some(index) => self.unconnected.get(index),
         }
     }
 
-    /// The servers of `index`.
+    /// The servers of the search index, in the same order.
     pub(crate) fn indexed(&self) -> &[Arc<ServerTools>] {
         &self.servers
     }
 
-    /// The category of each of `indexed`; found out when it is first needed.
+    /// The category of each server of `indexed`, computed on first use.
     pub(crate) fn categories_of_servers(&self) -> &[String] {
         self.categories.get_or_init(|| self.servers.iter().map(|server| categories::of_server(server)).collect())
     }
@@ -274,22 +275,22 @@ impl Catalog {
         &self.index
     }
 
-    /// One tool, by the names on the wire or by those in code.
+    /// Finds a tool that can be called, by its wire names or its names in code.
     pub fn find(&self, server: &str, tool: &str) -> Option<(&Entry, &Tool)> {
         let known = self.known(server, tool)?;
         Some((&known.entry, self.tool(known)?))
     }
 
-    /// Checks the arguments of a call by the names on the wire; `None` if there is no such tool.
+    /// The validator for the arguments of a tool, by its wire names.
     pub fn validator(&self, server: &str, tool: &str) -> Option<&Validator> {
         let known = self.known(server, tool)?;
         let definition = self.tool(known)?;
         Some(known.validator.get_or_init(|| Validator::new(definition)))
     }
 
-    /// What is told about one tool at a level; `None` if there is no such tool.
+    /// Renders a tool at this level of detail.
     pub fn show(&self, server: &str, tool: &str, level: Level) -> Option<String> {
-        let known = self.known(server, tool).or_else(|| find(&self.hearsay, server, tool))?;
+        let known = self.known(server, tool).or_else(|| find(&self.unconnected, server, tool))?;
         let definition = self.tool(known)?;
         let entry = &known.entry;
         let module = || self.module(entry);
@@ -305,7 +306,7 @@ impl Catalog {
         })
     }
 
-    /// What the module of a tool says.
+    /// The contents of a tool's module.
     pub(crate) fn module(&self, entry: &Entry) -> Option<Module> {
         let known = self.known(&entry.server, &entry.name)?;
         Some(layout::module(self.servers.get(known.place.0)?, &entry.function, self.tool(known)?))
@@ -316,7 +317,7 @@ impl Catalog {
         generate(self.servers())
     }
 
-    /// Names of tools and servers like this one, for whoever mistyped; best first.
+    /// Names of tools and servers that are similar to a mistyped one, best first.
     pub fn similar(&self, server: &str, tool: &str) -> Vec<String> {
         const MOST: usize = 3;
         let wanted = tool.to_lowercase();
@@ -340,7 +341,7 @@ impl Catalog {
         by_wire.or_else(|| find(&self.tools, server, tool))
     }
 
-    /// By the names on the wire; those that cannot be called yet are among them.
+    /// A tool by its wire names, whether it can be called or not.
     fn on_the_wire(&self, server: &str, tool: &str) -> Option<&Known> {
         let names =
             |index: &usize| self.numbered(*index).map(|known| (known.entry.server.as_str(), known.entry.name.as_str()));
@@ -376,7 +377,7 @@ impl Catalog {
     }
 }
 
-/// A tool by the names on the wire or by those in code, in any mixture.
+/// A tool by its wire names or its names in code, in any combination.
 fn find<'a>(tools: &'a [Known], server: &str, tool: &str) -> Option<&'a Known> {
     tools.iter().find(|known| {
         let entry = &known.entry;
@@ -384,7 +385,7 @@ fn find<'a>(tools: &'a [Known], server: &str, tool: &str) -> Option<&'a Known> {
     })
 }
 
-/// The tools of these servers, by package and function; `first` is the place of the first of them.
+/// The tools of these servers, by package and function. `first` is the index of the first server.
 fn known(servers: &[Arc<ServerTools>], first: usize) -> Vec<Known> {
     let mut tools = Vec::new();
     for package in layout::packages(servers) {
@@ -408,7 +409,7 @@ fn known(servers: &[Arc<ServerTools>], first: usize) -> Vec<Known> {
     tools
 }
 
-/// Letters to change, add or take away to get from one word to the other.
+/// The edit distance between two words.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().take(crate::names::NAME_CHARS).collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

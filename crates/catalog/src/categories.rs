@@ -1,5 +1,5 @@
-//! What kinds of things tools are for: by the configuration or a registry, by what the server says of a tool, or guessed
-//! from what the server's tools mean.
+//! Categories of tools: set by the configuration or the registry, or by the server for a tool, or else guessed from the
+//! meaning of the server's tools.
 
 use crate::catalog::{Catalog, Entry};
 use crate::layout::{self, ServerTools};
@@ -7,7 +7,7 @@ use crate::search::{Vector, meaning};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// What is guessed, and what each is about.
+/// The categories that can be guessed, with words that describe each.
 const TOPICS: [(&str, &str); 18] = [
     ("ai", "machine learning neural network training inference embedding dataset huggingface"),
     ("browser", "browser page click screenshot navigate website scrape html element crawl"),
@@ -29,34 +29,34 @@ const TOPICS: [(&str, &str); 18] = [
     ("shopping", "product shop order cart recipe food restaurant customer sale"),
 ];
 
-/// What any server may say of itself.
+/// Words that any server may use about itself.
 const GENERAL: [&str; 12] =
     ["api", "agent", "assistant", "context", "mcp", "model", "protocol", "server", "service", "sdk", "tool", "tools"];
 
-/// What is like none of them.
+/// The category of servers that match no topic.
 const OTHER: &str = "other";
 
-/// A server belongs to a topic if it is as alike as this.
+/// The minimum similarity of a server to its topic.
 const ALIKE: f32 = 0.25;
 
-/// Of a server, so many tools are looked at.
+/// The number of tools that are considered for a server.
 const LOOKED_AT: usize = 50;
 
 /// A category, and how many tools are in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
-    /// What it is called.
+    /// The name of the category.
     pub name: String,
-    /// Tools in it, those that cannot be called yet included.
+    /// The number of tools in the category, including those that cannot be called yet.
     pub tools: usize,
-    /// The servers of these, by name.
+    /// The servers of these tools, by name.
     pub servers: Vec<String>,
 }
 
 impl Catalog {
     /// The category of a tool of this catalogue.
     pub fn category(&self, entry: &Entry) -> &str {
-        let Some((place, tool)) = self.whereabouts(entry) else { return OTHER };
+        let Some((place, tool)) = self.locate(entry) else { return OTHER };
         let said = self.indexed().get(place).and_then(|server| server.category.as_deref());
         let guessed = || self.categories_of_servers().get(place).map_or(OTHER, String::as_str);
         said.or(tool.category.as_deref()).unwrap_or_else(guessed)
@@ -77,12 +77,12 @@ impl Catalog {
         all.into_values().collect()
     }
 
-    /// Whether anything is in this category, whatever its case; a server may stand in its place.
+    /// Whether this category has tools, ignoring case. The name of a server also counts as a category.
     pub fn knows_category(&self, category: &str) -> bool {
         self.knows_server(category) || self.searched().any(|(_, entry)| self.is_in(entry, category))
     }
 
-    /// Whether a tool is in a category, whatever its case; a server may stand in its place.
+    /// Whether a tool is in a category, ignoring case. The name of a server also counts as a category.
     pub fn is_in(&self, entry: &Entry, category: &str) -> bool {
         entry.server == category
             || entry.package == category
@@ -90,7 +90,7 @@ impl Catalog {
     }
 }
 
-/// What was said of a server, or else what it is most like.
+/// The category that was set for a server, or else the most similar topic.
 pub(crate) fn of_server(server: &ServerTools) -> String {
     static MEANINGS: OnceLock<Vec<Vector>> = OnceLock::new();
     if let Some(category) = &server.category {

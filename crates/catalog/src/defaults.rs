@@ -1,8 +1,8 @@
-//! Arguments that a schema both requires and gives a default: code may leave them out, and they are filled in.
+//! Arguments that are required but have a default: code may leave them out, and they are filled in.
 
 use serde_json::{Map, Value};
 
-/// Schemas are followed so deep.
+/// The maximum depth of a schema.
 const MAX_DEPTH: usize = 24;
 
 /// Keywords whose value is data and not a schema.
@@ -13,7 +13,7 @@ pub(crate) fn of<'a>(schema: &'a Map<String, Value>, name: &str) -> Option<&'a V
     schema.get("properties")?.get(name)?.get("default")
 }
 
-/// The same schema, in which no property is required that has a default.
+/// Copies a schema, without requiring properties that have a default.
 pub(crate) fn relaxed(schema: &Value) -> Value {
     match schema {
         Value::Array(parts) => parts.iter().map(relaxed).collect(),
@@ -32,7 +32,7 @@ pub(crate) fn relaxed(schema: &Value) -> Value {
     }
 }
 
-/// Whether there is anything that [`fill`] could do.
+/// Whether [`fill`] could change anything.
 pub(crate) fn any(schema: &Value) -> bool {
     match schema {
         Value::Array(parts) => parts.iter().any(any),
@@ -41,8 +41,8 @@ pub(crate) fn any(schema: &Value) -> bool {
     }
 }
 
-/// Adds what is required and missing and has a default. A default of `null` is left to the server: it often stands for
-/// none at all.
+/// Adds required properties that are missing and have a default. Defaults of `null` are left to the server, because
+/// they often mean that there is no default.
 pub(crate) fn fill(schema: &Value, value: &mut Value, depth: usize) {
     let Value::Object(schema) = schema else { return };
     if depth > MAX_DEPTH {
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_required_and_has_a_default_is_filled_in() {
+    fn required_arguments_with_a_default_are_filled_in() {
         let schema = json!({
             "required": ["path", "count", "odd", "inner"],
             "properties": {

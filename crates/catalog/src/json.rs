@@ -1,11 +1,11 @@
-//! JSON text that is the same for the same value, whatever order its keys came in.
+//! Canonical JSON: equal values give equal text, whatever the order of their keys.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Compact text with sorted keys. Written by hand, because the order of a map in `serde_json` depends on which features
-/// other crates of the same build ask for.
+/// Compact text with sorted keys. Written by hand, because the order of a map in `serde_json` depends on features that
+/// other crates of the same build enable.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write(&mut out, value);

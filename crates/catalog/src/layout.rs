@@ -1,4 +1,4 @@
-//! Which file and which function each tool becomes, and what its module says.
+//! The file and function of each tool, and the contents of its module.
 
 use crate::learned::Shape;
 use crate::model::{Module, Source, Type};
@@ -11,32 +11,32 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tools of one server that are looked at; the rest is left out.
+/// The maximum number of tools of a server. The rest is left out.
 pub const MAX_TOOLS: usize = 10_000;
-/// The longest name of a tool on the wire; one that is longer is left out.
+/// The maximum length of a tool's wire name. Tools with longer names are left out.
 pub const MAX_TOOL_NAME: usize = 1_000;
 
-/// A server with its tools, as they are now.
+/// A server and its current tools.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerTools {
-    /// What Coracle calls it.
+    /// The name of the server in the configuration.
     pub name: ServerName,
-    /// What it is for: by the configuration, or in the server's own words.
+    /// A description of the server, from the configuration or from the server.
     pub description: Option<String>,
-    /// What it offers.
+    /// The tools of the server.
     pub tools: Vec<Arc<Tool>>,
-    /// What earlier results looked like, by the name of the tool on the wire.
+    /// Learned result shapes, by the tool's wire name.
     pub shapes: BTreeMap<String, Shape>,
-    /// What kind of thing it is for, if somebody has said so.
+    /// The category, if the configuration or the registry sets one.
     pub category: Option<String>,
-    /// What else is said of its tools by somebody who knows them, by the name of the tool on the wire.
+    /// Additional descriptions of tools from the registry, by wire name.
     pub notes: BTreeMap<String, String>,
-    /// It is only known by hearsay: nothing of it can be called before this is done.
+    /// What to do before its tools can be called, for a server that is not connected.
     pub connect: Option<String>,
 }
 
 impl ServerTools {
-    /// A server that offers these, and nothing more is known.
+    /// Creates a server with these tools and no other information.
     pub fn new(name: ServerName, tools: impl IntoIterator<Item = impl Into<Arc<Tool>>>) -> Self {
         let (shapes, notes) = (BTreeMap::new(), BTreeMap::new());
         let tools = tools.into_iter().map(Into::into).collect();
@@ -49,11 +49,11 @@ pub(crate) struct Package<'a> {
     pub(crate) server: &'a ServerTools,
     /// The folder, and the package in both languages.
     pub(crate) folder: String,
-    /// By function.
+    /// Tools by function.
     pub(crate) tools: BTreeMap<String, &'a Tool>,
 }
 
-/// Gives every server and every tool its name. Of two with the same name on the wire the first is taken.
+/// Names every server and every tool. Of two tools with the same wire name, the first is taken.
 pub(crate) fn packages<S: Borrow<ServerTools>>(servers: &[S]) -> Vec<Package<'_>> {
     let mut by_name: BTreeMap<&str, &ServerTools> = BTreeMap::new();
     for server in servers.iter().map(Borrow::borrow) {
@@ -75,7 +75,7 @@ fn functions(server: &ServerTools) -> BTreeMap<String, &Tool> {
     }
     let left_out = server.tools.len() - by_wire.len();
     if left_out > 0 {
-        tracing::warn!(server = %server.name, left_out, "some tools have a name twice, a name too long, or are too many");
+        tracing::warn!(server = %server.name, left_out, "left out tools: too many, or invalid or duplicate names");
     }
     let names = assign(by_wire.keys().copied(), Place::Tool, &mut Names::default());
     names.into_iter().filter_map(|(wire, function)| Some((function, *by_wire.get(wire)?))).collect()
@@ -86,29 +86,32 @@ fn functions(server: &ServerTools) -> BTreeMap<String, &Tool> {
 pub struct CodeName<'a> {
     /// The name on the wire.
     pub wire: &'a str,
-    /// The identifier, were there no other names.
+    /// The identifier if there were no other names.
     pub plain: String,
-    /// The identifier that is used.
-    pub shown: String,
+    /// The identifier in generated code.
+    pub identifier: String,
 }
 
-/// What the tools of a server are called in generated code, by their names on the wire.
+/// The names of a server's tools in generated code.
 pub fn tool_names<'a>(wires: impl IntoIterator<Item = &'a str>) -> Vec<CodeName<'a>> {
     let wires = wires.into_iter().take(MAX_TOOLS).filter(|wire| wire.len() <= MAX_TOOL_NAME);
     code_names(wires, Place::Tool)
 }
 
-/// What servers are called in generated code, if all of them are there.
+/// The names of servers in generated code, if these are all servers.
 pub fn server_names<'a>(wires: impl IntoIterator<Item = &'a str>) -> Vec<CodeName<'a>> {
     code_names(wires, Place::Server)
 }
 
 fn code_names<'a>(wires: impl IntoIterator<Item = &'a str>, place: Place) -> Vec<CodeName<'a>> {
     let names = assign(wires, place, &mut Names::default());
-    names.into_iter().map(|(wire, shown)| CodeName { wire, plain: identifier(wire, place), shown }).collect()
+    names
+        .into_iter()
+        .map(|(wire, unique)| CodeName { wire, plain: identifier(wire, place), identifier: unique })
+        .collect()
 }
 
-/// What the module of a tool says.
+/// The contents of a tool's module.
 pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Module {
     let mut records = Records::new(function);
     let arguments = Reader::new(&tool.input_schema.object(), &mut records).arguments();
@@ -134,12 +137,12 @@ pub(crate) fn module(server: &ServerTools, function: &str, tool: &Tool) -> Modul
     }
 }
 
-/// The member in which FastMCP wraps results that are no objects.
+/// The member in which FastMCP wraps results that are not objects.
 pub const WRAPPED: &str = "result";
-/// What such a schema is marked with.
+/// The key that marks such a schema.
 const WRAP_MARK: &str = "x-fastmcp-wrap-result";
 
-/// The schema of what is really returned, where FastMCP has wrapped it in an object only to make it one.
+/// The schema of the actual result, if FastMCP wrapped it in an object.
 pub fn wrapped_result(tool: &Tool) -> Option<Map<String, Value>> {
     let schema = tool.output_schema.as_ref().filter(|schema| schema.as_str().contains(WRAP_MARK))?.object();
     let is_marked = schema.get(WRAP_MARK).and_then(Value::as_bool) == Some(true);
@@ -152,7 +155,7 @@ pub fn wrapped_result(tool: &Tool) -> Option<Map<String, Value>> {
     Some(inner)
 }
 
-/// A description, or else a title.
+/// The description of a tool, or else its title.
 pub(crate) fn words(tool: &Tool) -> &str {
     match &tool.title {
         Some(title) if tool.description.trim().is_empty() => title,
@@ -160,7 +163,7 @@ pub(crate) fn words(tool: &Tool) -> &str {
     }
 }
 
-/// One line about a tool.
+/// A one-line summary of a tool.
 pub(crate) fn summary(tool: &Tool) -> String {
     text::one_line(words(tool), SUMMARY_CHARS)
 }

@@ -1,8 +1,8 @@
-//! What results look like, learned from those seen: shapes, never values.
+//! The shapes of results, learned from earlier results. Values are never kept.
 //!
-//! Keys of objects can be values too: a table of ages by name has names as keys. So a key is kept only if each of its
-//! words is in a fixed list of words that name fields (`learned/words.rs`). An object with other keys becomes a map, whose
-//! keys are forgotten. What is written down is thereby made of our own words alone, whatever a server answers.
+//! Keys of objects can be data too: a table of ages by name has names as keys. So a key is kept only if each of its
+//! words is in a fixed list of words that name fields (`learned/words.rs`). An object with other keys becomes a map,
+//! and its keys are dropped. Everything that is stored therefore consists of our own words, whatever a server answers.
 
 mod words;
 
@@ -12,23 +12,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Values nested deeper than this are not looked at.
+/// The maximum depth of values that are learned from.
 const MAX_DEPTH: usize = 10;
-/// Fields of one object; with more it is a map.
+/// The maximum number of fields of an object. An object with more is a map.
 const MAX_FIELDS: usize = 60;
-/// Elements of one array, and entries of one map, that are looked at.
+/// The maximum number of elements of an array, and of entries of a map, that are learned from.
 const MAX_ELEMENTS: usize = 200;
-/// Fields in all of one shape; those after that are forgotten.
+/// The maximum number of fields in a shape. Further fields are dropped.
 const MAX_SIZE: usize = 1_000;
 
-/// What results of one tool looked like.
+/// The shape of a tool's results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     seen: u64,
     value: Node,
 }
 
-/// Which kinds of values have been seen at one place.
+/// The kinds of values that were seen in one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Node {
     #[serde(default, skip_serializing_if = "is_false")]
@@ -59,7 +59,7 @@ enum Object {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     fields: BTreeMap<String, Entry>,
-    /// There were keys that are not written down.
+    /// Whether there were keys that are not stored.
     #[serde(default, skip_serializing_if = "is_false")]
     open: bool,
 }
@@ -77,7 +77,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl Shape {
-    /// The names of all fields seen, each as often as it stands somewhere.
+    /// The names of all fields, repeated if they occur in several places.
     pub(crate) fn keys(&self) -> Vec<String> {
         let mut keys = Vec::new();
         let mut nodes = vec![&self.value];
@@ -101,12 +101,12 @@ impl Shape {
         Self { seen: 1, value: Node::of(value, 0, &mut budget) }
     }
 
-    /// How many results it was learned from.
+    /// The number of results that the shape was learned from.
     pub fn seen(&self) -> u64 {
         self.seen
     }
 
-    /// Takes in what another has learned; says whether that changed what is known, and not just the count.
+    /// Merges another shape. Returns whether anything but the count changed.
     pub fn merge(&mut self, other: &Shape) -> bool {
         let before = self.value.clone();
         if self.seen == 0 {
@@ -189,7 +189,7 @@ impl Node {
         array + object
     }
 
-    /// Keeps the top of a shape that has grown too large.
+    /// Keeps the top levels of a shape that has grown too large.
     fn forget_fields(&mut self) {
         if let Some(Object::Record(record)) = &mut self.object {
             for entry in record.fields.values_mut() {
@@ -229,7 +229,7 @@ impl Node {
             Some(Object::Record(record)) => parts.push(record.as_type(records, hint, depth + 1)),
             None => {}
         }
-        // Only ever null: that says nothing about what it is when it is something.
+        // A field that is always null tells nothing about its type.
         if self.null {
             parts.push(if parts.is_empty() { Type::Any } else { Type::Null });
         }
@@ -256,7 +256,7 @@ impl Object {
     fn merge(&mut self, other: &Self) {
         match (&mut *self, other) {
             (Self::Map(known), Self::Map(new)) => known.merge(new),
-            // As one, so that it does not matter which of the two came first.
+            // Joined into one, so that the order of results does not matter.
             (Self::Map(known), Self::Record(new)) => known.merge(&new.joined()),
             (Self::Record(known), Self::Map(new)) => {
                 let mut joined = known.joined();
@@ -294,7 +294,7 @@ impl Record {
         self.open |= other.open;
     }
 
-    /// All fields as one.
+    /// Merges all fields into one node.
     fn joined(&self) -> Node {
         let mut joined = Node::default();
         self.fields.values().for_each(|entry| joined.merge(&entry.value));

@@ -1,12 +1,12 @@
-//! Which tools exist: their definitions, the code that is generated for them, and what their results look like.
+//! The catalogue of tools: their definitions, the code that is generated for them, and the shapes of their results.
 //!
-//! Start at [`generate`], which turns definitions into files of Python and TypeScript, and at [`Catalog`], which lists and
-//! shows and finds tools and checks arguments. Inside, a schema becomes a `Type` (`schema.rs`, `model.rs`), and that becomes text
-//! (`python.rs`, `typescript.rs`).
+//! Start at [`generate`], which turns definitions into Python and TypeScript files, and at [`Catalog`], which lists,
+//! renders and finds tools and checks arguments. Internally, a schema becomes a `Type` (`schema.rs`, `model.rs`), which
+//! becomes source text (`python.rs`, `typescript.rs`).
 //!
-//! Invariants: every text of a server is hostile. It is capped, stripped of what cannot be seen, and never ends the
-//! literal, docstring or comment that it stands in. The same definitions give the same bytes, in whatever order they
-//! come. Nothing is fetched. Of results only shapes are kept, made of words of our own.
+//! Invariants: every text from a server is untrusted. It is capped, stripped of invisible characters, and never
+//! terminates the literal, docstring or comment that contains it. The same definitions produce the same bytes, in any
+//! order. Nothing is downloaded. Of results, only shapes are kept, which consist of our own words.
 
 mod catalog;
 mod categories;

@@ -1,11 +1,11 @@
-//! Types between JSON Schema and source text: what both languages can say.
+//! Types between JSON Schema and source text, limited to what both languages can express.
 
 use std::collections::BTreeSet;
 
-/// A value as code sees it.
+/// The type of a value in generated code.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Type {
-    /// Nothing is known, or nothing that can be said.
+    /// The type is unknown or cannot be expressed.
     Any,
     Null,
     Boolean,
@@ -23,7 +23,7 @@ pub(crate) enum Type {
     Record(usize),
 }
 
-/// A value that a type can name.
+/// A value in a literal type.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
     Null,
@@ -35,11 +35,11 @@ pub(crate) enum Literal {
 /// An object with known fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
-    /// Unique in its module.
+    /// The name, unique in its module.
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) fields: Vec<Field>,
-    /// It may have other fields as well.
+    /// Whether there may be other fields.
     pub(crate) open: bool,
 }
 
@@ -52,22 +52,22 @@ pub(crate) struct Field {
     pub(crate) description: String,
 }
 
-/// Where the type of a result comes from.
+/// The origin of a result type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The server promises it.
+    /// The server's output schema.
     Schema,
-    /// From earlier results. How many is not said: the text would else change with each of them.
+    /// Earlier results. The number of results is not included, because it would change the text each time.
     Learned,
     Unknown,
 }
 
-/// All that a generated module of one tool says.
+/// The contents of a tool's generated module.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Module {
-    /// The server on the wire.
+    /// The server's name on the wire.
     pub(crate) server: String,
-    /// The tool on the wire.
+    /// The tool's name on the wire.
     pub(crate) tool: String,
     /// The function in both languages.
     pub(crate) function: String,
@@ -81,7 +81,7 @@ pub(crate) struct Module {
 }
 
 impl Type {
-    /// The union of these, flat and without repetition. `Any` swallows the rest.
+    /// The union of these types, flat and without duplicates. `Any` absorbs the rest.
     pub(crate) fn union(parts: impl IntoIterator<Item = Type>) -> Self {
         let mut flat: Vec<Type> = Vec::new();
         let mut literals: Vec<Literal> = Vec::new();
@@ -99,7 +99,7 @@ impl Type {
         if !literals.is_empty() {
             flat.push(Self::Literals(literals));
         }
-        // `null` last, as people write it.
+        // By convention, `null` comes last.
         if let Some(place) = flat.iter().position(|part| *part == Self::Null) {
             let null = flat.remove(place);
             flat.push(null);
@@ -146,7 +146,7 @@ fn push(flat: &mut Vec<Type>, literals: &mut Vec<Literal>, part: Type) {
 }
 
 impl Module {
-    /// The records that the signature needs, in their order, each with whether a result has it.
+    /// The records that the signature needs, in order, and whether each is part of a result.
     pub(crate) fn used_records(&self) -> Vec<(&Record, bool)> {
         let mut given = BTreeSet::new();
         self.arguments.iter().for_each(|field| field.kind.mentions(&mut given));

@@ -1,19 +1,19 @@
-//! From whatever a server calls things to names that code can use, the same each time.
+//! Derives identifiers from names on the wire, the same each time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The longest name made here, in characters: it also becomes a file name.
+/// The maximum length of an identifier in characters. Identifiers also become file names.
 pub(crate) const NAME_CHARS: usize = 60;
 
-/// Keywords of Python, sorted by the alphabet of ASCII.
+/// Keywords of Python, in ASCII order.
 const PYTHON_KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
     "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// What TypeScript does not take as the name of a function in a module.
+/// Names that TypeScript does not accept for a function in a module.
 const TYPESCRIPT_KEYWORDS: &[&str] = &[
     "any",
     "arguments",
@@ -75,7 +75,7 @@ const TYPESCRIPT_KEYWORDS: &[&str] = &[
     "yield",
 ];
 
-/// Names that generated files use themselves: something else of that name would change what they mean.
+/// Names that generated files use. A tool with the same name would change their meaning.
 const USED: &[&str] = &[
     "Any",
     "Arguments",
@@ -104,10 +104,10 @@ const USED: &[&str] = &[
     "tuple",
 ];
 
-/// Files beside the tools of a server. Compared without case, for file systems that do so.
+/// Files beside the tools of a server. Compared ignoring case, because some file systems do so.
 const FILES: &[&str] = &["__init__", "index", "readme", "tools"];
 
-/// Letters that every Python since 3.10 and every JavaScript knows: blocks that were complete long before both.
+/// Letters that Python since 3.10 and every JavaScript engine accept: blocks that were complete long before both.
 const LETTERS: &[(char, char)] = &[
     ('\u{c0}', '\u{24f}'),
     ('\u{386}', '\u{3ce}'),
@@ -123,7 +123,7 @@ const LETTERS: &[(char, char)] = &[
     ('\u{ac00}', '\u{d7a3}'),
 ];
 
-/// What a name is for, which says what it must not be.
+/// What a name is for, which determines the names that are not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A parameter of a Python function.
@@ -149,12 +149,12 @@ impl Place {
                     || USED.contains(&name)
                     || FILES.contains(&name.to_lowercase().as_str())
             }
-            // A folder beside other folders, imported below `servers`: TypeScript takes any name in a path.
+            // A folder among other folders, imported below `servers`: TypeScript accepts any name in a path.
             Self::Server => is_keyword,
         }
     }
 
-    /// Two names that differ only in case would be one file on some file systems.
+    /// Folds case where two names that differ only in case could be the same file.
     fn folded(self, name: &str) -> String {
         if self == Self::Parameter { name.to_owned() } else { name.to_lowercase() }
     }
@@ -169,7 +169,7 @@ impl Place {
     }
 }
 
-/// Whether Python and JavaScript both take this character in the middle of a name, unchanged.
+/// Whether Python and JavaScript both accept this character inside a name, unchanged.
 fn continues(letter: char) -> bool {
     letter.is_ascii_alphanumeric()
         || letter == '_'
@@ -178,12 +178,12 @@ fn continues(letter: char) -> bool {
             && std::iter::once(letter).nfkc().eq([letter])
 }
 
-/// The name for `wire`, were it alone in the world.
+/// The identifier for `wire` if there were no other names.
 pub(crate) fn identifier(wire: &str, place: Place) -> String {
     let mut name = String::new();
     let mut length = 0;
-    // Normalised as Python does it: it would else take two spellings for one name. The head is enough, since
-    // normalising makes text longer, if anything.
+    // Normalised as Python does it, because Python would treat two spellings as one name. The head is enough, because
+    // normalising does not make text shorter.
     let head: String = wire.chars().take(4 * NAME_CHARS).collect();
     for letter in head.nfkc() {
         if length == NAME_CHARS {
@@ -200,7 +200,7 @@ pub(crate) fn identifier(wire: &str, place: Place) -> String {
     if !wire.ends_with('_') {
         name.truncate(name.trim_end_matches('_').len());
     }
-    // Two underscores in front are mangled in classes, and mean "positional only" to type checkers.
+    // Two leading underscores are mangled in classes, and mean "positional only" to type checkers.
     while name.starts_with("__") {
         name.remove(0);
     }
@@ -216,12 +216,12 @@ pub(crate) fn identifier(wire: &str, place: Place) -> String {
     name
 }
 
-/// The package of a server in generated code, unless another server has taken that name: `from servers.PACKAGE import …`.
+/// The package of a server in generated code (`from servers.PACKAGE import …`), unless another server has the name.
 pub fn package_name(server: &str) -> String {
     identifier(server, Place::Server)
 }
 
-/// `UpperCamel` for a type, from a property or a definition.
+/// Converts the name of a property or a definition to `UpperCamel`.
 pub(crate) fn type_name(hint: &str) -> String {
     let plain = identifier(hint, Place::Type);
     let mut name = String::new();
@@ -235,14 +235,14 @@ pub(crate) fn type_name(hint: &str) -> String {
     identifier(&name, Place::Type)
 }
 
-/// Names given out so far in one scope.
+/// Names that are already used in one scope.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
 }
 
 impl Names {
-    /// `name`, or if that is taken `name_2`, `name_3` and so on.
+    /// `name`, or `name_2`, `name_3` and so on if it is already used.
     pub(crate) fn take(&mut self, name: &str, place: Place) -> String {
         let mut candidate = name.to_owned();
         let mut count = 1_usize;
@@ -254,9 +254,9 @@ impl Names {
     }
 }
 
-/// One name for each of `wires`, all different, whatever order they come in.
+/// Assigns a different name to each of `wires`, whatever their order.
 ///
-/// What is a good name already keeps it; the others follow in the order of their wire names.
+/// A wire name that is already a good identifier keeps it. The others follow in the order of their wire names.
 pub(crate) fn assign<'a>(
     wires: impl IntoIterator<Item = &'a str>,
     place: Place,
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_identifier_becomes_one() {
+    fn invalid_identifiers_are_converted() {
         let cases = [
             ("list_issues", "list_issues"),
             ("getEnv", "getEnv"),
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_do_not_take_names_that_files_and_code_need() {
+    fn tools_do_not_take_names_that_generated_files_need() {
         for wire in ["delete", "index", "Index", "list", "TypedDict", "None", "README"] {
             assert_eq!(identifier(wire, Place::Tool), format!("{wire}_"));
         }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_may_have_names_that_are_taken_elsewhere() {
+    fn servers_may_have_names_that_tools_may_not() {
         for name in ["tools", "index", "list", "call", "coracle", "servers", "skills", "delete", "help", "json"] {
             assert_eq!(package_name(name), name);
         }

@@ -1,6 +1,6 @@
 //! The Python module of one tool.
 //!
-//! Types stand in a branch that only type checkers take: at run time they would cost an import of `typing`.
+//! Types are in a branch for type checkers only, because at run time they would cost an import of `typing`.
 
 use crate::model::{Field, Literal, Module, Record, Source, Type};
 use crate::names::{Names, Place, assign};
@@ -9,23 +9,23 @@ use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Docstrings are wrapped to this many characters, without their indent.
+/// The maximum line width of docstrings, without indentation.
 const DOC_WIDTH: usize = 100;
 
-/// Names that annotations of the same class use: a field of that name would hide them.
+/// Names in annotations of the same class: a field with such a name would hide them.
 const ANNOTATION_NAMES: &[&str] =
     &["Any", "Literal", "NotRequired", "TypedDict", "bool", "dict", "float", "int", "list", "str", "tuple"];
 
-/// Where a type stands, which says what may be in its place.
+/// The direction of a value, which determines the types that are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Given by code: a tuple becomes an array.
+    /// Passed by code: a tuple becomes an array.
     In,
-    /// Made of JSON: there are no tuples.
+    /// Parsed from JSON: there are no tuples.
     Out,
 }
 
-/// The text of the module.
+/// The source text of the module.
 pub(crate) fn module(module: &Module) -> String {
     let mut types = Types { records: &module.records, imports: BTreeSet::new() };
     let result = types.text(&module.result, Way::Out);
@@ -80,7 +80,7 @@ pub(crate) fn module(module: &Module) -> String {
     out
 }
 
-/// What a model needs of the module in order to call it: the line that imports it, the signature and the words.
+/// The part of the module that a model needs for a call: import line, signature and description.
 pub(crate) fn stub(package: &str, module: &Module) -> String {
     stub::shortest(module, "# shortened: detail_level full has all of it", |module, terse| {
         let mut types = Types { records: &module.records, imports: BTreeSet::new() };
@@ -107,7 +107,7 @@ pub(crate) fn stub(package: &str, module: &Module) -> String {
     })
 }
 
-/// The package of one server: its tools by name, imported when they are first used.
+/// The package of one server: its tools by name, imported on first use.
 pub(crate) fn package(words: &str, tools: &[(String, String)]) -> String {
     let mut out = docstring(words, "");
     out.push_str("\nfrom coracle import offer\n");
@@ -127,7 +127,7 @@ pub(crate) fn package(words: &str, tools: &[(String, String)]) -> String {
     out
 }
 
-/// A docstring of these words, with a line end after it. What is in it cannot end it.
+/// A docstring with this text and a final line feed. The text cannot terminate the docstring.
 pub(crate) fn docstring(words: &str, indent: &str) -> String {
     let words = words.trim();
     let mut escaped = String::new();
@@ -178,7 +178,7 @@ fn documentation(module: &Module, described: &[(String, &str)]) -> String {
     lines.join("\n")
 }
 
-/// A string literal of one line. Everything but plain letters, digits and marks is escaped.
+/// A string literal on one line. Everything except plain letters, digits and punctuation is escaped.
 pub(crate) fn literal_text(value: &str) -> String {
     text::quoted(value, |number| match number {
         0..=0xff => format!("\\x{number:02x}"),
@@ -232,7 +232,7 @@ impl Types<'_> {
         name
     }
 
-    /// As a class where the fields have names that can stand in one, else by a call.
+    /// Writes a class if the names of the fields allow it, or else a call.
     fn record(&mut self, record: &Record, way: Way) -> String {
         self.import("TypedDict");
         let is_plain = |field: &Field| {
@@ -258,7 +258,7 @@ impl Types<'_> {
         if !as_class {
             let _ = writeln!(out, "    {name} = TypedDict(\n        {},\n        {{", literal_text(name));
             for ((wire, kind), field) in fields.iter().zip(&record.fields) {
-                // A call is evaluated where it stands: a class that is defined later can only be named in a string.
+                // A call is evaluated immediately, so a class that is defined later can only be named in a string.
                 let kind = if field.kind.mentions_record() { literal_text(kind) } else { kind.clone() };
                 let _ = writeln!(out, "            {}: {kind},", literal_text(wire));
             }
@@ -278,7 +278,7 @@ impl Types<'_> {
     }
 }
 
-/// The description of a record and of its fields, for the docstring of its class.
+/// The description of a record and its fields, for the docstring of its class.
 fn record_words(record: &Record) -> String {
     let mut lines = text::wrap(&text::clean(&record.description, PARAMETER_CHARS), DOC_WIDTH);
     let described: Vec<_> = record.fields.iter().filter(|field| !field.description.is_empty()).collect();

@@ -1,10 +1,10 @@
-//! A folder that describes tools: `tools_registry/CATEGORY/ANY.json`. It adds categories and words to tools that are
-//! there, and lets those be found whose server is not.
+//! A folder that describes tools: `tools_registry/CATEGORY/ANY.json`. It adds categories and descriptions to tools of
+//! connected servers, and makes tools of other servers searchable.
 //!
-//! A file holds one definition or many: a list, an object with `tools` (a list, or definitions by name), or one with
-//! `categories`, each of which has `tools`. A definition has `name`, `server` (or `mcp_server`), `description`,
-//! `functions` (names, or objects with `name`, `description` and `parameters`), `use_cases`, `usage`, and how to connect to
-//! the server: `connect` in words, `command` with `args`, or `url`.
+//! A file holds one or more definitions: a single one, a list, an object with `tools` (a list, or definitions by name),
+//! or an object with `categories`, each of which has `tools`. A definition has `name`, `server` (or `mcp_server`),
+//! `description`, `functions` (names, or objects with `name`, `description` and `parameters`), `use_cases`, `usage`,
+//! and how to connect to the server: `connect` as text, `command` with `args`, or `url`.
 
 use crate::layout::ServerTools;
 use crate::text;
@@ -16,14 +16,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Larger files are left out.
+/// The maximum size of a file. Larger files are left out.
 const MAX_BYTES: u64 = 8 << 20;
-/// No more files are read.
+/// The maximum number of files.
 const MAX_FILES: usize = 10_000;
-/// Of what is said on how to connect, so much is told.
+/// The maximum length of the instructions on how to connect.
 const CONNECT_CHARS: usize = 300;
 
-/// What the folder says, by server.
+/// The contents of the folder, by server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registry {
     servers: BTreeMap<ServerName, Described>,
@@ -31,43 +31,43 @@ pub struct Registry {
     warnings: Vec<String>,
 }
 
-/// What a registry says beyond single tools.
+/// The parts of a registry that are not about single tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RegistryWords {
-    /// Its definitions, as they stand there.
+    /// The definitions, as written.
     pub entries: Vec<RegistryEntry>,
-    /// What its categories are for, by name.
+    /// Descriptions of categories, by name.
     pub categories: BTreeMap<String, String>,
 }
 
 /// A definition of a registry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegistryEntry {
-    /// What it is called there.
+    /// The name of the definition.
     pub name: String,
-    /// The server that has its functions.
+    /// The server of the functions.
     #[serde(rename = "mcp_server")]
     pub server: String,
-    /// Its category.
+    /// The category.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// What it is for.
+    /// What the functions are for.
     pub description: String,
     /// Names of tools.
     pub functions: Vec<String>,
-    /// When it is of use.
+    /// Typical uses.
     pub use_cases: Vec<String>,
-    /// An example, or other words on how to use it.
+    /// An example, or other text about how to use the functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<String>,
-    /// What to do before its functions can be called; nothing if they can be.
+    /// What to do before the functions can be called. `None` if they can be called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<String>,
 }
 
 impl RegistryWords {
-    /// The definition of this name, or the one that has a function of this name; in this category or on this server, if
-    /// one is named. Case does not matter, nor do hyphens.
+    /// Finds a definition by its name or by the name of one of its functions, within this category or server if one is
+    /// given. Ignores case and hyphens.
     pub fn find(&self, name: &str, category: Option<&str>) -> Option<&RegistryEntry> {
         let is_in = |entry: &&RegistryEntry| {
             category.is_none_or(|category| {
@@ -82,7 +82,7 @@ impl RegistryWords {
     }
 }
 
-/// A name as it is compared with others.
+/// Normalises a name for comparison.
 fn plain(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
@@ -135,7 +135,7 @@ enum Function {
 }
 
 impl Registry {
-    /// Reads the folder; one that is not there says nothing. What cannot be read is left out, with a warning.
+    /// Reads the folder. A missing folder is an empty registry. Files that cannot be read are left out, with a warning.
     pub fn read(folder: &Path) -> Self {
         let mut registry = Self::default();
         let mut files = Vec::new();
@@ -146,7 +146,7 @@ impl Registry {
         }
         files.sort();
         if files.len() > MAX_FILES {
-            registry.warnings.push(format!("{}: more than {MAX_FILES} files", folder.display()));
+            registry.warnings.push(format!("{}: more than {MAX_FILES} files; the rest is ignored", folder.display()));
             files.truncate(MAX_FILES);
         }
         let mut found = Vec::new();
@@ -159,7 +159,7 @@ impl Registry {
                 Err(problem) => registry.warnings.push(format!("{}: {problem}", path.display())),
             }
         }
-        // A definition that names no server may be known by its own name from one that does.
+        // A definition without a server may have the same name as one with a server.
         found.sort_by_key(|found: &Found| found.definition.server.is_none());
         for Found { path, category, definition } in found {
             if let Err(problem) = registry.take(definition, category) {
@@ -169,13 +169,13 @@ impl Registry {
         registry
     }
 
-    /// What was left out, and why.
+    /// The definitions and files that were left out, and why.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Adds what is said here to servers that are there, and those that are not. `reason` tells of one that is
-    /// configured why it is not there.
+    /// Adds descriptions to the connected servers, and adds servers that are not connected. `reason` returns why a
+    /// configured server is not connected.
     pub fn describe(
         self,
         servers: &mut Vec<ServerTools>,
@@ -251,7 +251,7 @@ impl Registry {
                 Function::Named(name) => (name, String::new(), Map::new()),
                 Function::Described { name, description, parameters } => (name, description, parameters),
             };
-            // Several definitions may name it.
+            // Several definitions may name the same function.
             if !described.names.insert(name.clone()) {
                 continue;
             }
@@ -274,7 +274,7 @@ impl Registry {
     }
 }
 
-/// Adds what is not there.
+/// Adds the items that are missing.
 fn add(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
     for one in more {
         if !all.contains(&one) {
@@ -283,7 +283,7 @@ fn add(all: &mut Vec<String>, more: impl Iterator<Item = String>) {
     }
 }
 
-/// What to do, as far as the definition says it.
+/// How to connect to the server, if the definition says so.
 fn connect(server: &ServerName, definition: &Definition) -> Option<String> {
     if let Some(words) = &definition.connect {
         return Some(words.clone());
@@ -297,7 +297,7 @@ fn connect(server: &ServerName, definition: &Definition) -> Option<String> {
     Some(format!("coracle servers add {server} -- {}", words.join(" ")))
 }
 
-/// The files of the folder with the folder that each stands in; links are not followed.
+/// The files of the folder with their category, which is the folder that contains them. Links are not followed.
 fn find(folder: &Path, category: Option<&str>, files: &mut Vec<(PathBuf, Option<String>)>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -322,14 +322,14 @@ fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_slice(&text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
-/// A definition, and where it stands.
+/// A definition and its file.
 struct Found {
     path: PathBuf,
     category: Option<String>,
     definition: Definition,
 }
 
-/// Finds the definitions of one file.
+/// Finds the definitions in one file.
 struct Reading<'a> {
     registry: &'a mut Registry,
     found: &'a mut Vec<Found>,
@@ -376,7 +376,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What stands under the name of a category: its tools, with words about it or without.
+    /// Reads the value under the name of a category: its tools, and optionally a description.
     fn named(&mut self, mut value: Value, category: &str) {
         match value.get_mut("tools").map(Value::take) {
             Some(Value::Object(tools)) => {
@@ -389,7 +389,7 @@ impl Reading<'_> {
     }
 
     fn wrong(&mut self) {
-        let problem = "it is no definition: an object with `name`, `server`, `description` and `functions`, a list of \
+        let problem = "it is not a definition: an object with `name`, `server`, `description` and `functions`, a list of \
             them, or an object with `tools` or `categories`";
         self.registry.warnings.push(format!("{}: {problem}", self.path.display()));
     }

@@ -1,7 +1,7 @@
-//! From JSON Schema to [`Type`]s. The schema is hostile: deep, huge, recursive or plain wrong.
+//! Converts JSON Schema to [`Type`]s. Schemas are untrusted: they may be deep, huge, recursive or invalid.
 //!
-//! What cannot be said, or is beyond a cap, is `Any`: a type is help for whoever writes code, the check of arguments is
-//! elsewhere. References are followed only within the same schema.
+//! Everything that cannot be expressed, or is beyond a limit, becomes `Any`: types only help to write code, and
+//! arguments are checked elsewhere. References are followed only within the same schema.
 
 mod object;
 
@@ -12,26 +12,26 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Schemas nested deeper than this are `Any`.
+/// The maximum depth. Deeper schemas are `Any`.
 const MAX_DEPTH: usize = 24;
-/// Schemas that are looked at for one tool; those after that are `Any`.
+/// The maximum number of schemas that are converted for one tool. The rest is `Any`.
 const MAX_NODES: usize = 4_000;
-/// Objects with a type of their own in one module.
+/// The maximum number of named object types in a module.
 const MAX_RECORDS: usize = 200;
-/// Fields of one object, and arguments of one tool.
+/// The maximum number of fields of an object, and of arguments of a tool.
 pub(crate) const MAX_FIELDS: usize = 200;
-/// Alternatives of one union.
+/// The maximum number of alternatives in a union.
 const MAX_VARIANTS: usize = 32;
-/// Values of one enumeration.
+/// The maximum number of values of an enumeration.
 const MAX_LITERALS: usize = 100;
-/// Characters of one value of an enumeration.
+/// The maximum length of a value of an enumeration.
 const MAX_LITERAL_CHARS: usize = 200;
-/// The longest name on the wire that a field or an argument may have.
+/// The maximum length of the wire name of a field or an argument.
 const MAX_WIRE_BYTES: usize = 1_000;
-/// The longest default value that is shown.
+/// The maximum length of a default value in a description.
 const MAX_DEFAULT_CHARS: usize = 80;
 
-/// Records of one module, and what may still be spent on it.
+/// The records of one module, and its remaining budget.
 pub(crate) struct Records {
     declared: Vec<Record>,
     names: Names,
@@ -39,14 +39,14 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// `function` is taken: it is the name of the tool in the same module.
+    /// Reserves `function`, the name of the tool in the same module.
     pub(crate) fn new(function: &str) -> Self {
         let mut names = Names::default();
         names.take(function, Place::Type);
         Self { declared: Vec::new(), names, nodes: 0 }
     }
 
-    /// A record with a free name like `hint`; its fields come later, since they may refer to it.
+    /// Declares a record with a free name like `hint`. Its fields follow later, because they may refer to it.
     pub(crate) fn declare(&mut self, hint: &str, description: &str) -> Option<usize> {
         if self.declared.len() >= MAX_RECORDS {
             return None;
@@ -68,20 +68,20 @@ impl Records {
     }
 }
 
-/// What is known of a reference while it is being followed, and after.
+/// The state of a reference while it is followed and afterwards.
 #[derive(Clone)]
 enum Followed {
-    /// Not yet an object: coming back to it is a circle that no type can say.
+    /// The reference is being followed and is not an object: a cycle back to it cannot be expressed as a type.
     Pending,
     Done(Type),
 }
 
-/// Reads the schemas of one document.
+/// Converts the schemas of one document.
 pub(crate) struct Reader<'a> {
     root: &'a Map<String, Value>,
     records: &'a mut Records,
     followed: HashMap<&'a str, Followed>,
-    /// The document describes arguments, which a caller gives, and not results.
+    /// Whether the document describes arguments rather than results.
     is_given: bool,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Self { root, records, followed: HashMap::new(), is_given: false }
     }
 
-    /// The root as the arguments of a function.
+    /// Converts the root to the arguments of a function.
     pub(crate) fn arguments(&mut self) -> Arguments {
         self.is_given = true;
         let Some(flat) = self.flatten(self.root, 0) else {
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         Arguments { fields, more }
     }
 
-    /// The root as the type of a value.
+    /// Converts the root to the type of a value.
     pub(crate) fn value(&mut self, hint: &str) -> Type {
         self.object_schema(self.root, hint, 0, Some("#"))
     }
@@ -120,12 +120,12 @@ impl<'a> Reader<'a> {
     fn convert(&mut self, schema: &'a Value, hint: &str, depth: usize) -> Type {
         match schema {
             Value::Object(map) => self.object_schema(map, hint, depth, None),
-            // `true` takes anything; `false` nothing, which no caller can make use of.
+            // `true` accepts anything, and `false` nothing, which no caller can use.
             _ => Type::Any,
         }
     }
 
-    /// `reference` is how `map` was found, if a circle could lead back to it.
+    /// `reference` is the reference that led to `map`, if a cycle could lead back to it.
     fn object_schema(
         &mut self,
         map: &'a Map<String, Value>,
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
             return Type::Any;
         }
         let kind = self.bare(map, hint, depth, reference);
-        // An older dialect says it this way.
+        // The older way to allow null.
         if map.get("nullable") == Some(&Value::Bool(true)) { Type::union([kind, Type::Null]) } else { kind }
     }
 
@@ -204,7 +204,7 @@ impl<'a> Reader<'a> {
     fn array(&mut self, map: &'a Map<String, Value>, hint: &str, depth: usize) -> Type {
         let (places, rest) = match (map.get("prefixItems"), map.get("items")) {
             (Some(Value::Array(places)), rest) => (places.as_slice(), rest),
-            // As tuples were written before 2020.
+            // Tuples before draft 2020-12.
             (_, Some(Value::Array(places))) => (places.as_slice(), map.get("additionalItems")),
             (_, rest) => (&[][..], rest),
         };
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         kind
     }
 
-    /// A part of this document; `None` for anything else, which is never fetched.
+    /// A part of this document. `None` for other references, which are never fetched.
     fn resolve(&self, target: &str) -> Option<&'a Value> {
         let path = target.strip_prefix("#/")?;
         let mut parts = path.split('/').map(unescaped);
@@ -260,7 +260,7 @@ fn has_properties(map: &Map<String, Value>) -> bool {
     matches!(map.get("properties"), Some(Value::Object(properties)) if !properties.is_empty())
 }
 
-/// One step of a JSON pointer in an address.
+/// Decodes one step of a JSON pointer in a URI.
 fn unescaped(part: &str) -> String {
     percent_decoded(part).replace("~1", "/").replace("~0", "~")
 }
@@ -284,7 +284,7 @@ fn percent_decoded(part: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The values of an enumeration, or their common kind where they cannot all be named.
+/// The type of an enumeration: its values, or their common type if they cannot all be named.
 fn literals(values: &[Value]) -> Type {
     let plain = values.iter().map(literal).collect::<Option<Vec<_>>>();
     match plain {
@@ -316,7 +316,7 @@ fn literal(value: &Value) -> Option<Literal> {
     }
 }
 
-/// What a schema says of itself, for a docstring.
+/// The text of a schema for a docstring.
 fn described(schema: &Value) -> String {
     let Value::Object(map) = schema else { return String::new() };
     let mut words =

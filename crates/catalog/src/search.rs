@@ -1,7 +1,8 @@
-//! Finds tools by words and by meaning: BM25 over fields, and the likeness of vectors from a table inside the program.
+//! Finds tools by words and by meaning: BM25 over fields, and the similarity of vectors from a built-in table.
 //!
-//! Texts become terms (`words.rs`) and directions (`pieces.rs`); a server's tools become a `Shard`; a query and its parts
-//! (`parts.rs`) are compared with all of them here. The same tools and the same query give the same answer everywhere.
+//! Texts become terms (`words.rs`) and vectors (`pieces.rs`), and the tools of a server become a `Shard`. A query and
+//! its parts (`parts.rs`) are compared with all shards here. The same tools and the same query give the same answer
+//! everywhere.
 
 mod fields;
 mod foreign;
@@ -28,86 +29,87 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How much a word counts by where it stands: name, server, description, parameters, details.
+/// The weight of a word by field: name, server, description, parameters, details.
 const WEIGHTS: [f32; FIELDS] = [4.0, 2.0, 1.0, 1.0, 1.0];
 
-/// The constants of BM25: how soon a repeated word stops counting, and how much length does.
+/// The parameters of BM25: saturation of repeated words, and influence of length.
 const SATURATION: f32 = 2.0;
 const LENGTH: f32 = 0.5;
 
-/// The word score of a tool is relative to what the rarest `TELLING` words of the query could score, not to the best tool's
-/// score: if no tool has the rarest words, the others say little. `REACHED` is the part of that maximum that a good match
-/// reaches.
+/// The word score of a tool is relative to what the rarest `TELLING` words of the query could score, not to the best
+/// tool's score: if no tool has the rarest words, the others say little. `REACHED` is the part of that maximum that a
+/// good match reaches.
 const TELLING: usize = 3;
 const REACHED: f32 = 0.8;
 
-/// How much the meaning of the whole query and of its best part count beside the words.
+/// The weights of the similarity of the whole query and of its best part, relative to words.
 const WHOLE: f32 = 1.0;
 const PART: f32 = 1.0;
 
-/// So many of the best are looked at again.
+/// The number of best tools that are ranked again.
 const REREAD: usize = 50;
 
-/// A tool that shares no word with the query is found if it is as alike as this.
+/// The minimum similarity of a tool that shares no word with the query.
 const ALIKE: f32 = 0.2;
 
-/// More tools than this learn what they mean while the first searches go by words alone.
+/// The maximum number of tools whose vectors are computed within a search. For more, a thread does it in the
+/// background, and searches use only words until then.
 const AT_ONCE: usize = 3_000;
 
-/// Fewer tools than this are read by one thread, more by as many as there are processors, up to a few.
+/// The number of tools up to which one thread builds the shards. For more, several threads do.
 const ALONE: usize = 500;
 const WORKERS: usize = 8;
 
-/// How much it counts that this user's programs have used a tool with success: less than any word.
+/// The maximum bonus of a tool that this user's programs have called successfully: less than any word.
 const USED: f32 = 0.1;
-/// After so many calls it does not count any more than that.
+/// The number of calls at which the bonus reaches its maximum.
 const USED_ENOUGH: f32 = 20.0;
 
-/// Calls of tools that went well, by server and tool on the wire.
+/// Successful calls, by the wire names of server and tool.
 pub type Uses = HashMap<(String, String), u64>;
 
-/// What is looked for.
+/// A search query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query<'a> {
-    /// In any words; without any, everything fits.
+    /// Free text. Without any words, everything matches.
     pub text: &'a str,
     /// Only tools of this server, by its name or package.
     pub server: Option<&'a str>,
     /// Only tools of this category.
     pub category: Option<&'a str>,
-    /// What was used before comes a little sooner.
+    /// Previous uses, which slightly raise the score.
     pub uses: Option<&'a Uses>,
-    /// What the text means to another model, if it has read all tools.
+    /// The query's vectors from an external model. Used if all tools have vectors from it.
     pub foreign: Option<&'a Foreign>,
 }
 
 impl<'a> Query<'a> {
-    /// A query of words alone.
+    /// A query with text only.
     pub fn new(text: &'a str) -> Self {
         Self { text, ..Self::default() }
     }
 }
 
-/// A tool that was found.
+/// A search result.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
     /// The tool.
     pub entry: &'a Entry,
-    /// How well it fits: for comparing with others of the same search.
+    /// The score, comparable only within the same search.
     pub score: f32,
 }
 
-/// The shards of all servers, in the order of the servers; each is made when it is first needed, and shared with the
-/// catalogue that comes after this one.
+/// The shards of all servers, in the order of the servers. Each is created on first use, and shared with the catalogue
+/// that follows this one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     shards: Vec<Arc<OnceLock<Shard>>>,
-    /// Somebody finds out what is missing.
+    /// Whether a background thread has been started to compute missing vectors.
     is_being_read: Arc<AtomicBool>,
 }
 
 impl Index {
-    /// Takes over what is known of servers that have not changed.
+    /// Reuses the shards of servers that have not changed.
     pub(crate) fn new(servers: &[Arc<ServerTools>], before: Option<(&Self, &[Arc<ServerTools>])>) -> Self {
         let known = |server: &Arc<ServerTools>| {
             let (index, servers) = before?;
@@ -118,7 +120,7 @@ impl Index {
         Self { shards, is_being_read: Arc::default() }
     }
 
-    /// All shards, ready for words; for meanings as well if that does not take long.
+    /// All shards, with their words, and also with their vectors if there are not too many to compute.
     fn ready(&self, servers: &[Arc<ServerTools>]) -> Vec<&Shard> {
         let pairs = || self.shards.iter().zip(servers);
         let missing: Vec<_> = pairs().filter(|(shard, _)| shard.get().is_none()).collect();
@@ -155,7 +157,7 @@ impl Index {
 }
 
 impl Catalog {
-    /// So many of the tools that fit a query best, best first; with no words in the query, all in order.
+    /// The `limit` best tools for a query, best first. A query without words returns all tools in order.
     pub fn search(&self, query: &Query<'_>, limit: usize) -> Vec<Hit<'_>> {
         if !query.text.chars().any(char::is_alphanumeric) {
             let all = self.searched().map(|(_, entry)| entry).filter(|entry| self.is_wanted(entry, query));
@@ -185,7 +187,7 @@ impl Catalog {
             && query.category.is_none_or(|category| self.is_in(entry, category))
     }
 
-    /// By how much tools rise that were used before, by place.
+    /// The bonus of previously used tools, by position.
     fn lifts(&self, uses: &Uses) -> HashMap<usize, f32> {
         let lift = |times: u64| {
             let times = number(usize::try_from(times).unwrap_or(usize::MAX)).min(USED_ENOUGH);
@@ -195,18 +197,18 @@ impl Catalog {
         placed.collect()
     }
 
-    /// Does now what the first search would do.
+    /// Does the work of the first search now.
     pub fn prepare_search(&self) {
         self.index().ready(self.indexed());
     }
 
-    /// Whether searches go by meaning, too: for large catalogues that takes a moment.
+    /// Whether searches use vectors: computing them for a large catalogue takes a moment.
     pub fn knows_meanings(&self) -> bool {
         self.index().shards.iter().all(|shard| shard.get().is_some_and(Shard::has_meanings))
     }
 }
 
-/// So many of the best, best first; equals by their order.
+/// The `limit` best, best first. Ties are resolved by order.
 fn best_of(mut scored: Vec<(usize, f32)>, limit: usize, order: impl Fn(usize) -> usize) -> Vec<(usize, f32)> {
     let by_score = |one: &(usize, f32), other: &(usize, f32)| {
         other.1.total_cmp(&one.1).then_with(|| order(one.0).cmp(&order(other.0)))
@@ -219,12 +221,12 @@ fn best_of(mut scored: Vec<(usize, f32)>, limit: usize, order: impl Fn(usize) ->
     scored
 }
 
-/// How well every tool fits a query.
+/// The scores of all tools for a query.
 struct Scores {
-    /// Where each server's tools begin.
+    /// The position of each server's first tool.
     begins: Vec<usize>,
     words: Vec<f32>,
-    /// What the most telling words could add up to.
+    /// The maximum score of the rarest words.
     most: f32,
     alike: Vec<f32>,
 }
@@ -295,13 +297,13 @@ impl Scores {
         for (shard, begin) in shards.iter().zip(&self.begins) {
             let alike = self.alike.get_mut(*begin..).unwrap_or_default();
             for (score, (whole, best)) in alike.iter_mut().zip(shard.likeness(&texts)) {
-                // Kept as one number: both weigh the same.
+                // Kept as one number, because both have the same weight.
                 *score = if texts.len() == 1 { whole } else { (whole * WHOLE + best * PART) / (WHOLE + PART) };
             }
         }
     }
 
-    /// It is not among those that are wanted.
+    /// Excludes a tool from the results.
     fn rule_out(&mut self, place: usize) {
         for scores in [&mut self.words, &mut self.alike] {
             if let Some(score) = scores.get_mut(place) {
@@ -310,7 +312,7 @@ impl Scores {
         }
     }
 
-    /// Every tool that fits at all, by its place, with words and meaning in one number.
+    /// All tools with a score, by position, with words and meaning combined.
     fn total(&self) -> impl Iterator<Item = (usize, f32)> {
         let scored = self.words.iter().zip(&self.alike).enumerate();
         scored
@@ -319,7 +321,7 @@ impl Scores {
     }
 }
 
-/// What a text means: of length one, or zero where nothing is known.
+/// The vector of a text: a unit vector, or zero if no word is known.
 pub(crate) fn meaning(text: &str) -> Vector {
     pieces::Pieces::get().vector(text)
 }

@@ -1,4 +1,4 @@
-//! A first program for a task: it imports the tools that were chosen, and calls each with values to be filled in.
+//! A starter program for a task: it imports the chosen tools and calls each with placeholder values.
 
 use crate::catalog::{Catalog, Entry};
 use crate::model::{Field, Literal, Module, Type};
@@ -8,9 +8,9 @@ use crate::{python, typescript};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Records within records are written out so deep.
+/// The maximum depth of nested records.
 const MAX_DEPTH: usize = 4;
-/// Of the task so much stands at the top.
+/// The maximum length of the task in the first comment.
 const TASK_CHARS: usize = 300;
 
 /// The language of a starter program.
@@ -18,12 +18,13 @@ const TASK_CHARS: usize = 300;
 pub enum StarterLanguage {
     /// For `execute_code` with the language `python`.
     Python,
-    /// With the language `typescript`.
+    /// For `execute_code` with the language `typescript`.
     Typescript,
 }
 
 impl Catalog {
-    /// A program that imports just these tools. It passes the type checkers; what it sends has to be filled in.
+    /// A program that imports exactly these tools. It passes the type checkers; the placeholder values have to be
+    /// replaced.
     pub fn starter(&self, task: &str, tools: &[&Entry], language: StarterLanguage) -> String {
         let mut count: HashMap<&str, usize> = HashMap::new();
         for tool in tools {
@@ -35,7 +36,7 @@ impl Catalog {
             Some(Used { entry, name, module: self.module(entry)? })
         });
         let mut used: Vec<Used<'_>> = used.collect();
-        // What takes a content comes last: there is one then.
+        // Tools that take content come last, when there is some.
         used.sort_by_key(|used| used.module.arguments.iter().any(|field| field.required && is_content(&field.wire)));
         let task = text::one_line(task, TASK_CHARS);
         match language {
@@ -47,7 +48,7 @@ impl Catalog {
 
 struct Used<'a> {
     entry: &'a Entry,
-    /// What the program calls it.
+    /// The name of the tool in the program.
     name: String,
     module: Module,
 }
@@ -113,7 +114,7 @@ fn in_typescript(task: &str, used: &[Used<'_>]) -> String {
     out
 }
 
-/// How values are written in a language.
+/// The syntax of values in a language.
 struct Writing {
     null: &'static str,
     truth: [&'static str; 2],
@@ -137,7 +138,7 @@ const TYPESCRIPT: Writing = Writing {
     tuple: ["[", "]"],
 };
 
-/// Names of arguments that take what an earlier call has given.
+/// Names of arguments that take the result of an earlier call.
 const CONTENTS: [&str; 6] = ["body", "content", "contents", "data", "message", "text"];
 
 fn is_content(wire: &str) -> bool {
@@ -145,12 +146,12 @@ fn is_content(wire: &str) -> bool {
 }
 
 impl Writing {
-    /// What stands for an argument.
+    /// The placeholder for an argument.
     fn argument(&self, field: &Field, module: &Module) -> String {
         self.value(&field.wire, &field.kind, module, 0)
     }
 
-    /// The plainest value of a type; a text says which value belongs there, by the name of its field.
+    /// The simplest value of a type. A string is the name of its field in angle brackets.
     fn value(&self, wire: &str, kind: &Type, module: &Module, depth: usize) -> String {
         match kind {
             Type::Any | Type::Null => self.null.to_owned(),
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_imports_just_what_was_chosen() {
+    fn a_program_imports_only_the_chosen_tools() {
         let catalog = catalog();
         let all: Vec<&Entry> = catalog.entries().map(|(entry, _)| entry).collect();
         let python = catalog.starter("see\n# what */ there is", &all, Python);
@@ -239,7 +240,7 @@ mod tests {
         assert!(python.contains("from servers.one import look as one_look\n"), "{python}");
         assert!(python.contains("kind=\"a\\x22b\\x0a\"") || python.contains("kind=\"a\\\"b\\n\""), "{python}");
         assert!(!python.contains("left_out"), "{python}");
-        assert!(python.contains("edits=[{ \"old\": \"<old>\" }]"), "what belongs there is named: {python}");
+        assert!(python.contains("edits=[{ \"old\": \"<old>\" }]"), "placeholders have the field's name: {python}");
         let one = catalog.starter("see", &all[..1], Python);
         assert!(one.contains("from servers.one import look\n") && !one.contains("two"), "{one}");
         let typescript = catalog.starter("see\n// what", &all, Typescript);

@@ -1,25 +1,25 @@
-//! How much of a tool is told to somebody who is about to call it: most are told whole, a few are far too long for that.
+//! How much of a tool's definition to show before a call. Most are shown completely, but a few are far too long.
 
 use crate::model::{Field, Literal, Module, Source, Type};
 use crate::text;
 use std::fmt::Write as _;
 
-/// What is no longer than this is told as it is: some 270 tokens.
+/// The maximum length of a stub in bytes, about 270 tokens. Longer ones are shortened.
 const ENOUGH: usize = 1_100;
 
-/// So many values of a choice are told, where there has to be an end.
+/// The maximum number of values of an enumeration in a shortened stub.
 const CHOICES: usize = 12;
-/// So many arguments that need not be given.
+/// The maximum number of optional arguments in a shortened stub.
 const OPTIONAL: usize = 30;
 
-/// How short words have to be.
+/// How much to shorten descriptions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terse {
     description: usize,
     argument: usize,
 }
 
-/// From all that may be of use to the least that will do.
+/// The steps, from complete to shortest.
 const STEPS: [Terse; 3] = [
     Terse { description: 1_000, argument: 200 },
     Terse { description: 500, argument: 80 },
@@ -40,7 +40,7 @@ impl Terse {
     }
 }
 
-/// What `write` makes of the tool when it is long enough, and short enough; `note` says that something is missing.
+/// Renders the tool with `write`, shortened as much as necessary. `note` says that something was left out.
 pub(crate) fn shortest(module: &Module, note: &str, write: impl Fn(&Module, Terse) -> String) -> String {
     let [whole, shorter, least] = STEPS;
     let text = write(module, whole);
@@ -54,7 +54,7 @@ pub(crate) fn shortest(module: &Module, note: &str, write: impl Fn(&Module, Ters
     format!("{}{note}\n", write(&without_objects(module), least))
 }
 
-/// Objects keep their fields, and lose what is said of them.
+/// Removes the descriptions of fields.
 fn without_words(module: &Module) -> Module {
     let mut module = module.clone();
     for record in &mut module.records {
@@ -64,7 +64,7 @@ fn without_words(module: &Module) -> Module {
     module
 }
 
-/// Objects are objects, choices end somewhere, and so do arguments that need not be given.
+/// Removes the fields of objects, and limits the values of enumerations and the number of optional arguments.
 fn without_objects(module: &Module) -> Module {
     let mut module = module.clone();
     let mut optional = 0;

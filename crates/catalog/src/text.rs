@@ -1,21 +1,21 @@
-//! Words of a server, made fit to be shown: no hidden characters, no more than a cap, never more than the place holds.
+//! Text from a server, cleaned for display: no hidden characters, and limited in length.
 
-/// The longest description that a generated file or a listing carries, in characters.
+/// The maximum length of a description in a generated file or a listing, in characters.
 pub(crate) const DESCRIPTION_CHARS: usize = 4_000;
-/// The longest description of one parameter or field.
+/// The maximum length of the description of a parameter or field.
 pub(crate) const PARAMETER_CHARS: usize = 600;
-/// The longest summary: one line.
+/// The maximum length of a summary, which is one line.
 pub(crate) const SUMMARY_CHARS: usize = 120;
 
-/// Marks text that was cut.
+/// The mark at the end of text that was cut.
 const CUT: char = '…';
 
-/// Visible characters and line ends only, at most `cap` characters.
+/// Keeps visible characters and line feeds, at most `cap` characters.
 ///
-/// Taken out: controls, and what turns the direction of text or has no width, since it makes people read something
-/// else than what is written. Joiners stay, as some scripts need them.
+/// Removes control characters, and characters that change the direction of text or have no width, because with them
+/// people read something else than what is written. Joiners stay, because some scripts need them.
 pub(crate) fn clean(text: &str, cap: usize) -> String {
-    // Most text is this plain.
+    // Fast path: most text is plain.
     if text.len() <= cap && text.bytes().all(|byte| byte == b'\n' || byte == b' ' || byte.is_ascii_graphic()) {
         return text.trim().to_owned();
     }
@@ -46,7 +46,7 @@ pub(crate) fn clean(text: &str, cap: usize) -> String {
     shown.trim().to_owned()
 }
 
-/// Whether a character has no business in a text that somebody reads.
+/// Whether a character must not be in text for people.
 pub(crate) fn is_hidden(letter: char) -> bool {
     if letter.is_ascii() {
         return letter.is_ascii_control();
@@ -59,8 +59,8 @@ pub(crate) fn is_hidden(letter: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
 }
 
-/// A string literal of one line, of which nothing but letters, digits and plain marks stands as it is; `escaped` writes the
-/// rest by its number, as the language wants it.
+/// A string literal on one line. Only letters, digits and plain punctuation are left as they are; `escaped` writes
+/// other characters by their code point, in the syntax of the language.
 pub(crate) fn quoted(text: &str, escaped: impl Fn(u32) -> String) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
@@ -78,7 +78,7 @@ pub(crate) fn quoted(text: &str, escaped: impl Fn(u32) -> String) -> String {
     out
 }
 
-/// Lines without the space that only looks, at most `cap` characters.
+/// Lines without superfluous spaces, at most `cap` characters.
 pub(crate) fn short(text: &str, cap: usize) -> String {
     let whole = clean(text, DESCRIPTION_CHARS);
     let lines = whole.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -106,7 +106,7 @@ pub(crate) fn one_line(text: &str, cap: usize) -> String {
     format!("{}{CUT}", head[..end].trim_end())
 }
 
-/// Lines of at most `width` characters where there are spaces to break at; line ends and indents stay.
+/// Wraps text at spaces to at most `width` characters. Line breaks and indentation stay.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_characters_go_and_letters_stay() {
+    fn hidden_characters_are_removed_and_letters_are_kept() {
         assert_eq!(clean("a\u{202e}b\u{0}c\u{e0041}\u{200b} é 漢\u{1b}[31m", 100), "abc é 漢[31m");
         assert_eq!(clean("a\r\nb\rc\u{2028}d\te", 100), "a\nb\nc\nd e");
         assert_eq!(clean(&"x".repeat(50), 10), format!("{}…", "x".repeat(10)));

@@ -1,4 +1,4 @@
-//! The generated tree: paths and texts, the same bytes for the same definitions.
+//! The generated tree: paths and texts. The same definitions produce the same bytes.
 
 use crate::layout::{self, Package, ServerTools};
 use crate::model::{Field, Module, Type};
@@ -11,23 +11,23 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The folder and package that all generated files are below.
+/// The folder and package that contains all generated files.
 pub const ROOT: &str = "servers";
 
-/// What the texts look like: changed with every change of what is generated.
+/// The version of the generated texts. Increase it with every change to the generators.
 const FORMAT: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
 
-/// The largest schema that `tools.json` carries, as JSON text.
+/// The maximum size of a schema in `tools.json`, as JSON text.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
 
-/// Generated files by their path, which uses `/` and begins with [`ROOT`].
+/// Generated files by path, which uses `/` and begins with [`ROOT`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// Paths and texts in order.
+    /// Paths and texts, sorted.
     pub fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
@@ -37,7 +37,7 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
-    /// Changes when any path or text does.
+    /// A digest of all paths and texts.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         for (path, text) in &self.files {
@@ -50,7 +50,7 @@ impl Tree {
     }
 }
 
-/// Changes with everything that [`generate`] makes its texts of, and is found without making them. Order does not matter.
+/// A digest of everything that [`generate`] uses, which does not need the generated texts. Order does not matter.
 pub(crate) fn digest<S: Borrow<ServerTools>>(servers: &[S]) -> String {
     let mut hasher = Sha256::new();
     let mut add = |part: &[u8]| {
@@ -68,7 +68,7 @@ pub(crate) fn digest<S: Borrow<ServerTools>>(servers: &[S]) -> String {
         for tool in tools {
             add(&serde_json::to_vec(tool).unwrap_or_default());
             if let Some(shape) = server.shapes.get(&tool.name).filter(|_| tool.output_schema.is_none()) {
-                // How many results it was learned from is not part of the text.
+                // The number of results is not part of the text.
                 add(format!("{:?}", shape.as_type(&mut crate::schema::Records::new("x"), "output")).as_bytes());
             }
         }
@@ -84,7 +84,7 @@ fn hexadecimal(digest: &[u8]) -> String {
     })
 }
 
-/// The files of the servers that are wanted, by name; one server after the other, so that all of them are never in memory.
+/// Generates the files of the wanted servers, by name. One server at a time, so that they are not all in memory.
 pub(crate) fn each_package<S: Borrow<ServerTools>, E>(
     servers: &[S],
     wanted: impl Fn(&str) -> bool,
@@ -100,7 +100,7 @@ pub(crate) fn each_package<S: Borrow<ServerTools>, E>(
     Ok(())
 }
 
-/// The file that says which packages there are.
+/// The file that lists the packages.
 pub(crate) fn listing<S: Borrow<ServerTools>>(servers: &[S]) -> (String, String) {
     let mut listing = String::from(LISTING);
     for package in layout::packages(servers) {
@@ -116,7 +116,7 @@ fn list(listing: &mut String, package: &Package<'_>) {
     let _ = write!(listing, "\n{}: {words}", package.folder);
 }
 
-/// Generates the modules of all these servers. Order does not matter, nor does anything but the definitions.
+/// Generates the modules of all these servers. The result depends only on the definitions, and not on their order.
 pub fn generate<S: Borrow<ServerTools>>(servers: &[S]) -> Tree {
     let packages = layout::packages(servers);
     let mut files = BTreeMap::new();
@@ -152,13 +152,13 @@ fn add_package(files: &mut BTreeMap<String, String>, package: &Package<'_>) {
     files.insert(format!("{folder}/README.md"), readme(package, &modules));
 }
 
-/// One line about a server, if it or the configuration says something.
+/// One line about a server, if there is a description.
 fn described(package: &Package<'_>) -> Option<String> {
     let words = text::one_line(package.server.description.as_deref()?, SUMMARY_CHARS);
     (!words.is_empty()).then_some(words)
 }
 
-/// For the shell command `tool` and whoever else wants data instead of code.
+/// The data of a server's tools, for the shell command `tool` and other programs.
 fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
     let tools: Vec<Value> = package
         .tools
@@ -183,22 +183,22 @@ fn tools_json(package: &Package<'_>, modules: &[(Module, String)]) -> String {
     out
 }
 
-/// The schema of the arguments; one that is too large is left to the server.
+/// The schema of the arguments. A schema that is too large is replaced by one that accepts any object.
 fn input_schema(tool: &Tool) -> Value {
     let schema = Value::Object(tool.input_schema.object());
-    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { shown(schema) } else { json!({ "type": "object" }) }
+    if json::canonical(&schema).len() <= MAX_SCHEMA_BYTES { printable(schema) } else { json!({ "type": "object" }) }
 }
 
-/// The same schema with words that can be shown on a terminal.
-fn shown(schema: Value) -> Value {
+/// Copies a schema with its descriptions cleaned for a terminal.
+fn printable(schema: Value) -> Value {
     match schema {
-        Value::Array(parts) => parts.into_iter().map(shown).collect(),
+        Value::Array(parts) => parts.into_iter().map(printable).collect(),
         Value::Object(map) => {
             let part = |(key, value): (String, Value)| match (key.as_str(), value) {
                 ("description" | "title", Value::String(words)) => (key, text::clean(&words, DESCRIPTION_CHARS).into()),
-                // Values, not words: they must stay what they are.
+                // Values must not change.
                 ("const" | "default" | "enum" | "examples", value) => (key, value),
-                (_, value) => (key, shown(value)),
+                (_, value) => (key, printable(value)),
             };
             Value::Object(map.into_iter().map(part).collect())
         }
@@ -260,7 +260,7 @@ fn examples(folder: &str, module: &Module) -> String {
     )
 }
 
-/// A value that shows the kind; it means nothing.
+/// A sample value of a type.
 fn sample(kind: &Type, nothing: &str) -> String {
     match kind {
         Type::Integer | Type::Number => "1".to_owned(),
@@ -279,7 +279,7 @@ fn sample(kind: &Type, nothing: &str) -> String {
     }
 }
 
-/// Text on a line of Markdown: nothing in it is markup, so that nothing is hidden from whoever reads it rendered.
+/// Escapes text for a line of Markdown: nothing in it is markup, so that nothing is hidden when it is rendered.
 fn markdown(line: &str) -> String {
     let mut out = String::new();
     for letter in line.chars() {
@@ -291,7 +291,7 @@ fn markdown(line: &str) -> String {
     out
 }
 
-/// A name as code, however it is spelled.
+/// A name as a code span, whatever it contains.
 fn code(name: &str) -> String {
     format!("`{}`", text::one_line(name, SUMMARY_CHARS).replace('`', "'"))
 }

@@ -5,10 +5,10 @@ use crate::stub;
 use crate::text::{self, DESCRIPTION_CHARS, PARAMETER_CHARS};
 use std::fmt::Write as _;
 
-/// Comments are wrapped to this many characters, without their indent.
+/// The maximum line width of comments, without indentation.
 const DOC_WIDTH: usize = 100;
 
-/// The text of the module.
+/// The source text of the module.
 pub(crate) fn module(module: &Module) -> String {
     let types = Types { records: &module.records };
     let mut out = String::from("import { call } from \"coracle\";\n");
@@ -36,7 +36,7 @@ pub(crate) fn module(module: &Module) -> String {
     out
 }
 
-/// What a model needs of the module in order to call it: the line that imports it, the words and the signature.
+/// The part of the module that a model needs for a call: import line, description and signature.
 pub(crate) fn stub(package: &str, module: &Module) -> String {
     stub::shortest(module, "// shortened: detail_level full has all of it", |module, terse| {
         let types = Types { records: &module.records };
@@ -64,8 +64,8 @@ pub(crate) fn stub(package: &str, module: &Module) -> String {
     })
 }
 
-/// The index of one server. It calls by itself instead of importing: types vanish when it is loaded, so that using one
-/// tool loads one file.
+/// The index of one server. It makes the calls itself instead of importing the modules: types vanish when it is loaded,
+/// so using one tool loads one file.
 pub(crate) fn index(words: &str, tools: &[(&Module, String)]) -> String {
     let mut out = comment(words, "");
     out.push_str(if tools.is_empty() { "export {};\n" } else { "import { call } from \"coracle\";\n" });
@@ -83,7 +83,8 @@ pub(crate) fn index(words: &str, tools: &[(&Module, String)]) -> String {
     out
 }
 
-/// A comment of these words, with a line end after it; nothing for no words. What is in it cannot end it.
+/// A comment with this text and a final line feed, or nothing if the text is empty. The text cannot terminate the
+/// comment.
 fn comment(words: &str, indent: &str) -> String {
     let words = words.trim().replace("*/", "*\\/");
     if words.is_empty() {
@@ -105,7 +106,7 @@ fn words(description: &str) -> String {
     text::clean(description, PARAMETER_CHARS)
 }
 
-/// A string literal. Everything but plain letters, digits and marks is escaped.
+/// A string literal. Everything except plain letters, digits and punctuation is escaped.
 pub(crate) fn literal_text(value: &str) -> String {
     text::quoted(value, |number| format!("\\u{{{number:x}}}"))
 }
@@ -150,7 +151,7 @@ impl Types<'_> {
             let _ = writeln!(out, "  {}{mark}: {};", key(&field.wire), self.text(&field.kind));
         }
         if more.is_some() {
-            // Whatever the type of the others: an index would else have to fit the named ones too.
+            // Always `any`, because the type of an index signature must also fit the named properties.
             out.push_str("  [name: string]: any;\n");
         }
         out.push('}');
@@ -158,7 +159,7 @@ impl Types<'_> {
     }
 }
 
-/// The name of a property: bare where every reader takes it so.
+/// The name of a property, without quotes if that is valid everywhere.
 pub(crate) fn key(wire: &str) -> String {
     let is_plain = wire.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && wire.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');

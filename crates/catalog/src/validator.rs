@@ -1,4 +1,4 @@
-//! Are these the arguments that a tool takes? Asked before they leave.
+//! Checks arguments against a tool's input schema before a call.
 
 use crate::defaults;
 use crate::json;
@@ -9,31 +9,31 @@ use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fmt;
 
-/// The largest schema that is checked against, as JSON text.
+/// The maximum size of a schema, as JSON text. Larger schemas are not checked.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
-/// The most parts that a schema may come to when its references are followed.
+/// The maximum number of parts of a schema after following references.
 const MAX_PARTS: usize = 20_000;
-/// The largest regular expression, in bytes of its compiled form.
+/// The maximum size of a compiled regular expression in bytes.
 const MAX_PATTERN_BYTES: usize = 1 << 20;
-/// Mistakes that one answer tells of.
+/// The maximum number of mistakes in an error.
 const MAX_MISTAKES: usize = 5;
-/// The longest sentence about one mistake.
+/// The maximum length of the sentence about one mistake.
 const MAX_SENTENCE: usize = 300;
-/// Values that an answer lists as allowed.
+/// The maximum number of allowed values in an error.
 const MAX_ALLOWED: usize = 12;
-/// The longest value that an answer repeats.
+/// The maximum length of a value in an error.
 const MAX_SHOWN: usize = 40;
 
-/// Checks arguments of one tool; compiled once.
+/// Checks the arguments of one tool. Compiled once.
 #[derive(Debug)]
 pub struct Validator {
     compiled: Option<jsonschema::Validator>,
-    /// Present if it has properties that are both required and have a default.
+    /// The schema, if it has properties that are required and have a default.
     defaults: Option<Value>,
     warning: Option<String>,
 }
 
-/// Arguments that a tool does not take. Its text is for the model that wrote them.
+/// Arguments that do not match the schema. The message is for the model that wrote them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ArgumentsError {
     mistakes: Vec<String>,
@@ -41,17 +41,17 @@ pub struct ArgumentsError {
 }
 
 impl ArgumentsError {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         "invalid_arguments"
     }
 
-    /// What may help.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<&'static str> {
         Some("the parameters are in the docstring: help(TOOL), or `coracle tools show SERVER.TOOL`")
     }
 
-    /// One sentence each.
+    /// The mistakes, one sentence each.
     pub fn mistakes(&self) -> &[String] {
         &self.mistakes
     }
@@ -65,8 +65,8 @@ impl fmt::Display for ArgumentsError {
 }
 
 impl Validator {
-    /// For the input schema of a tool. One that is invalid, too large or refers elsewhere is not checked against: then
-    /// any object will do, and [`Validator::warning`] says why. Nothing is ever fetched.
+    /// Creates a validator for the input schema of a tool. A schema that is invalid, too large or has remote references
+    /// is not used: then any object is accepted, and [`Validator::warning`] says why. Nothing is ever fetched.
     pub fn new(tool: &Tool) -> Self {
         let schema = Value::Object(tool.input_schema.object());
         let has_defaults = defaults::any(&schema);
@@ -81,7 +81,7 @@ impl Validator {
         }
     }
 
-    /// Why nothing is checked, if so.
+    /// Why arguments are not checked, if they are not.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
@@ -91,7 +91,7 @@ impl Validator {
         self.defaults.is_some()
     }
 
-    /// Adds arguments that were left out, are required, and have a default.
+    /// Adds arguments that are missing, required, and have a default.
     pub fn complete(&self, arguments: Map<String, Value>) -> Map<String, Value> {
         let Some(schema) = &self.defaults else { return arguments };
         let mut value = Value::Object(arguments);
@@ -102,10 +102,10 @@ impl Validator {
         }
     }
 
-    /// Says what is wrong with these arguments.
+    /// Checks arguments.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ArgumentsError> {
         let Some(compiled) = &self.compiled else { return Ok(()) };
-        // The schema is made for a value; this costs a copy, but only of the arguments of one call.
+        // The validator takes a `Value`, which costs a copy of the arguments.
         let instance = Value::Object(arguments.clone());
         if compiled.is_valid(&instance) {
             return Ok(());
@@ -127,7 +127,7 @@ impl Validator {
             }
         }
         if mistakes.is_empty() {
-            mistakes.push("the arguments do not fit the schema".to_owned());
+            mistakes.push("the arguments do not match the schema".to_owned());
         }
         Err(ArgumentsError { mistakes, left_out })
     }
@@ -141,7 +141,7 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     if !is_small(schema, schema, &mut Vec::new(), &mut parts) {
         return Err(format!("the schema has more than {MAX_PARTS} parts"));
     }
-    // The engine without backtracking: a pattern comes from a stranger, and must not cost more than its text.
+    // The engine without backtracking: patterns are untrusted, and must not take exponential time.
     let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     jsonschema::options()
         .offline()
@@ -150,7 +150,7 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         .map_err(|error| text::one_line(&format!("the schema is invalid: {error}"), MAX_SENTENCE))
 }
 
-/// Counts the parts of a schema as often as references lead to them: a short schema can stand for a huge one.
+/// Counts the parts of a schema each time a reference leads to them: a short schema can stand for a huge one.
 fn is_small<'a>(root: &'a Value, schema: &'a Value, open: &mut Vec<&'a str>, parts: &mut usize) -> bool {
     *parts += 1;
     if *parts > MAX_PARTS {
@@ -178,7 +178,7 @@ fn is_small<'a>(root: &'a Value, schema: &'a Value, open: &mut Vec<&'a str>, par
     }
 }
 
-/// What is wrong, where, and what would be right. Long values are never repeated: they may be anything.
+/// What is wrong, where, and what would be right. Long values are never repeated, because they may contain anything.
 fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
     use jsonschema::error::ValidationErrorKind as Kind;
 
@@ -187,20 +187,20 @@ fn sentence(error: &jsonschema::ValidationError<'_>) -> String {
         if path.is_empty() { String::new() } else { format!("`{}`: ", path.trim_start_matches('/').replace('/', ".")) };
     let found = kind_of(error.instance());
     let words = match error.kind() {
-        Kind::Required { property } => format!("{} is missing", shown(property)),
+        Kind::Required { property } => format!("{} is missing", render(property)),
         Kind::AdditionalProperties { unexpected } => {
             let names: Vec<String> = unexpected.iter().take(MAX_ALLOWED).map(|name| quoted(name)).collect();
             format!("there is no parameter {}", names.join(", "))
         }
-        Kind::Enum { options } => format!("must be one of {}, not {}", listed(options), shown(error.instance())),
+        Kind::Enum { options } => format!("must be one of {}, not {}", listed(options), render(error.instance())),
         Kind::Constant { expected_value } => {
-            format!("must be {}, not {}", shown(expected_value), shown(error.instance()))
+            format!("must be {}, not {}", render(expected_value), render(error.instance()))
         }
         Kind::Type { kind } => format!("must be {}, not {found}", type_words(kind)),
-        Kind::Minimum { limit } => format!("must be at least {limit}, not {}", shown(error.instance())),
-        Kind::Maximum { limit } => format!("must be at most {limit}, not {}", shown(error.instance())),
-        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}, not {}", shown(error.instance())),
-        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}, not {}", shown(error.instance())),
+        Kind::Minimum { limit } => format!("must be at least {limit}, not {}", render(error.instance())),
+        Kind::Maximum { limit } => format!("must be at most {limit}, not {}", render(error.instance())),
+        Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}, not {}", render(error.instance())),
+        Kind::ExclusiveMaximum { limit } => format!("must be less than {limit}, not {}", render(error.instance())),
         Kind::MinLength { limit } => format!("must have at least {limit} characters"),
         Kind::MaxLength { limit } => format!("must have at most {limit} characters"),
         Kind::MinItems { limit } => format!("must have at least {limit} elements"),
@@ -250,8 +250,8 @@ fn kind_of(value: &Value) -> String {
     article(name)
 }
 
-/// A short value as JSON, or else what kind of value it is.
-fn shown(value: &Value) -> String {
+/// A short value as JSON, or else its type.
+fn render(value: &Value) -> String {
     let text = json::canonical(value);
     if text.chars().count() <= MAX_SHOWN { text::one_line(&text, MAX_SHOWN) } else { kind_of(value) }
 }
@@ -261,9 +261,9 @@ fn quoted(name: &str) -> String {
 }
 
 fn listed(options: &Value) -> String {
-    let Value::Array(options) = options else { return shown(options) };
+    let Value::Array(options) = options else { return render(options) };
     let distinct: HashSet<String> = options.iter().map(json::canonical).collect();
-    let names: Vec<String> = options.iter().take(MAX_ALLOWED).map(shown).collect();
+    let names: Vec<String> = options.iter().take(MAX_ALLOWED).map(render).collect();
     let rest = if distinct.len() > MAX_ALLOWED {
         format!(" and {} more", distinct.len() - MAX_ALLOWED)
     } else {

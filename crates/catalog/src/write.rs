@@ -1,4 +1,4 @@
-//! The tree on disk: one folder for each generation, named after what is in it.
+//! Writes the generated tree to disk: one folder per generation, named after a digest of its contents.
 
 use crate::catalog::Catalog;
 use crate::tree::{self, ROOT, Tree};
@@ -7,12 +7,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// How the name of every generation begins.
+/// The prefix of the folder of a generation.
 const PREFIX: &str = "tools-";
-/// A file beside [`ROOT`] that says that all modules are there.
+/// A file beside [`ROOT`] that marks the modules as complete.
 const COMPLETE: &str = "complete";
 
-/// The tree could not be written or removed.
+/// The tree cannot be written or removed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct WriteError {
@@ -22,17 +22,17 @@ pub struct WriteError {
 }
 
 impl WriteError {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         "catalog_files"
     }
 
-    /// What may help.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<&'static str> {
         match self.source.kind() {
             io::ErrorKind::PermissionDenied => Some("the data folder must belong to the user who runs Coracle"),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Some("make room on the disk of the data folder")
+                Some("free up space on the disk of the data folder")
             }
             _ => None,
         }
@@ -44,10 +44,10 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WriteE
     move |source| WriteError { action, path, source }
 }
 
-/// Writes the tree below `dir` and gives the folder that holds it, which has `servers` in it.
+/// Writes the tree below `dir`. Returns the folder that contains `servers`.
 ///
-/// A tree that is there already is left alone. It is made aside and renamed, so that nobody ever sees half of it, and
-/// any number of processes may do this at once.
+/// An existing tree is left alone. The tree is written to a temporary folder and renamed, so it is never visible
+/// incompletely, and any number of processes may do this at once.
 pub fn write_tree(dir: &Path, tree: &Tree) -> Result<PathBuf, WriteError> {
     let folder = dir.join(format!("{PREFIX}{}", tree.digest()));
     if folder.is_dir() {
@@ -71,7 +71,7 @@ pub fn write_tree(dir: &Path, tree: &Tree) -> Result<PathBuf, WriteError> {
         Ok(()) => Ok(folder),
         Err(error) => {
             let leftover = fs::remove_dir_all(&made);
-            // Somebody else was faster.
+            // Another process was faster.
             if folder.is_dir() {
                 leftover.map_err(failed("remove", &made))?;
                 return Ok(folder);
@@ -81,8 +81,8 @@ pub fn write_tree(dir: &Path, tree: &Tree) -> Result<PathBuf, WriteError> {
     }
 }
 
-/// The modules of a catalogue on disk, in a folder that is named after the definitions. They are written server by
-/// server: each package appears whole, and which of them are waited for is the caller's choice.
+/// The modules of a catalogue on disk, in a folder that is named after a digest of the definitions. They are written
+/// server by server: each package appears complete, and the caller chooses which of them to wait for.
 #[derive(Clone, Debug)]
 pub struct Modules {
     dir: PathBuf,
@@ -90,7 +90,7 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Where the modules of these servers belong, below `dir`. Writes nothing.
+    /// The location of the modules of these servers, below `dir`. Does not write anything.
     pub fn new(dir: &Path, catalog: &Catalog) -> Self {
         let folder = dir.join(format!("{PREFIX}{}", tree::digest(catalog.servers())));
         Self { dir: dir.to_owned(), folder }
@@ -101,13 +101,13 @@ impl Modules {
         &self.folder
     }
 
-    /// Whether all of them are there.
+    /// Whether all modules exist.
     pub fn is_complete(&self) -> bool {
         self.folder.join(COMPLETE).is_file()
     }
 
-    /// Writes the packages of the servers that are wanted, by name; those that are there stay. Any number of processes may
-    /// do this at once.
+    /// Writes the packages of the wanted servers, by name. Existing ones stay. Any number of processes may do this at
+    /// once.
     pub fn write(&self, catalog: &Catalog, wanted: impl Fn(&str) -> bool) -> Result<(), WriteError> {
         let root = self.folder.join(ROOT);
         fs::create_dir_all(&root).map_err(failed("make", &root))?;
@@ -136,14 +136,14 @@ impl Modules {
         })
     }
 
-    /// Writes what is missing, and says that nothing is.
+    /// Writes the missing packages, and marks the modules as complete.
     pub fn complete(&self, catalog: &Catalog) -> Result<(), WriteError> {
         self.write(catalog, |_| true)?;
         let mark = self.folder.join(COMPLETE);
         if mark.is_file() { Ok(()) } else { self.appear(&mark, &|aside| write_file(aside, "")) }
     }
 
-    /// Makes something aside and puts it in its place, unless somebody else was faster.
+    /// Creates something under a temporary name and renames it to `place`, unless another process was faster.
     fn appear(&self, place: &Path, make: &dyn Fn(&Path) -> io::Result<()>) -> Result<(), WriteError> {
         let aside = tempfile::Builder::new().prefix(".making-").tempdir_in(&self.dir);
         let aside = aside.map_err(failed("write in", &self.dir))?;
@@ -156,14 +156,14 @@ impl Modules {
     }
 }
 
-/// A file that everybody may read and nobody write.
+/// Writes a file that everyone can read and no one can write.
 fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let mut file = File::create_new(path)?;
     file.write_all(text.as_bytes())?;
     file.set_permissions(Permissions::from_mode(0o444))
 }
 
-/// Sandboxes of a root's Coracle read these as another user, whatever the umask.
+/// Makes folders readable: when Coracle runs as root, sandboxes read them as another user, whatever the umask.
 fn open_folders(folder: &Path) -> Result<(), WriteError> {
     fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(failed("open", folder))?;
     for entry in fs::read_dir(folder).map_err(failed("list", folder))? {
@@ -175,9 +175,9 @@ fn open_folders(folder: &Path) -> Result<(), WriteError> {
     Ok(())
 }
 
-/// Removes every generation below `dir` but those in `keep`. What others wrote there stays.
+/// Removes every generation below `dir` except those in `keep`. Other files stay.
 ///
-/// Sandboxes that use a generation keep it open only through their mounts: remove one when nothing runs on it.
+/// Sandboxes use a generation only through their mounts, so remove one only when no sandbox uses it.
 pub fn remove_trees(dir: &Path, keep: &[&Path]) -> Result<usize, WriteError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -194,7 +194,7 @@ pub fn remove_trees(dir: &Path, keep: &[&Path]) -> Result<usize, WriteError> {
         }
         match fs::remove_dir_all(&path) {
             Ok(()) => removed += 1,
-            // Somebody else removes it too.
+            // Another process has removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed("remove", &path)(error)),
         }

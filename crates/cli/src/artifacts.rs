@@ -11,7 +11,7 @@ use coracle_config::Loaded;
 use coracle_engine::{ArtifactError, ArtifactRecord, ArtifactVersion, Engine, EngineConfig};
 use coracle_sandbox::Packages;
 use coracle_store::{Home, MemoryStore, Store};
-use coracle_types::{ArtifactId, UserId};
+use coracle_types::{ArtifactId, Timestamp, UserId};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -161,7 +161,7 @@ impl Kept {
         json!({
             "id": record.id, "name": record.name, "version": version.version, "versions": record.count,
             "mime": version.mime, "bytes": version.bytes, "sha256": version.sha256,
-            "created_at": humantime::format_rfc3339_seconds(version.created_at).to_string(),
+            "created_at": Timestamp::from(version.created_at),
             "execution_id": version.execution_id, "session_id": version.session,
             "file": self.file(record, version),
         })

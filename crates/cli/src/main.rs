@@ -148,7 +148,7 @@ fn main() -> ExitCode {
     if let Some(guest) = coracle_guest::guest_main() {
         return guest;
     }
-    coracle_sandbox::hear_of_children();
+    coracle_sandbox::reset_sigchld();
     // Starts the launcher for `exec` and `mcp` before parsing their other arguments, to save time.
     let ahead = needs_sandbox().then(exec::Ahead::new);
     let arguments = Arguments::parse();

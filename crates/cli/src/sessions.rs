@@ -12,7 +12,7 @@ use crate::wiring::{
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_engine::{History, Replay, ReplayFiles};
-use coracle_server::user_name;
+use coracle_server::{SessionView, user_name};
 use coracle_store::{Home, MemoryStore, SessionRecord, Store, TaskRecord, TaskState};
 use coracle_types::UserId;
 use serde_json::{Map, Value, json};
@@ -185,18 +185,6 @@ fn stamp(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-fn summary(session: &SessionRecord) -> Value {
-    json!({
-        "session_id": session.id,
-        "label": session.label,
-        "number": session.number,
-        "started_at": stamp(session.started_at),
-        "last_used": stamp(session.last_used),
-        "ended_at": session.ended_at.map(stamp),
-        "tasks": session.tasks,
-    })
-}
-
 async fn list(history: &History, user: &UserId, as_json: bool) -> anyhow::Result<()> {
     let mut sessions: Vec<SessionRecord> = Vec::new();
     loop {
@@ -207,7 +195,7 @@ async fn list(history: &History, user: &UserId, as_json: bool) -> anyhow::Result
         sessions.extend(page);
     }
     if as_json {
-        return print(&json(&sessions.iter().map(summary).collect::<Vec<_>>())?);
+        return print(&json(&sessions.iter().map(SessionView::from).collect::<Vec<_>>())?);
     }
     if sessions.is_empty() {
         eprintln!("{user} has no sessions: coracle exec --session NAME starts one");

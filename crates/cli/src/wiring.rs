@@ -280,7 +280,7 @@ pub(crate) fn rules(loaded: &Loaded) -> anyhow::Result<Rules> {
 /// Messages about rules for servers that are not configured. Disabled servers count as configured.
 pub(crate) fn rules_without_server(loaded: &Loaded, rules: &Rules) -> Vec<String> {
     let names = server_names(loaded.settings.mcp_servers.keys().map(String::as_str));
-    let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, shown: &name.shown });
+    let names = names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, identifier: &name.identifier });
     let servers: Vec<Arc<Spellings>> = Spellings::of_all(names).into_values().collect();
     let told = |rule: &Rule| {
         let (origin, pattern) = (&rule.origin, &rule.pattern);

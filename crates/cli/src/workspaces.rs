@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use coracle_config::{CleanupMode as Mode, Loaded, WorkspacesCleanup};
 use coracle_engine::{Cleaned, Cleanup, CleanupMode, CleanupStep, Housekeeping, WorkspaceUse};
+use coracle_types::Timestamp;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::Path;
@@ -99,11 +100,10 @@ async fn list(arguments: &ListArguments, loaded: &Loaded) -> anyhow::Result<Stat
 }
 
 fn told(one: &WorkspaceUse) -> Value {
-    let since = one.last_used.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     json!({
         "user": one.user, "bytes": one.bytes, "files": one.files, "artifact_bytes": one.artifact_bytes,
         "output_bytes": one.output_bytes,
-        "last_used_ms": u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        "last_used": Timestamp::from(one.last_used),
     })
 }
 

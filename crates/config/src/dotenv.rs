@@ -1,4 +1,4 @@
-//! Files `.env`.
+//! Reads `.env` files.
 
 use crate::reader::{MAX_FILE_BYTES, is_foreign, read_text};
 use crate::{Origin, Warning};
@@ -13,7 +13,7 @@ pub(crate) const FILE_NAME: &str = ".env";
 #[derive(Clone, Default)]
 pub(crate) struct DotEnv {
     pub(crate) path: PathBuf,
-    /// By name: the value and its line.
+    /// Values with their lines, by name.
     pub(crate) variables: BTreeMap<String, (String, u64)>,
 }
 
@@ -25,13 +25,13 @@ impl fmt::Debug for DotEnv {
 }
 
 impl DotEnv {
-    /// Where a variable is.
+    /// The origin of a variable.
     pub(crate) fn origin(&self, name: &str) -> Origin {
         let line = self.variables.get(name).map_or(0, |(_, line)| *line);
         Origin::DotEnv { path: self.path.clone(), line, name: name.to_owned() }
     }
 
-    /// Reads the one of a folder, if there is one and it is not somebody else's.
+    /// Reads the file of a folder, unless it belongs to another user.
     pub(crate) fn of_folder(folder: &Path, warnings: &mut Vec<Warning>) -> Self {
         let path = folder.join(FILE_NAME);
         if is_foreign(&path) {
@@ -50,10 +50,10 @@ impl DotEnv {
         }
     }
 
-    /// Takes what can be read; of a name that is there twice, the last, as a shell does.
+    /// Parses a file as far as possible. Of two lines with the same name the last counts, as in a shell.
     pub(crate) fn parse(path: &Path, text: &str, warnings: &mut Vec<Warning>) -> Self {
         let mut variables = BTreeMap::new();
-        // A last line without an end would be lost if it ends with a blank.
+        // The parser would lose a last line that ends with a blank instead of a line ending.
         let ended = format!("{text}\n");
         for item in dotenvy::from_read_iter(ended.as_bytes()) {
             match item {
@@ -61,13 +61,13 @@ impl DotEnv {
                     let line = line_of(text, &name);
                     variables.insert(name, (value, line));
                 }
-                // The line itself may hold a credential: only its number is told.
+                // The line may hold a credential, so only its number is reported.
                 Err(dotenvy::Error::LineParse(line, _)) => {
                     let place = match text.find(line.trim_end()) {
                         Some(at) => format!("{}:{}", path.display(), text[..at].matches('\n').count() + 1),
                         None => path.display().to_string(),
                     };
-                    let message = format!("{place}: this line is no NAME=VALUE and is passed over");
+                    let message = format!("{place}: this line is not NAME=VALUE and is ignored");
                     warnings.push(Warning { origin: Origin::Default, message });
                 }
                 Err(_) => break,

@@ -1,7 +1,7 @@
-//! Settings of earlier tools of this kind, as they are: the file `config.yaml`, and variables without our prefix.
+//! Settings of earlier tools: the file `config.yaml`, and variables without our prefix.
 //!
-//! Their file may say things that nobody here knows, and wishes that cannot be met: these are passed over, and said. In
-//! our own file they are mistakes.
+//! Unknown settings in their file, and settings that cannot be followed, are ignored with a warning. In our own file
+//! they are errors.
 
 use crate::gather::Gathered;
 use crate::problem::{Reason, Warning};
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What they call their settings file. Many other programs call theirs the same.
+/// The name of their settings file. Many other programs use the same name.
 pub(crate) const FILE_NAME: &str = "config.yaml";
 
-/// What only their file has: a section, and names in it. One is enough to know it.
+/// Sections and names that only their file has. One of them is enough to recognise it.
 const MARKS: [(&str, &[&str]); 2] = [
     (
         "execution",
@@ -23,13 +23,13 @@ const MARKS: [(&str, &[&str]); 2] = [
     ("guardrails", &["strict_mode", "security_checks", "max_execution_time", "max_memory_mb"]),
 ];
 
-/// Folders that they keep in a workspace.
+/// Folders that they create in a workspace.
 const THEIR_FOLDERS: [&str; 5] = ["client", "servers", "skills", "sessions", "state"];
 
-/// The folder of whoever works here without signing in, in a folder of workspaces of ours.
+/// The workspace of the local user, in our folder of workspaces.
 const OUR_FOLDER: &str = "local";
 
-/// Whether a file of this name, with this in it, is theirs.
+/// Whether a file with this name and content is one of theirs.
 pub(crate) fn is_theirs(path: &Path, root: &Node) -> bool {
     let Content::Map(sections) = &root.content else { return false };
     let is_marked = |(section, marks): &(&str, &[&str])| {
@@ -39,7 +39,7 @@ pub(crate) fn is_theirs(path: &Path, root: &Node) -> bool {
     path.file_name().is_some_and(|name| name == FILE_NAME) && MARKS.iter().any(is_marked)
 }
 
-/// Turns what their file says and we do not know into warnings.
+/// Turns problems about unknown keys in their file into warnings.
 pub(crate) fn forgive(gathered: &mut Gathered) {
     let problems = std::mem::take(&mut gathered.problems);
     let (unknown, others) = problems.into_iter().partition(|one| matches!(one.reason, Reason::UnknownKey { .. }));
@@ -50,7 +50,7 @@ pub(crate) fn forgive(gathered: &mut Gathered) {
     }
 }
 
-/// Whether a value comes from their file, or from a variable that is not called as ours are.
+/// Whether a value comes from their file, or from a variable without our prefix.
 fn is_earlier(origin: &Origin) -> bool {
     match origin {
         Origin::File { path, .. } => path.file_name().is_some_and(|name| name == FILE_NAME),
@@ -59,8 +59,8 @@ fn is_earlier(origin: &Origin) -> bool {
     }
 }
 
-/// Settles what they meant by settings that mean something else here, or that cannot be followed. What comes back is the
-/// folder that was itself the workspace, if there is one.
+/// Handles settings of theirs that mean something else here or cannot be followed. Returns the folder that was itself
+/// the workspace, if there is one.
 pub(crate) fn settle(
     settings: &mut Settings,
     origins: &mut BTreeMap<String, Origin>,
@@ -104,7 +104,7 @@ pub(crate) fn settle(
     Some(folder)
 }
 
-/// Whether a folder holds somebody's files, and not folders of users.
+/// Whether a folder holds the files of a workspace, rather than folders of users.
 fn is_workspace(folder: &Path) -> bool {
     let entries: Vec<fs::DirEntry> = fs::read_dir(folder).into_iter().flatten().flatten().collect();
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());

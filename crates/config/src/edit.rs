@@ -1,8 +1,8 @@
-//! Changing `coracle.yaml` and `.env` as text, so that comments and the form of everything else stay.
+//! Changes `coracle.yaml` and `.env` as text, so that comments and formatting are preserved.
 //!
-//! Every change is checked before it is handed out: the new text must parse, and mean the same as the old one but for
-//! the one entry. If that cannot be had, for example because entries share an anchor, the change is refused and the
-//! person edits by hand.
+//! Every change is checked before it is returned: the new text must parse, and mean the same as the old one except for
+//! the changed entry. If that is not possible, for example because entries share an anchor, the change is refused and
+//! the person has to edit by hand.
 
 mod block;
 mod file;
@@ -22,12 +22,12 @@ use std::path::PathBuf;
 /// Why a file was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The text is no YAML before the change.
+    /// The text is not valid YAML before the change.
     #[error("line {line}: {message}")]
     Syntax {
-        /// Counted from 1.
+        /// The line, from 1.
         line: u64,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
     /// There is an entry with this name.
@@ -42,7 +42,7 @@ pub enum EditError {
         /// The name.
         name: String,
     },
-    /// The text is written in a way that cannot be changed safely.
+    /// The text cannot be changed safely.
     #[error("the entry {name:?} cannot be changed without touching other lines")]
     ByHand {
         /// The name of the server or variable.
@@ -55,13 +55,13 @@ pub enum EditError {
         act: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl EditError {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "config_syntax",
@@ -72,28 +72,28 @@ impl EditError {
         }
     }
 
-    /// What mends it.
+    /// How to fix the error.
     pub fn hint(&self) -> String {
         match self {
             Self::Syntax { .. } => "fix the YAML first".to_owned(),
-            Self::Exists { .. } => "remove it first, or take another name".to_owned(),
-            Self::NotFound { .. } => "look at the names with `coracle servers list`".to_owned(),
+            Self::Exists { .. } => "remove it first, or use another name".to_owned(),
+            Self::NotFound { .. } => "`coracle servers list` prints the names".to_owned(),
             Self::ByHand { .. } => "edit the file by hand".to_owned(),
-            Self::File { .. } => "look at the rights of the file and its folder".to_owned(),
+            Self::File { .. } => "check the permissions of the file and its folder".to_owned(),
         }
     }
 }
 
-/// What happens to an entry of the same name.
+/// What to do with an existing entry of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
-    /// It stays, and nothing is changed.
+    /// Keep it, and fail.
     Keep,
-    /// The new one takes its place.
+    /// Replace it.
     Replace,
 }
 
-/// The text with one more server.
+/// Adds a server to the text.
 pub fn add_server(text: &str, name: &ServerName, entry: &McpServer, existing: Existing) -> Result<String, EditError> {
     let root = parse(text)?;
     let is_there = servers(&root).is_some_and(|(_, node)| find(node, name.as_str()).is_some());
@@ -113,7 +113,7 @@ pub fn add_server(text: &str, name: &ServerName, entry: &McpServer, existing: Ex
     checked(edited, &expected, name.as_str())
 }
 
-/// The text without a server.
+/// Removes a server from the text.
 pub fn remove_server(text: &str, name: &str) -> Result<String, EditError> {
     let root = parse(text)?;
     let not_found = || {
@@ -160,7 +160,7 @@ fn by_hand(name: &str) -> EditError {
     EditError::ByHand { name: name.to_owned() }
 }
 
-/// The section of servers: its key and its value.
+/// The key and the value of the section of servers.
 fn servers(root: &Node) -> Option<(&Name, &Node)> {
     let Content::Map(entries) = &root.content else { return None };
     entries.iter().find(|(name, _)| name.text == SERVERS).map(|(name, node)| (name, node))
@@ -171,7 +171,7 @@ fn find(node: &Node, name: &str) -> Option<usize> {
     entries.iter().position(|(key, _)| key.text == name)
 }
 
-/// Whether the list that earlier tools had knows the name.
+/// Whether the list of servers in the format of earlier tools has this name.
 fn in_old_list(root: &Node, name: &str) -> bool {
     let list = root.to_json().get(OLD_SERVERS).cloned().unwrap_or_default();
     list.as_array().is_some_and(|items| items.iter().any(|item| item["name"] == name))
@@ -181,7 +181,7 @@ fn is_flow(text: &str, node: &Node) -> bool {
     node.place.offset.and_then(|offset| text.get(offset..)).is_some_and(|rest| rest.starts_with('{'))
 }
 
-/// What a text means: a map, and an empty one for nothing.
+/// The meaning of a text: a map, which is empty for an empty text.
 fn meaning(root: &Node) -> Map<String, Value> {
     let mut meaning = match root.to_json() {
         Value::Object(map) => map,

@@ -3,22 +3,22 @@
 use crate::keys::{KEYS, Key, SERVERS};
 use crate::suggest::nearest;
 
-/// The data folder; `~/.coracle` without it.
+/// The data folder. Defaults to `~/.coracle`.
 pub const HOME_VARIABLE: &str = "CORACLE_HOME";
-/// The settings file; it wins over those that are found by looking.
+/// The settings file. Takes precedence over files in the current folder and the data folder.
 pub const CONFIG_VARIABLE: &str = "CORACLE_CONFIG";
-/// Where benchmarks and tests find servers of other people; no setting.
+/// The folder of MCP servers for benchmarks and tests. Not a setting.
 const TEST_SERVERS_VARIABLE: &str = "CORACLE_TEST_SERVERS";
 /// The image of `bench sandbox` for docker and podman.
 const BENCH_IMAGE_VARIABLE: &str = "CORACLE_BENCH_IMAGE";
-/// By which a server is told whom it serves; no setting.
+/// The chain of Coracles, which is passed to servers. Not a setting.
 const CHAIN_VARIABLE: &str = "CORACLE_CHAIN";
-/// What all of our variables begin with.
+/// The prefix of our variables.
 const PREFIX: &str = "CORACLE_";
 /// The servers, as YAML or JSON.
 pub(crate) const SERVERS_VARIABLE: &str = "CORACLE_MCP_SERVERS";
 
-/// The variable that mirrors a key.
+/// The variable for a key.
 pub(crate) fn variable(path: &str) -> String {
     if path == SERVERS {
         SERVERS_VARIABLE.to_owned()
@@ -27,17 +27,17 @@ pub(crate) fn variable(path: &str) -> String {
     }
 }
 
-/// What a variable says about a key.
+/// The value of a key in a variable.
 #[derive(Debug)]
 pub(crate) struct Said<'a> {
     pub(crate) key: &'static Key,
     pub(crate) name: String,
     pub(crate) text: &'a str,
-    /// It is the name that mirrors the key; other programs may mean something else by the others.
+    /// Whether the name has our prefix. Other programs may use the other names with another meaning.
     pub(crate) is_ours: bool,
 }
 
-/// What variables say about keys: each key once, by its strongest name. Empty ones say nothing.
+/// The values of keys in variables, each key once, from its strongest name. Empty variables are ignored.
 pub(crate) fn said<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Vec<Said<'a>> {
     let mut all = Vec::new();
     for key in KEYS {
@@ -51,19 +51,19 @@ pub(crate) fn said<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Vec<Said<'a>
     all
 }
 
-/// A variable that looks like one of ours and is not.
+/// A variable with our prefix that is not a setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stray {
-    /// What was probably meant.
+    /// The variable that was probably meant.
     pub(crate) meant: Option<String>,
-    /// It looks like a setting that protects somebody: to pass it over would be a risk.
+    /// Whether it looks like a setting that protects something, which must not be ignored.
     pub(crate) protects: bool,
 }
 
-/// Whether a variable looks like one of ours and is not.
+/// Detects a variable with our prefix that is not a setting.
 pub(crate) fn stray(name: &str) -> Option<Stray> {
     let is_ours = name.starts_with(PREFIX);
-    // Earlier tools did not tell variables by their case.
+    // Earlier tools ignored the case of variables.
     let upper = name.to_uppercase();
     let guards = upper.strip_prefix(PREFIX).unwrap_or(&upper).starts_with("GUARDRAILS_");
     if !is_ours && !guards {
@@ -93,7 +93,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn no_variable_means_two_things() {
+    fn no_variable_has_two_meanings() {
         let mut names =
             BTreeSet::from([HOME_VARIABLE.to_owned(), CONFIG_VARIABLE.to_owned(), SERVERS_VARIABLE.to_owned()]);
         for key in KEYS {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn strays_are_told_from_other_variables() {
+    fn strays_are_distinguished_from_other_variables() {
         let meant = |name| stray(name).and_then(|stray| stray.meant);
         assert_eq!(meant("CORACLE_EXECUTION_SANDBOX_TYP").as_deref(), Some("CORACLE_EXECUTION_SANDBOX_TYPE"));
         assert_eq!(stray("CORACLE_EXECUTION_COLOUR"), Some(Stray { meant: None, protects: false }));

@@ -1,16 +1,16 @@
-//! `${VAR}` in the entries of servers.
+//! Expands `${VAR}` in the entries of servers.
 
-/// A text with all variables filled in is no longer than this.
+/// The maximum length of an expanded text.
 const MAX_EXPANDED: usize = 1 << 20;
 
-/// Why a text cannot be filled in.
+/// Why a text cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ExpandError {
-    /// A variable that is not set and has no default.
+    /// A variable is not set and has no default.
     Missing(String),
-    /// Something that begins like a reference and is none.
+    /// A reference is malformed.
     Malformed,
-    /// Too much came of it.
+    /// The expanded text is too long.
     TooLong,
 }
 
@@ -35,8 +35,8 @@ pub(crate) fn references(text: &str) -> Vec<&str> {
     names
 }
 
-/// Fills in `${VAR}`, `${VAR:-default}`, `${env:VAR}` and `${env:VAR:-default}`; `$${` is a literal `${`. What is filled
-/// in is not looked at again. As in a shell, the default also stands for a variable that is empty.
+/// Expands `${VAR}`, `${VAR:-default}`, `${env:VAR}` and `${env:VAR:-default}`; `$${` is a literal `${`. Expanded
+/// values are not expanded again. As in a shell, the default also applies to an empty variable.
 pub(crate) fn expand<'a>(text: &str, variable: &dyn Fn(&str) -> Option<&'a str>) -> Result<String, ExpandError> {
     let mut out = String::new();
     let mut rest = text;
@@ -73,14 +73,14 @@ pub(crate) fn expand<'a>(text: &str, variable: &dyn Fn(&str) -> Option<&'a str>)
     if out.len() > MAX_EXPANDED { Err(ExpandError::TooLong) } else { Ok(out) }
 }
 
-/// Whether a text can be the name of a variable.
+/// Whether a text is a valid name of a variable.
 pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Whether a text is nothing but a reference without a default, which tells nothing.
+/// Whether a text consists only of a reference without a default, which reveals nothing.
 pub(crate) fn is_reference(text: &str) -> bool {
     let inside = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     inside.is_some_and(|inside| is_name(inside.strip_prefix("env:").unwrap_or(inside)))
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_filled_in_once() {
+    fn references_are_expanded_once() {
         for (text, expected) in [
             ("plain $A $ {A} }", "plain $A $ {A} }"),
             ("${A}-${env:A}", "one-one"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_filled_in_is_told() {
+    fn errors_of_expansion_are_reported() {
         assert_eq!(expanded("x ${B}"), Err(ExpandError::Missing("B".to_owned())));
         for text in ["${", "${A", "${}", "${input:x}", "${A B}", "${1}", "${workspaceFolder:x}"] {
             assert_eq!(expanded(text), Err(ExpandError::Malformed), "{text}");

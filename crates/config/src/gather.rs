@@ -1,4 +1,4 @@
-//! Values from all sides, the stronger over the weaker, with all problems found on the way.
+//! Collects values from all sources in order of precedence, with all problems.
 
 mod server;
 
@@ -16,7 +16,7 @@ use std::path::Path;
 
 pub(crate) use server::entry;
 
-/// A server and where it came from.
+/// A server and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct GatheredServer {
     pub(crate) entry: McpServer,
@@ -24,7 +24,7 @@ pub(crate) struct GatheredServer {
     pub(crate) base: Base,
 }
 
-/// What was said, by whoever has the last word.
+/// The values with the highest precedence.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) values: BTreeMap<&'static str, (Value, Origin)>,
@@ -34,14 +34,14 @@ pub(crate) struct Gathered {
     pub(crate) warnings: Vec<Warning>,
 }
 
-/// Where the values at hand come from.
+/// The source of the current values.
 pub(crate) struct Source<'a> {
     pub(crate) origin: &'a dyn Fn(Place) -> Origin,
     pub(crate) base: &'a Base,
 }
 
 impl Gathered {
-    /// The settings file.
+    /// Adds the settings file.
     pub(crate) fn file(&mut self, path: &Path, root: &Node, base: &Base) {
         let origin = |place: Place| Origin::File { path: path.to_owned(), line: place.line, column: place.column };
         let source = Source { origin: &origin, base };
@@ -71,7 +71,7 @@ impl Gathered {
             } else if full == OLD_SERVERS {
                 self.server_list(node, source);
             } else if let Some(key) = keys::find(&full) {
-                // The line is that of the key; the column of a wrong value says more.
+                // The line is that of the key, but the column of a wrong value is more useful.
                 self.value(key.path, key.kind, node, &(source.origin)(name.place), source);
             } else if keys::is_section(&full) {
                 self.section(&full, node, source);
@@ -115,7 +115,7 @@ impl Gathered {
         }
     }
 
-    /// Variables, from the environment or from a file.
+    /// Adds variables, from the environment or from a file.
     pub(crate) fn variables<'a>(
         &mut self,
         lookup: impl Fn(&str) -> Option<&'a str>,
@@ -129,9 +129,9 @@ impl Gathered {
             let known = self.problems.len();
             self.text(said.key.path, said.key.kind, said.text, &source);
             if !said.is_ours && !keys::protects(said.key.path) {
-                // Somebody else may have meant something else by it.
+                // Another program may use the name with another meaning.
                 for problem in self.problems.drain(known..) {
-                    let message = format!("it is passed over: `{}` {}", problem.key, problem.reason);
+                    let message = format!("it is ignored: `{}` {}", problem.key, problem.reason);
                     self.warnings.push(Warning { origin: problem.origin, message });
                 }
             }
@@ -142,7 +142,7 @@ impl Gathered {
         }
     }
 
-    /// What the command line says.
+    /// Adds the flags of the command line.
     pub(crate) fn flags(&mut self, flags: &[Flag], base: &Base) {
         for flag in flags {
             let from = Origin::Flag { name: flag.name.clone() };
@@ -192,7 +192,7 @@ impl Gathered {
     }
 }
 
-/// A key that is unknown in a section, with what was probably meant.
+/// The reason for a key that is unknown in a section, with a suggestion.
 fn unknown_key(section: &str, name: &str) -> Reason {
     let known = keys::names_in(section);
     let near = nearest(name, known.iter().copied()).map(str::to_owned);

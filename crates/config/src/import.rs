@@ -1,8 +1,8 @@
-//! What other clients have configured: Claude Desktop, Claude Code, Cursor and VS Code.
+//! Imports the configuration of other clients: Claude Desktop, Claude Code, Cursor and VS Code.
 //!
-//! Start at [`scan`]. It reads and changes nothing. Credentials that stand in the files of others do not go into ours:
-//! each becomes a reference such as `${GITHUB_TOKEN}`, and its value is handed out apart, to be kept in a private `.env`
-//! ([`add_variables`](crate::edit::add_variables)).
+//! Start at [`scan`], which does not change anything. Credentials in the files of other clients are not copied into
+//! ours: each becomes a reference such as `${GITHUB_TOKEN}`, and its value is returned separately, to be stored in a
+//! private `.env` ([`add_variables`](crate::edit::add_variables)).
 
 mod credentials;
 mod entry;
@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Files of other clients are no larger than this; Claude Code keeps a history in its own.
+/// The maximum size of a client's file. Claude Code keeps a history in its file.
 const MAX_CLIENT_FILE_BYTES: u64 = 64 << 20;
-/// Servers that are taken from one file.
+/// The maximum number of servers from one file.
 const MAX_SERVERS: usize = 1_000;
 
-/// Whose configuration it is.
+/// The client that a configuration belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
     /// Claude Desktop.
@@ -50,20 +50,20 @@ impl fmt::Display for Client {
     }
 }
 
-/// Where to look.
+/// Where to look for files.
 #[derive(Clone)]
 pub struct ImportOptions {
-    /// The home folder of the person.
+    /// The home folder of the user.
     pub home: PathBuf,
-    /// The project to look into, if any.
+    /// The project folder, if any.
     pub folder: Option<PathBuf>,
-    /// The environment: it tells where some clients keep their files.
+    /// The environment, which determines the location of some files.
     pub env: BTreeMap<String, String>,
-    /// Where clients keep their files differs.
+    /// The operating system, which determines the location of files.
     pub system: System,
 }
 
-/// The environment may hold credentials.
+/// Omits the environment, which may hold credentials.
 impl fmt::Debug for ImportOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("ImportOptions");
@@ -72,63 +72,63 @@ impl fmt::Debug for ImportOptions {
     }
 }
 
-/// A server that another client has.
+/// A server in the configuration of another client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Whose it is.
+    /// The client.
     pub client: Client,
     /// The file.
     pub path: PathBuf,
-    /// The project that it is for, if it is not for all.
+    /// The project that the server is for. `None` if it is for all.
     pub project: Option<PathBuf>,
-    /// What the client calls it.
+    /// The name in the client's file.
     pub original_name: String,
-    /// What Coracle can call it; no two have the same but duplicates.
+    /// The name for Coracle. It is unique except for duplicates.
     pub name: ServerName,
     /// The entry for `coracle.yaml`, without credentials.
     pub entry: McpServer,
-    /// The variables that the entry refers to for its credentials, with the values that were found.
+    /// The variables that the entry refers to for its credentials, with their values.
     pub credentials: BTreeMap<String, Secret>,
-    /// What a person should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// Why it cannot be taken over, if it cannot.
+    /// Why the server cannot be imported, if so.
     pub problem: Option<String>,
-    /// The same server was found before, under the same name.
+    /// Whether the same server was found before, under the same name.
     pub duplicate: bool,
 }
 
-/// A file that is there and cannot be read.
+/// A file that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Whose it is.
+    /// The client.
     pub client: Client,
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What was found.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Imported {
     /// Servers, in the order of the files.
     pub found: Vec<Found>,
-    /// Files that were not understood.
+    /// Files that could not be read.
     pub unreadable: Vec<Unreadable>,
 }
 
-/// Where a client keeps the servers of a person.
+/// The file with a user's servers.
 pub(crate) fn file_of(client: Client, options: &ImportOptions) -> PathBuf {
     let own = places::all(options).into_iter().find(|place| place.client == client && !place.in_folder);
     own.map(|place| place.path).unwrap_or_default()
 }
 
-/// Looks for the files of all clients.
+/// Reads the files of all clients.
 pub fn scan(options: &ImportOptions) -> Imported {
     scan_places(places::all(options), options)
 }
 
-/// Looks for the files of one client.
+/// Reads the files of one client.
 pub fn scan_client(client: Client, options: &ImportOptions) -> Imported {
     let places = places::all(options).into_iter().filter(|place| place.client == client);
     scan_places(places.collect(), options)
@@ -139,12 +139,12 @@ fn scan_places(places: Vec<Place>, options: &ImportOptions) -> Imported {
     for place in places {
         read_place(&place, options, &mut imported);
     }
-    name_apart(&mut imported.found);
-    credentials::name_apart(&mut imported.found);
+    make_names_unique(&mut imported.found);
+    credentials::make_variables_unique(&mut imported.found);
     imported
 }
 
-/// Reads one file that a person has named, whatever client wrote it.
+/// Reads a file that the user has named, whatever client wrote it.
 pub fn scan_file(client: Client, path: &Path, options: &ImportOptions) -> Imported {
     let place = Place { client, path: path.to_owned(), in_folder: false };
     let mut imported = scan_places(vec![place], options);
@@ -155,9 +155,8 @@ pub fn scan_file(client: Client, path: &Path, options: &ImportOptions) -> Import
     imported
 }
 
-/// Takes what is probably a credential out of an entry: each becomes a reference to a variable, and the variables are
-/// handed out with their values.
-pub fn keep_apart(name: &ServerName, entry: &mut McpServer) -> BTreeMap<String, Secret> {
+/// Replaces probable credentials in an entry with references to variables, and returns the variables with their values.
+pub fn extract_credentials(name: &ServerName, entry: &mut McpServer) -> BTreeMap<String, Secret> {
     let mut credentials = credentials::Credentials::new(name.as_str());
     credentials.take(entry);
     credentials.values
@@ -186,7 +185,7 @@ fn read_place(place: &Place, options: &ImportOptions, imported: &mut Imported) {
             .found
             .extend(servers.iter().take(MAX_SERVERS).filter_map(|(name, value)| entry::read(name, value, &context)));
     };
-    // Each client has its own idea of where in the file servers are; none of these means anything else to another.
+    // The clients keep servers under different keys, none of which means anything else to another client.
     let inputs = root.get("inputs");
     add(root.get("mcpServers"), inputs, project.clone());
     if place.client == Client::VsCode {
@@ -203,10 +202,10 @@ fn read_place(place: &Place, options: &ImportOptions, imported: &mut Imported) {
     }
 }
 
-/// JSON with comments and commas too many.
+/// Parses JSON with comments and trailing commas.
 fn parse(text: &str) -> Result<Map<String, Value>, String> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
-    // The message tells the place and never the text.
+    // The message contains the position and never the text.
     let parsed = parsed.map_err(|error| {
         let message = error.kind().to_string();
         let mut rest = message.trim_end_matches('.').chars();
@@ -220,7 +219,7 @@ fn parse(text: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// A valid name that is as near as can be to any text.
+/// A valid server name that is as similar as possible to the text.
 pub(crate) fn server_name(text: &str) -> String {
     const MOST: usize = 48;
     let mut name = String::new();
@@ -236,8 +235,8 @@ pub(crate) fn server_name(text: &str) -> String {
     if ServerName::new(&name).is_ok() { name } else { "server".to_owned() }
 }
 
-/// Servers of the same name that are not the same get a number; those that are the same say so.
-fn name_apart(found: &mut [Found]) {
+/// Numbers different servers with the same name, and marks identical ones as duplicates.
+fn make_names_unique(found: &mut [Found]) {
     for index in 0..found.len() {
         let (before, rest) = found.split_at_mut(index);
         let Some(this) = rest.first_mut() else { return };
@@ -251,7 +250,7 @@ fn name_apart(found: &mut [Found]) {
             let free = free.into_iter().find(|name| before.iter().all(|other| other.name != *name));
             if let Some(free) = free {
                 let note =
-                    format!("renamed from {base} to {free}: another server has that name and is configured otherwise");
+                    format!("renamed from {base} to {free}: another server has that name and different settings");
                 this.notes.push(note);
                 this.name = free;
             }
@@ -270,7 +269,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_stay_as_near_as_can_be() {
+    fn names_stay_as_similar_as_possible() {
         for (text, name) in [
             ("git", "git"),
             ("Sequential Thinking", "Sequential-Thinking"),

@@ -1,4 +1,4 @@
-//! The entry by which other clients start Coracle, put into their files as text: comments and everything else stay.
+//! Adds the entry that starts Coracle to the files of other clients, as text, so that everything else is preserved.
 
 use crate::import::{ImportOptions, System};
 use jsonc_parser::ParseOptions;
@@ -11,7 +11,7 @@ use toml_edit::{DocumentMut, Item, Table, value};
 /// The name of the entry.
 pub const NAME: &str = "coracle";
 
-/// Whose file it goes into.
+/// The client whose file is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Claude Code, for all projects.
@@ -26,30 +26,30 @@ pub enum Target {
     Codex,
 }
 
-/// What is to be started.
+/// The command that starts Coracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The program.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<String>,
-    /// Variables that it needs.
+    /// The environment variables.
     pub environment: BTreeMap<String, String>,
 }
 
 /// Why a file was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// The file is not what the client would understand.
-    #[error("it cannot be read: {0}")]
+    /// The file cannot be parsed.
+    #[error("it cannot be parsed: {0}")]
     Syntax(String),
-    /// Something else stands where the servers should.
+    /// The section of servers has another type.
     #[error("`{0}` is not a table of servers")]
     Shape(&'static str),
 }
 
 impl InstallError {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Syntax(_) => "client_syntax",
@@ -59,7 +59,7 @@ impl InstallError {
 }
 
 impl Target {
-    /// The file, by the environment; `None` if there is no home folder.
+    /// The file, according to the environment. `None` if there is no home folder.
     pub fn file(self, env: &BTreeMap<String, String>) -> Option<PathBuf> {
         let set = |name: &str| env.get(name).filter(|text| !text.is_empty()).map(PathBuf::from);
         let home = set("HOME").or_else(|| set("USERPROFILE")).filter(|home| home.is_absolute())?;
@@ -70,7 +70,7 @@ impl Target {
         Some(crate::import::file_of(self.client()?, &options))
     }
 
-    /// The client whose servers can be taken over from the same file, if Coracle reads them.
+    /// The client whose servers can be imported from the same file, if Coracle can read them.
     pub fn client(self) -> Option<crate::import::Client> {
         use crate::import::Client;
         match self {
@@ -82,7 +82,7 @@ impl Target {
         }
     }
 
-    /// Where its servers stand.
+    /// The section with the servers.
     fn section(self) -> &'static str {
         match self {
             Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor => "mcpServers",
@@ -91,7 +91,7 @@ impl Target {
         }
     }
 
-    /// The entry in one line, for whoever writes it by hand.
+    /// The entry on one line, to be added by hand.
     pub fn by_hand(self, entry: &Entry) -> String {
         let mut fields = json!({ "command": entry.command, "args": entry.arguments });
         if !entry.environment.is_empty() {
@@ -101,7 +101,7 @@ impl Target {
     }
 }
 
-/// The text of the file with the entry in it, in place of an earlier one.
+/// Adds the entry to the text of a file, or replaces an earlier one.
 pub fn install(target: Target, text: &str, entry: &Entry) -> Result<String, InstallError> {
     match target {
         Target::Codex => into_toml(text, entry),
@@ -109,7 +109,7 @@ pub fn install(target: Target, text: &str, entry: &Entry) -> Result<String, Inst
     }
 }
 
-/// The text without these servers, and what their entries were, as JSON. Names that are not there are passed over.
+/// Removes these servers from the text. Returns the text and the entries as JSON. Unknown names are ignored.
 pub fn take_out(
     target: Target,
     text: &str,
@@ -147,8 +147,8 @@ pub fn take_out(
     Ok((root.to_string(), taken))
 }
 
-/// The text with these entries back in it; those that are there stay as they are. Only for clients whose servers can be
-/// taken over.
+/// Adds these entries to the text again. Existing entries are left unchanged. Only for clients whose servers can be
+/// imported.
 pub fn put_back(target: Target, text: &str, entries: &BTreeMap<String, Value>) -> Result<String, InstallError> {
     if target == Target::Codex || entries.is_empty() {
         return Ok(text.to_owned());
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays() {
+    fn existing_text_is_preserved() {
         let old = "{\n  // mine\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"git\": { \"command\": \"uvx\" }, // keep\n    \"coracle\": { \"command\": \"old\" }\n  }\n}\n";
         let new = install(Target::Cursor, old, &entry()).unwrap();
         for kept in ["// mine", "\"theme\": \"dark\"", "\"git\": { \"command\": \"uvx\" }", "// keep"] {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_changed() {
+    fn a_file_that_cannot_be_parsed_is_not_changed() {
         assert!(matches!(install(Target::Cursor, "{ nonsense", &entry()), Err(InstallError::Syntax(_))));
         assert!(matches!(install(Target::Cursor, "[]", &entry()), Err(InstallError::Syntax(_))));
         assert_eq!(install(Target::Cursor, "{\"mcpServers\": 3}", &entry()), Err(InstallError::Shape("mcpServers")));
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_where_clients_look() {
+    fn files_are_in_the_clients_locations() {
         let env: BTreeMap<String, String> = [("HOME".to_owned(), "/home/ann".to_owned())].into();
         let file = |target: Target| target.file(&env).unwrap();
         assert_eq!(file(Target::ClaudeCode), Path::new("/home/ann/.claude.json"));

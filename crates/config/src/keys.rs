@@ -1,40 +1,40 @@
-//! Every key once, with what it takes and how earlier tools called it.
+//! The table of all keys, with their types and the names that earlier tools used.
 
 use coracle_types::MAX_CALL_BYTES;
 
-/// The sections whose entries have names of the user's choice.
+/// The sections whose entries have names that the user chooses.
 pub(crate) const TOOLS: &str = "policy.tools";
 /// See [`TOOLS`].
 pub(crate) const SERVERS: &str = "mcpServers";
-/// The list of servers that earlier tools had.
+/// The list of servers in the format of earlier tools.
 pub(crate) const OLD_SERVERS: &str = "mcp_servers";
 
-/// What a key takes.
+/// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `true` or `false`.
     Truth,
-    /// A whole number between two others.
+    /// An integer in this range.
     Whole(u64, u64),
-    /// A whole number whose bounds are those of the limits of an execution.
+    /// An integer in the range of the corresponding limit of an execution.
     Limit,
-    /// More than no time and at most a day.
+    /// More than zero and at most a day.
     Seconds,
-    /// A text.
+    /// A string.
     Text,
-    /// A text that is never shown.
+    /// A string that is never printed.
     Secret,
-    /// A log filter; levels are also understood as other languages spell them.
+    /// A log filter. Level names of other languages are accepted, too.
     Level,
-    /// A path, relative to what names it.
+    /// A path, relative to the source that contains it.
     Path,
     /// A path, or the name of a program.
     Program,
-    /// One of these; the second name of a pair is what it means.
+    /// One of these names, each with its meaning.
     Choice(&'static [(&'static str, &'static str)]),
-    /// Texts in a list.
+    /// A list of strings.
     Texts,
-    /// Texts by name.
+    /// Strings by name.
     TextMap,
     /// Decisions by pattern.
     Decisions,
@@ -43,11 +43,11 @@ pub(crate) enum Kind {
 /// One setting.
 #[derive(Debug)]
 pub(crate) struct Key {
-    /// Its path in the file.
+    /// The path in the file.
     pub(crate) path: &'static str,
-    /// What it takes.
+    /// The type.
     pub(crate) kind: Kind,
-    /// Environment variables that mean the same, the first being the strongest.
+    /// Other environment variables for the key, strongest first.
     pub(crate) other_variables: &'static [&'static str],
 }
 
@@ -68,18 +68,18 @@ const SANDBOX_TYPES: &[(&str, &str)] = &[
     ("microsandbox", "microvm"),
 ];
 
-/// Which tools clients see.
+/// Sets of tools that clients see.
 const PROFILES: &[(&str, &str)] = &[("code", "code"), ("direct", "direct"), ("full", "full")];
 
-/// Who must sign in.
+/// Authentication modes.
 const AUTH: &[(&str, &str)] = &[("auto", "auto"), ("required", "required"), ("on", "required")];
-/// What happens to workspaces that nobody uses.
+/// Cleanup modes for unused workspaces.
 const CLEANUP_MODES: &[(&str, &str)] = &[("off", "off"), ("dry_run", "dry_run"), ("delete", "delete")];
 
-/// A byte cap on one call that makes sense.
+/// A limit in bytes on one call.
 const BYTES: Kind = Kind::Whole(1024, MAX_CALL_BYTES);
 
-/// Every key but the servers.
+/// All keys except the servers.
 pub(crate) const KEYS: &[Key] = &[
     key("execution.sandbox_type", Kind::Choice(SANDBOX_TYPES)),
     also("execution.sandbox_image", Kind::Text, &["MCP_EXECUTOR_IMAGE"]),
@@ -176,17 +176,17 @@ pub(crate) fn find(path: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == path)
 }
 
-/// Whether keys begin with this path and a dot.
+/// Whether there are keys that begin with this path and a dot.
 pub(crate) fn is_section(path: &str) -> bool {
     KEYS.iter().any(|key| below(key.path, path).is_some())
 }
 
-/// What follows `section` in `path`.
+/// The part of `path` after `section`.
 fn below<'a>(path: &'a str, section: &str) -> Option<&'a str> {
     if section.is_empty() { Some(path) } else { path.strip_prefix(section)?.strip_prefix('.') }
 }
 
-/// The names that may stand in a section.
+/// The names that a section may contain.
 pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
     let mut names: Vec<&str> =
         KEYS.iter().filter_map(|key| below(key.path, section)).filter_map(|rest| rest.split('.').next()).collect();
@@ -198,7 +198,7 @@ pub(crate) fn names_in(section: &str) -> Vec<&'static str> {
     names
 }
 
-/// What the entry of a server may have.
+/// The keys of a server's entry.
 pub(crate) const SERVER_KEYS: &[(&str, Kind)] = &[
     ("type", Kind::Choice(CONNECTION_TYPES)),
     ("command", Kind::Text),
@@ -229,7 +229,7 @@ const CONNECTION_TYPES: &[(&str, &str)] = &[
     ("streamableHttp", "http"),
 ];
 
-/// What other clients call a key of ours.
+/// Names that other clients use for our keys.
 pub(crate) const SERVER_SYNONYMS: &[(&str, &str)] = &[
     ("serverUrl", "url"),
     ("httpUrl", "url"),
@@ -239,21 +239,21 @@ pub(crate) const SERVER_SYNONYMS: &[(&str, &str)] = &[
     ("env_file", "envFile"),
 ];
 
-/// Tools of a server that other clients leave out: calls of them are denied.
+/// Lists of tools that other clients hide: calls to them are denied.
 pub(crate) const SERVER_DENIED_TOOLS: &[&str] = &["disabledTools", "excludeTools"];
 
-/// The only tools of a server that other clients show. There is a policy for that, and it is not passed over in silence.
+/// The list of the only tools that other clients show. The policy does that here, so it is not ignored silently.
 pub(crate) const SERVER_ONLY_TOOLS: &str = "includeTools";
 
-/// Sections whose settings protect somebody: what is wrong in them is never passed over.
+/// Sections whose settings protect something: errors in them are never ignored.
 const PROTECTING: [&str; 2] = ["guardrails", "policy"];
 
-/// Whether a setting, or what looks like one, protects somebody.
+/// Whether a setting, or something that looks like one, protects something.
 pub(crate) fn protects(path: &str) -> bool {
     PROTECTING.iter().any(|section| path == *section || below(path, section).is_some())
 }
 
-/// What other clients have in an entry and Coracle does not need.
+/// Keys of other clients that Coracle does not need.
 pub(crate) const SERVER_IGNORED: &[&str] = &[
     "alwaysAllow",
     "autoApprove",
@@ -278,7 +278,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// The leaves of a schema by their path; a map whose names are free is a leaf.
+    /// The leaves of a schema by path. A map with arbitrary names is a leaf.
     fn leaves(root: &Value, schema: &Value, path: &str, found: &mut BTreeSet<String>) {
         let schema = match schema["$ref"].as_str() {
             Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_the_keys_of_the_settings() {
+    fn the_table_matches_the_settings() {
         let schema = schemars::schema_for!(Settings).to_value();
         let mut found = BTreeSet::new();
         leaves(&schema, &schema, "", &mut found);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_a_server_has_its_fields() {
+    fn the_table_of_a_server_matches_its_fields() {
         let schema = schemars::schema_for!(McpServer).to_value();
         let mut found = BTreeSet::new();
         leaves(&schema, &schema, "", &mut found);

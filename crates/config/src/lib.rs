@@ -1,17 +1,18 @@
-//! The settings file, the environment, and who wins.
+//! Settings: the settings file, the environment, and their precedence.
 //!
-//! Start at [`load`]: it finds `coracle.yaml`, reads `.env` and the environment, lets flags win over environment over
-//! `.env` over file over defaults, and hands out plain [`Settings`], the [`ServerSpec`](coracle_types::ServerSpec)s of
-//! the servers that can be used, and where each value came from. [`schema`] is what editors check the file against,
-//! [`import`] reads what other clients have configured, [`edit`] changes the file and leaves the rest of its text alone.
+//! Start at [`load`]: it finds `coracle.yaml`, reads `.env` and the environment, and returns plain [`Settings`], the
+//! [`ServerSpec`](coracle_types::ServerSpec)s of the usable servers, and the origin of each value. Flags take
+//! precedence over the environment, then `.env`, then the file, then defaults. [`schema`] is the JSON Schema for
+//! editors, [`import`] reads the configuration of other clients, and [`edit`] changes the file and preserves the rest
+//! of its text.
 //!
-//! A `coracle.yaml` in the current folder can start programs: whoever runs Coracle in a folder trusts that folder, as
-//! with a `Makefile`. So the loader always says which file it read and how it was found ([`SourceFile`]), and takes
-//! nothing from the current folder that belongs to another user.
+//! A `coracle.yaml` in the current folder can start programs: running Coracle in a folder means to trust that folder,
+//! as with a `Makefile`. So the loader always reports which file it read and how it was found ([`SourceFile`]), and
+//! reads no file in the current folder that belongs to another user.
 //!
-//! Invariants: a problem names its place and never the value of a credential; one server that cannot be used never
-//! breaks the others; the environment is handed in, never read here (but for `${VAR}` inside a `.env`, which the parser
-//! of such files fills in itself).
+//! Invariants: a problem names its location and never the value of a credential. One unusable server never breaks the
+//! others. The environment is passed in and never read here (except for `${VAR}` inside a `.env`, which the parser of
+//! such files expands itself).
 
 mod dotenv;
 mod earlier;
@@ -47,4 +48,4 @@ pub use settings::{
     Guardrails, History, Log, McpServer, Microsandbox, Oidc, Policy, SandboxType, Search, Server, Settings, Workspaces,
     WorkspacesCleanup,
 };
-pub use show::Shown;
+pub use show::SettingRow;

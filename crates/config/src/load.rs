@@ -1,4 +1,4 @@
-//! From files, variables and flags to settings.
+//! Loads settings from files, variables and flags.
 
 use crate::dotenv::DotEnv;
 use crate::earlier;
@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 /// The name of the settings file.
 pub const FILE_NAME: &str = "coracle.yaml";
 
-/// Where to look.
+/// Where to look for settings.
 #[derive(Clone, Default)]
 pub struct LoadOptions {
     /// A file that was named on the command line.
     pub file: Option<PathBuf>,
     /// The environment.
     pub env: BTreeMap<String, String>,
-    /// The current folder: its `coracle.yaml`, or the `config.yaml` of an earlier tool, and `.env` are read, and paths of
-    /// the environment are relative to it.
+    /// The current folder: its `coracle.yaml`, or the `config.yaml` of an earlier tool, and its `.env` are read. Paths
+    /// in the environment are relative to it.
     pub folder: Option<PathBuf>,
     /// The data folder: its `coracle.yaml` and `.env` are read.
     pub home: Option<PathBuf>,
-    /// What the command line says, the last being the strongest.
+    /// Flags of the command line, the last one being the strongest.
     pub flags: Vec<Flag>,
 }
 
-/// The environment may hold credentials: only its names are shown.
+/// Prints only the names of the environment, whose values may be credentials.
 impl fmt::Debug for LoadOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, env, folder, home, flags } = self;
@@ -67,47 +67,47 @@ impl fmt::Debug for Flag {
 /// The settings file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
     /// How it was found.
     pub way: Way,
 }
 
-/// How a settings file was found. Only [`Way::CurrentFolder`] reads a file that nobody chose.
+/// How a settings file was found. Only [`Way::CurrentFolder`] reads a file that the user did not choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// It was named on the command line.
+    /// Named on the command line.
     Flag,
-    /// `CORACLE_CONFIG` names it.
+    /// Named by `CORACLE_CONFIG`.
     Variable,
-    /// It is in the current folder.
+    /// Found in the current folder.
     CurrentFolder,
-    /// It is in the data folder.
+    /// Found in the data folder.
     DataFolder,
 }
 
-/// What was found.
+/// The loaded configuration.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// Where values came from, by key; a key that is not here has its default. An entry of `policy.tools` or
-    /// `mcpServers` has its own: `policy.tools.PATTERN`, `mcpServers.NAME`.
+    /// The origins of values, by key. A key without an origin has its default. Entries of `policy.tools` and
+    /// `mcpServers` have separate origins: `policy.tools.PATTERN`, `mcpServers.NAME`.
     pub origins: BTreeMap<String, Origin>,
     /// The settings file, if there is one.
     pub file: Option<SourceFile>,
-    /// Servers that can be used, with all variables filled in, by name.
+    /// The usable servers, with all variables expanded, by name.
     pub servers: Vec<ServerSpec>,
-    /// Servers that cannot, and why. They hinder nobody else.
+    /// The unusable servers, with the reasons.
     pub server_problems: Vec<ServerProblem>,
-    /// What is probably not meant.
+    /// Things that were probably not intended.
     pub warnings: Vec<Warning>,
-    /// The folder that is the workspace of whoever works here without signing in, where settings of an earlier tool say so.
+    /// The workspace of the local user, if settings of an earlier tool define it.
     pub workspace: Option<PathBuf>,
 }
 
-/// Reads everything: flags win over the environment, over `.env` of the current folder, over that of the data folder,
-/// over the settings file, over defaults.
+/// Loads everything. Flags take precedence over the environment, then `.env` of the current folder, then that of the
+/// data folder, then the settings file, then defaults.
 pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigError> {
     let mut gathered = Gathered::default();
     let user_home = options.env.get("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -169,7 +169,7 @@ fn find_file(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Result<Optio
     ];
     for (path, way) in candidates {
         let Some(path) = path else { continue };
-        // A file of this name is mostly somebody else's.
+        // A file with this name usually belongs to another program.
         if way == Way::CurrentFolder && path.ends_with(earlier::FILE_NAME) {
             let text = read_text(&path, MAX_FILE_BYTES).ok().flatten();
             if !text.and_then(|text| Node::parse(&text).ok()).is_some_and(|root| earlier::is_theirs(&path, &root)) {
@@ -194,7 +194,7 @@ fn find_file(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Result<Optio
     Ok(None)
 }
 
-/// That of the data folder, then the stronger one of the current folder.
+/// The `.env` of the data folder, then the stronger one of the current folder.
 fn dot_envs(options: &LoadOptions, warnings: &mut Vec<Warning>) -> Vec<DotEnv> {
     let mut folders: Vec<&PathBuf> = options.home.iter().chain(&options.folder).collect();
     folders.dedup();
@@ -205,7 +205,7 @@ fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> 
     for name in names {
         let origin = origin(name);
         if matches!(origin, Origin::DotEnv { .. }) && [HOME_VARIABLE, CONFIG_VARIABLE].contains(&name.as_str()) {
-            let message = format!("{name} counts only in the environment, not in .env");
+            let message = format!("{name} has an effect only in the environment, not in .env");
             gathered.warnings.push(Warning { origin, message });
         } else if let Some(stray) = environment::stray(name) {
             if stray.protects {
@@ -222,7 +222,7 @@ fn strays<'a>(names: impl Iterator<Item = &'a String>, origin: impl Fn(&str) -> 
     }
 }
 
-/// Defaults, with what was said written over them.
+/// Writes the collected values over the defaults.
 fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTreeMap<String, Origin>) {
     let mut origins = BTreeMap::new();
     let mut root = Map::new();
@@ -237,9 +237,9 @@ fn assemble(gathered: &Gathered, problems: &mut Vec<Problem>) -> (Settings, BTre
         origins.insert(format!("{TOOLS}.{pattern}"), origin.clone());
     }
     insert(&mut root, TOOLS, Value::Object(tools));
-    // Every value was looked at before it came here; if one slipped through, say so without telling it.
+    // All values were checked before. If one was not, report that without revealing it.
     let mut settings: Settings = serde_json::from_value(Value::Object(root)).unwrap_or_else(|_| {
-        let reason = Reason::Unparsable { message: "a value has a shape that nothing expects".to_owned() };
+        let reason = Reason::Unparsable { message: "a value has an unexpected shape".to_owned() };
         problems.push(Problem { origin: Origin::Default, key: "(all)".to_owned(), reason });
         Settings::default()
     });
@@ -265,7 +265,7 @@ fn limit_key(error: &LimitError) -> String {
     format!("execution.limits.{name}")
 }
 
-/// Puts a value below as many maps as its path has dots.
+/// Inserts a value below as many maps as its path has dots.
 fn insert(root: &mut Map<String, Value>, path: &str, value: Value) {
     match path.split_once('.') {
         None => {

@@ -1,13 +1,13 @@
-//! Which part of a text is probably a credential. A guess, on the safe side.
+//! Guesses which part of a text is a credential, and rather hides too much.
 
 use crate::expand::is_reference;
 use coracle_types::Secret;
 use std::ops::Range;
 
-/// What stands for a credential.
+/// The replacement for a credential.
 pub(crate) const MASK: &str = "********";
 
-/// Parts of names whose values nobody should see.
+/// Parts of names whose values are credentials.
 const SECRET_NAMES: &[&str] = &[
     "token",
     "key",
@@ -26,14 +26,14 @@ const SECRET_NAMES: &[&str] = &[
     "database_url",
     "private",
 ];
-/// How well-known credentials begin.
+/// Prefixes of well-known credentials.
 const SECRET_PREFIXES: &[&str] =
     &["sk-", "sk_", "pk_", "rk_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xox", "AKIA", "eyJ", "AIza", "hf_"];
-/// What comes before the credential in a header.
+/// Schemes before the credential in a header.
 const SCHEMES: &[&str] = &["bearer ", "basic ", "token ", "apikey "];
-/// No word is as long as this and has digits in it.
+/// The minimum length of a word with digits that counts as random.
 const LONG_WORD: usize = 20;
-/// No name is as long as this and goes as often as that between letters and digits.
+/// The minimum length of a word, and number of changes between letters and digits, that count as random.
 const MIXED_WORD: (usize, usize) = (12, 4);
 
 /// Whether the value of something with this name is a credential.
@@ -58,14 +58,14 @@ fn looks_secret(text: &str) -> bool {
         || text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-').any(mixed)
 }
 
-/// An address with a user, a query or a credential in its path.
+/// Whether a URL contains a user, a query, or a credential in its path.
 fn is_secret_address(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     authority.contains('@') || rest.contains('?') || looks_secret(rest)
 }
 
-/// The part of a text that is probably a credential. The name is that of what has the text as its value.
+/// The part of a text that is probably a credential. `name` is the name of the value.
 pub(crate) fn secret_part(name: Option<&str>, text: &str) -> Option<Range<usize>> {
     if text.trim().is_empty() || only_references(text) {
         return None;
@@ -90,7 +90,7 @@ pub(crate) fn secret_part(name: Option<&str>, text: &str) -> Option<Range<usize>
     secret.then_some(0..text.len())
 }
 
-/// Whether a text is made of `${VAR}` and signs between them.
+/// Whether a text consists of `${VAR}` and punctuation.
 fn only_references(text: &str) -> bool {
     let mut rest = text;
     let mut found = false;
@@ -105,7 +105,7 @@ fn only_references(text: &str) -> bool {
     found && !rest.contains(char::is_alphanumeric)
 }
 
-/// The name that an argument gives to the next one: `--api-key x`.
+/// The name that an argument gives to the next one, as in `--api-key x`.
 pub(crate) fn names_next(argument: &str) -> Option<&str> {
     argument.starts_with('-').then_some(argument).filter(|flag| !flag.contains('='))
 }
@@ -124,7 +124,7 @@ pub(crate) fn masked_arguments(arguments: &[Secret]) -> Vec<String> {
     before.zip(arguments).map(|(name, argument)| masked(name, argument.expose())).collect()
 }
 
-/// An address with what could be a credential hidden: the user, the query, long words in the path.
+/// A URL with possible credentials hidden: the user, the query, and random words in the path.
 pub(crate) fn masked_address(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return masked(Some("key"), text) };
     let (path, query) = match rest.split_once(['?', '#']) {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_hide_what_is_probably_secret() {
+    fn probable_secrets_in_arguments_are_hidden() {
         let arguments = [
             "-y",
             "@modelcontextprotocol/server-everything",

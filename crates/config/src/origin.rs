@@ -1,26 +1,26 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody said anything.
+    /// The default.
     #[default]
     Default,
     /// The settings file.
     File {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, from 1.
         line: u64,
-        /// Counted from 1.
+        /// The column, from 1.
         column: u64,
     },
-    /// A file `.env`.
+    /// A `.env` file.
     DotEnv {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, from 1.
         line: u64,
         /// The variable.
         name: String,
@@ -32,7 +32,7 @@ pub enum Origin {
     },
     /// The command line.
     Flag {
-        /// As it is written there, such as `--timeout`.
+        /// The flag, such as `--timeout`.
         name: String,
     },
 }

@@ -2,35 +2,35 @@ use crate::Origin;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why settings cannot be used.
+/// Why settings cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A file that was named cannot be read.
+    /// A file cannot be read.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is the matter with it.
+        /// The reason.
         reason: String,
     },
-    /// The file is no YAML.
+    /// The file is not valid YAML.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, from 1.
         line: u64,
-        /// Counted from 1.
+        /// The column, from 1.
         column: u64,
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
-    /// Values that cannot be used, all of them.
+    /// All values that cannot be used.
     #[error("{}", list(.0))]
     Invalid(Vec<Problem>),
 }
 
-/// One line for each problem, and one for each hint.
+/// One line per problem, and one per hint.
 fn list(problems: &[Problem]) -> String {
     let lines = problems.iter().map(|problem| match problem.hint() {
         Some(hint) => format!("{problem}\n  hint: {hint}"),
@@ -40,7 +40,7 @@ fn list(problems: &[Problem]) -> String {
 }
 
 impl ConfigError {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "config_unreadable",
@@ -49,24 +49,24 @@ impl ConfigError {
         }
     }
 
-    /// What mends it. The hints of [`Self::Invalid`] are in its message.
+    /// How to fix the error. The hints of [`Self::Invalid`] are in its message.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Unreadable { .. } => Some("name a readable file, or none to use the defaults".to_owned()),
+            Self::Unreadable { .. } => Some("use a readable file, or none to use the defaults".to_owned()),
             Self::Syntax { .. } => Some("fix the YAML at that place".to_owned()),
             Self::Invalid(_) => None,
         }
     }
 }
 
-/// One value that cannot be used.
+/// A value that cannot be used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
-    /// Where it is.
+    /// The origin of the value.
     pub origin: Origin,
     /// The key.
     pub key: String,
-    /// What is the matter with it.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self.reason {
             Reason::UnknownKey { .. } => "unknown_key",
@@ -92,14 +92,14 @@ impl Problem {
         }
     }
 
-    /// What mends it.
+    /// How to fix the problem.
     pub fn hint(&self) -> Option<String> {
         match &self.reason {
             Reason::UnknownKey { suggestion: Some(suggestion), .. }
             | Reason::NotOneOf { suggestion: Some(suggestion), .. } => Some(format!("did you mean `{suggestion}`?")),
-            Reason::UnknownKey { known, .. } if !known.is_empty() => Some(format!("known here: {}", known.join(", "))),
+            Reason::UnknownKey { known, .. } if !known.is_empty() => Some(format!("known keys: {}", known.join(", "))),
             Reason::OutOfRange { .. } if self.key.starts_with("calls.max_") => Some(
-                "a call and its answer each pass in one message; ask a tool that has more for it in parts".to_owned(),
+                "a call and its answer are limited to one message each; request larger results in parts".to_owned(),
             ),
             Reason::NotFollowed { instead } => Some(instead.clone()),
             Reason::Pattern => Some("write `server.tool`, `server.*`, `server.prefix_*` or `*`".to_owned()),
@@ -108,82 +108,82 @@ impl Problem {
     }
 }
 
-/// What is the matter with a value.
+/// Why a value cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Reason {
-    /// There is no such key.
+    /// The key does not exist.
     #[error("is not a known key")]
     UnknownKey {
-        /// What was probably meant.
+        /// The key that was probably meant.
         suggestion: Option<String>,
-        /// What could stand there.
+        /// The possible keys.
         known: Vec<String>,
     },
-    /// Something else is expected.
+    /// The value has the wrong type.
     #[error("must be {expected}, not {found}")]
     WrongType {
-        /// What is expected.
+        /// The expected type.
         expected: String,
-        /// What is there.
+        /// The actual type.
         found: String,
     },
-    /// A number that makes no sense.
+    /// The number is out of range.
     #[error("is {value}: it must be between {least} and {most}")]
     OutOfRange {
-        /// What is there.
+        /// The actual value.
         value: String,
-        /// The least that works.
+        /// The minimum.
         least: String,
-        /// The most that is taken.
+        /// The maximum.
         most: String,
     },
-    /// None of the choices.
+    /// The value is not one of the choices.
     #[error("is {value:?}: it must be one of {}", choices.join(", "))]
     NotOneOf {
-        /// What is there, cut short.
+        /// The actual value, shortened.
         value: String,
-        /// What could be there.
+        /// The choices.
         choices: Vec<String>,
-        /// What was probably meant.
+        /// The choice that was probably meant.
         suggestion: Option<String>,
     },
-    /// No pattern of tools.
+    /// The text is not a pattern of tools.
     #[error("is not a pattern of tools")]
     Pattern,
-    /// It would protect somebody, and does nothing here.
+    /// The setting would protect something, but has no effect.
     #[error("has no effect in this version")]
     NotFollowed {
-        /// What to do.
+        /// What to do instead.
         instead: String,
     },
-    /// A key that must be there.
+    /// A required key is missing.
     #[error("has no `{name}`")]
     Missing {
         /// The key.
         name: &'static str,
     },
-    /// The same thing a second time, perhaps under another name.
+    /// A value is given twice, perhaps under another name.
     #[error("is given twice, as `{first}` and as `{second}`")]
     Twice {
-        /// One name.
+        /// The first name.
         first: String,
-        /// The other.
+        /// The second name.
         second: String,
     },
-    /// A text that should be YAML is not.
+    /// A text is not valid YAML.
     #[error("cannot be read: {message}")]
     Unparsable {
-        /// What the parser says.
+        /// The message of the parser.
         message: String,
     },
 }
 
-/// Something that is probably not meant, but does not hinder.
+/// Something that was probably not intended, but is not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it is.
+    /// The origin.
     pub origin: Origin,
-    /// What is the matter.
+    /// The message.
     pub message: String,
 }
 

@@ -1,13 +1,13 @@
-//! Reading files of other people: bounded, and never waiting.
+//! Reads untrusted files: with a size limit, and without blocking.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A file of settings or variables is no larger than this.
+/// The maximum size of a file with settings or variables.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The text of a file; none if there is no such file.
+/// Reads the text of a file. `None` if there is no such file.
 pub(crate) fn read_text(path: &Path, most: u64) -> Result<Option<String>, String> {
     let missing = |error: &std::io::Error| {
         matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
@@ -15,7 +15,7 @@ pub(crate) fn read_text(path: &Path, most: u64) -> Result<Option<String>, String
     match path.metadata() {
         Err(error) if missing(&error) => return Ok(None),
         Err(error) => return Err(plain(&error)),
-        // Opening a pipe would wait for somebody to write.
+        // Opening a pipe would block until there is a writer.
         Ok(metadata) if !metadata.is_file() => return Err("it is not a file".to_owned()),
         Ok(_) => {}
     }
@@ -33,7 +33,7 @@ fn plain(error: &std::io::Error) -> String {
     error.kind().to_string()
 }
 
-/// Whether somebody else than this user and root could have written the file.
+/// Whether a user other than this one and root could have written the file.
 pub fn is_foreign(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let me = rustix::process::geteuid().as_raw();

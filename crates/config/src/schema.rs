@@ -2,20 +2,20 @@ use crate::Settings;
 use crate::keys::{OLD_SERVERS, SERVER_DENIED_TOOLS, SERVER_IGNORED, SERVER_KEYS, SERVER_SYNONYMS};
 use serde_json::{Map, Value, json};
 
-/// The JSON Schema of the settings file, as text that ends with a line break.
+/// The JSON Schema of the settings file, as text with a final line feed.
 pub fn schema() -> String {
     let mut schema = schemars::schema_for!(Settings).to_value();
     schema["title"] = json!("coracle.yaml");
     add_old_servers(&mut schema);
     add_server_spellings(&mut schema["$defs"]["McpServer"]);
-    // As other spellings mean the same, editors should not mark them.
+    // Alternative spellings, which editors should not mark as errors.
     add_choice(&mut schema["$defs"]["SandboxType"], "microsandbox", "Same as `microvm`.");
     add_choice(&mut schema["$defs"]["ConnectionType"], "streamable-http", "Same as `http`.");
-    // Only a value that is no JSON could fail here.
+    // Serialising a JSON value cannot fail.
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
 
-/// The list that earlier tools had.
+/// Adds the list of servers in the format of earlier tools.
 fn add_old_servers(schema: &mut Value) {
     if let Some(properties) = schema["properties"].as_object_mut() {
         let description = "Servers in the list format of earlier tools: `name`, `url` and `connection_type`. Prefer \
@@ -29,7 +29,7 @@ fn add_old_servers(schema: &mut Value) {
     }
 }
 
-/// What other clients write in an entry.
+/// Adds keys that other clients use in an entry.
 fn add_server_spellings(server: &mut Value) {
     let Some(properties) = server["properties"].as_object_mut() else { return };
     let ours: Map<String, Value> = properties.clone();

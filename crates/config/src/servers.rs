@@ -1,4 +1,4 @@
-//! From entries to servers that can be started.
+//! Resolves entries to servers that can be started.
 
 use crate::dotenv::DotEnv;
 use crate::expand::{ExpandError, expand};
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Longest wait for a server to be ready, unless its entry says otherwise: the first start may download it.
+/// The default time for a server to be ready. The first start may download it.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
-/// Longest wait for an answer, unless the entry says otherwise.
+/// The default time for an answer.
 const CALL_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A server that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerProblem {
-    /// Its name in the configuration.
+    /// The name in the configuration.
     pub name: String,
     /// Where it is configured.
     pub origin: Origin,
-    /// What is the matter with it.
+    /// The reason.
     pub fault: ServerFault,
 }
 
@@ -35,68 +35,68 @@ impl fmt::Display for ServerProblem {
     }
 }
 
-/// What is the matter with a server.
+/// Why a server cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerFault {
-    /// Its name cannot be used.
+    /// The name is not valid.
     #[error("its name is not valid")]
     Name {
-        /// One that can.
+        /// A similar name that is valid.
         suggestion: String,
     },
-    /// A variable that its entry needs is not set.
+    /// A variable in the entry is not set.
     #[error("`{field}` needs the variable {variable}, which is not set")]
     MissingVariable {
-        /// The key in its entry.
+        /// The key in the entry.
         field: String,
         /// The variable.
         variable: String,
     },
-    /// Something that begins like `${VAR}` and is not.
-    #[error("`{field}` has a `${{…}}` that is not understood")]
+    /// A reference like `${VAR}` is malformed.
+    #[error("`{field}` has an invalid `${{…}}`")]
     BadReference {
-        /// The key in its entry.
+        /// The key in the entry.
         field: String,
     },
-    /// Too much came of filling in variables.
+    /// A value is too long after expanding variables.
     #[error("`{field}` is too long")]
     TooLong {
-        /// The key in its entry.
+        /// The key in the entry.
         field: String,
     },
-    /// It is neither a program nor an address.
+    /// The entry has neither a program nor a URL.
     #[error("it has neither `command` nor `url`")]
     Nothing,
-    /// It is a program and an address at once.
+    /// The entry has both a program and a URL.
     #[error("it has both `command` and `url`")]
     Both,
-    /// Its type asks for what is not there.
-    #[error("its type is {kind} and it has no `{field}`")]
+    /// The entry lacks a key that its type requires.
+    #[error("its type is {kind}, but it has no `{field}`")]
     TypeMismatch {
-        /// Its type.
+        /// The type.
         kind: &'static str,
-        /// What is missing.
+        /// The missing key.
         field: &'static str,
     },
-    /// Its address cannot be used.
+    /// The URL is not valid.
     #[error("its `url` does not begin with http:// or https://")]
     Address,
-    /// A name of a header or a variable, or a value, has characters that cannot be sent.
+    /// A name or a value of a header or variable has characters that cannot be sent.
     #[error("`{field}` has characters that cannot be sent")]
     Characters {
-        /// The key in its entry.
+        /// The key in the entry.
         field: String,
     },
-    /// Its file of variables cannot be read.
+    /// The file of variables cannot be read.
     #[error("its `envFile` cannot be read: {reason}")]
     EnvFile {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl ServerFault {
-    /// Stable, for programs.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Name { .. } => "server_name",
@@ -112,27 +112,27 @@ impl ServerFault {
         }
     }
 
-    /// What mends it.
+    /// How to fix the problem.
     pub fn hint(&self) -> String {
         match self {
-            Self::Name { suggestion } => format!("call it {suggestion}"),
+            Self::Name { suggestion } => format!("rename it to {suggestion}"),
             Self::MissingVariable { variable, .. } => {
                 format!("set {variable} in the environment or in .env, or write ${{{variable}:-default}}")
             }
             Self::BadReference { .. } => "write ${VAR}, ${VAR:-default} or ${env:VAR}; $${ is a literal ${".to_owned(),
-            Self::TooLong { .. } => "put what is long into a file".to_owned(),
+            Self::TooLong { .. } => "move long values to a file".to_owned(),
             Self::Nothing | Self::Both => {
-                "a program has `command` and `args`, an address has `url` and `headers`".to_owned()
+                "use `command` and `args` for a program, or `url` and `headers` for a remote server".to_owned()
             }
-            Self::TypeMismatch { .. } => "leave `type` out, or give what it asks for".to_owned(),
-            Self::Address => "give the whole address, such as https://example.com/mcp".to_owned(),
-            Self::Characters { .. } => "take out line breaks and control characters, and `=` in names".to_owned(),
+            Self::TypeMismatch { .. } => "remove `type`, or add the key that it requires".to_owned(),
+            Self::Address => "use the complete URL, such as https://example.com/mcp".to_owned(),
+            Self::Characters { .. } => "remove line breaks and control characters, and `=` from names".to_owned(),
             Self::EnvFile { .. } => "paths are relative to the settings file".to_owned(),
         }
     }
 }
 
-/// What each server needs to be started, or why it cannot be; servers that are switched off are left out.
+/// Resolves all servers, or says why one cannot be used. Disabled servers are left out.
 pub(crate) fn resolve_all<'a>(
     servers: &BTreeMap<String, GatheredServer>,
     variable: &dyn Fn(&str) -> Option<&'a str>,
@@ -217,7 +217,7 @@ fn resolve<'a>(
     Ok(ServerSpec {
         name: valid,
         transport,
-        // Nobody knows yet whether an address will ask for a login, so that it is not shared unless somebody says so.
+        // A server may require a sign-in, so it is not shared by default.
         scope: entry.scope.unwrap_or(Scope::User),
         description: entry.description.clone(),
         category: entry.category.clone(),
@@ -250,7 +250,7 @@ fn env_file(
     Ok(read.variables.into_iter().map(|(name, (value, _))| (name, Secret::new(value))).collect())
 }
 
-/// What no operating system hands to a program.
+/// Rejects strings that no operating system passes to a program.
 fn check_program(command: &str, args: &[Secret], env: &BTreeMap<String, Secret>) -> Result<(), ServerFault> {
     let refuse = |field: &str| Err(ServerFault::Characters { field: field.to_owned() });
     if command.is_empty() {
@@ -268,7 +268,7 @@ fn check_program(command: &str, args: &[Secret], env: &BTreeMap<String, Secret>)
     if env.iter().any(bad) { refuse("env") } else { Ok(()) }
 }
 
-/// What would become a second header, or none.
+/// Rejects strings that would become a second header, or none.
 fn check_headers(headers: &BTreeMap<String, Secret>) -> Result<(), ServerFault> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let bad = |(name, value): (&String, &Secret)| {

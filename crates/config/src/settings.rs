@@ -1,4 +1,4 @@
-//! What can be set, as plain data. The comments here are the descriptions in the schema.
+//! The settings as plain data. The doc comments are the descriptions in the schema.
 
 mod data;
 mod execution;
@@ -277,12 +277,12 @@ pub struct AzureOpenAi {
 }
 
 impl Settings {
-    /// What an execution gets if it asks for nothing, within the guardrails.
+    /// The default limits of an execution, within the guardrails.
     pub fn limits(&self) -> Limits {
         self.within_guardrails(self.execution.limits.to_limits())
     }
 
-    /// Lowers what is above a guardrail.
+    /// Lowers limits that are above a guardrail.
     pub fn within_guardrails(&self, mut limits: Limits) -> Limits {
         if self.guardrails.enabled {
             if let Some(seconds) = self.guardrails.max_execution_time {

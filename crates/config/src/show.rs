@@ -1,4 +1,4 @@
-//! Settings as a list, for people.
+//! Renders settings as a list, for people.
 
 use crate::expand::is_reference;
 use crate::keys::{KEYS, Kind, SERVERS, TOOLS};
@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct SettingRow {
     /// The key.
     pub key: String,
-    /// Its value as YAML on one line; credentials are hidden.
+    /// The value as YAML on one line, with credentials hidden.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: Origin,
 }
 
 impl Loaded {
-    /// Every setting: its value, credentials hidden, and where it came from.
-    pub fn show(&self) -> Vec<Shown> {
+    /// All settings: their values, with credentials hidden, and their origins.
+    pub fn show(&self) -> Vec<SettingRow> {
         let mut rows = Vec::new();
         let settings = serde_json::to_value(&self.settings).unwrap_or_default();
         let mut row = |key: String, value: &Value, origin: Option<&Origin>| {
-            rows.push(Shown { key, value: value.to_string(), origin: origin.cloned().unwrap_or_default() });
+            rows.push(SettingRow { key, value: value.to_string(), origin: origin.cloned().unwrap_or_default() });
         };
         for key in KEYS.iter().filter(|key| key.path != TOOLS) {
             let value = settings.pointer(&format!("/{}", key.path.replace('.', "/"))).unwrap_or(&Value::Null);
@@ -44,20 +44,20 @@ impl Loaded {
         for (name, server) in &self.settings.mcp_servers {
             let key = format!("{SERVERS}.{name}");
             let origin = self.origins.get(&key);
-            row(key, &shown_server(server), origin);
+            row(key, &render_server(server), origin);
         }
         rows
     }
 }
 
 impl McpServer {
-    /// The entry on one line with its credentials hidden, for people.
-    pub fn shown(&self) -> String {
-        shown_server(self).to_string()
+    /// The entry as JSON on one line, with credentials hidden.
+    pub fn masked_json(&self) -> String {
+        render_server(self).to_string()
     }
 }
 
-fn shown_server(server: &McpServer) -> Value {
+fn render_server(server: &McpServer) -> Value {
     let mut value = serde_json::to_value(server).unwrap_or_default();
     let Value::Object(fields) = &mut value else { return value };
     if fields.contains_key("args") {
@@ -80,8 +80,8 @@ fn shown_server(server: &McpServer) -> Value {
     value
 }
 
-/// Every value of a map that may hold credentials, but for those that only name a variable.
+/// Hides all values of a map except references to variables.
 fn hidden(map: &BTreeMap<String, Secret>) -> Value {
-    let shown = |text: &str| if is_reference(text) { text.to_owned() } else { masked(Some("secret"), text) };
-    Value::Object(map.iter().map(|(name, value)| (name.clone(), json!(shown(value.expose())))).collect::<Map<_, _>>())
+    let render = |text: &str| if is_reference(text) { text.to_owned() } else { masked(Some("secret"), text) };
+    Value::Object(map.iter().map(|(name, value)| (name.clone(), json!(render(value.expose())))).collect::<Map<_, _>>())
 }

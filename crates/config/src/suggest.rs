@@ -1,4 +1,4 @@
-//! Did you mean?
+//! Suggestions for mistyped names.
 
 /// The candidate that was probably meant.
 pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -12,7 +12,7 @@ pub(crate) fn nearest<'a>(written: &str, candidates: impl IntoIterator<Item = &'
         .map(|(_, candidate)| candidate)
 }
 
-/// Spellings that differ in nothing else are the same word.
+/// Removes differences in case, hyphens and underscores.
 fn fold(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-')).take(100).flat_map(char::to_lowercase).collect()
 }

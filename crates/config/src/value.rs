@@ -1,4 +1,4 @@
-//! From what is written to what a key takes.
+//! Parses values according to the type of their key.
 
 use crate::keys::Kind;
 use crate::problem::Reason;
@@ -7,16 +7,16 @@ use crate::yaml::{Content, Node, Style};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// What of a wrong value is shown.
+/// The maximum length of a wrong value in an error.
 const MAX_SHOWN: usize = 40;
-/// A pattern of tools is no longer than this.
+/// The maximum length of a pattern of tools.
 const MAX_PATTERN: usize = 256;
-/// A millisecond, in seconds: nothing is measured finer.
+/// The minimum time: a millisecond, in seconds.
 const MIN_SECONDS: f64 = 0.001;
-/// A day, in seconds: nothing waits longer.
+/// The maximum time: a day, in seconds.
 const MAX_SECONDS: f64 = 86_400.0;
 
-/// Relative to what paths are, and what `~` is.
+/// The folder that paths are relative to, and the home folder for `~`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Base {
     pub(crate) folder: Option<PathBuf>,
@@ -24,7 +24,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// The path that is meant.
+    /// Resolves a path.
     pub(crate) fn resolve(&self, text: &str) -> PathBuf {
         let path = match (text.strip_prefix("~/"), &self.user_home) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -37,7 +37,7 @@ impl Base {
     }
 }
 
-/// What a value of the file means; nothing at all leaves the key as it was.
+/// Parses a value of the file. `None` if it is null, which leaves the key unset.
 pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<Value>, Reason> {
     let wrong = || wrong_type(kind, node.what());
     match (&node.content, kind) {
@@ -55,7 +55,7 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
             for (name, node) in entries {
                 match &node.content {
                     Content::Scalar(text, _) => map.insert(name.text.clone(), Value::String(text.clone())),
-                    // A variable that is there and empty.
+                    // A variable with an empty value.
                     Content::Null => map.insert(name.text.clone(), Value::String(String::new())),
                     _ => return Err(wrong_type(kind, &format!("a map with {} in it", node.what()))),
                 };
@@ -66,22 +66,22 @@ pub(crate) fn from_node(kind: Kind, node: &Node, base: &Base) -> Result<Option<V
     }
 }
 
-/// What a text from the environment or the command line means.
+/// Parses a text from the environment or the command line.
 pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Reason> {
     let text = text.trim();
-    // There are no lists here.
+    // Lists are separated by commas.
     if matches!(kind, Kind::Texts) {
         return Ok(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect());
     }
-    // There is no other kind of text here: whether it is a number is seen by reading it.
+    // All values are plain text here, so the type of the key determines how to read them.
     let style = match kind {
         Kind::Truth => Style::Truth,
         Kind::Whole(..) | Kind::Limit | Kind::Seconds => Style::Number,
         _ => Style::Text,
     };
     from_scalar(kind, text, style, base).map_err(|reason| match reason {
-        Reason::WrongType { expected, found } if matches!(found.as_str(), "a truth value" | "a number") => {
-            Reason::WrongType { expected, found: "a text".to_owned() }
+        Reason::WrongType { expected, found } if matches!(found.as_str(), "a boolean" | "a number") => {
+            Reason::WrongType { expected, found: "a string".to_owned() }
         }
         other => other,
     })
@@ -89,22 +89,22 @@ pub(crate) fn from_text(kind: Kind, text: &str, base: &Base) -> Result<Value, Re
 
 fn from_scalar(kind: Kind, text: &str, style: Style, base: &Base) -> Result<Value, Reason> {
     let found = match style {
-        Style::Truth => "a truth value",
+        Style::Truth => "a boolean",
         Style::Number => "a number",
-        Style::Text => "a text",
+        Style::Text => "a string",
     };
     match kind {
         Kind::Truth => truth(text).map(Value::Bool).ok_or_else(|| wrong_type(kind, found)),
         Kind::Whole(least, most) => {
-            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &shown_number(text, style)))?;
+            let number = whole(text, style).ok_or_else(|| wrong_type(kind, &render_number(text, style)))?;
             if (least..=most).contains(&number) {
                 Ok(Value::from(number))
             } else {
                 Err(out_of_range(text, &least.to_string(), &most.to_string()))
             }
         }
-        // Its bounds are looked at when all limits are known.
-        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &shown_number(text, style))),
+        // The range is checked when all limits are known.
+        Kind::Limit => whole(text, style).map(Value::from).ok_or_else(|| wrong_type(kind, &render_number(text, style))),
         Kind::Seconds => {
             let seconds = text.parse::<f64>().ok().filter(|_| style == Style::Number);
             let seconds = seconds.ok_or_else(|| wrong_type(kind, found))?;
@@ -143,17 +143,17 @@ fn whole(text: &str, style: Style) -> Option<u64> {
     digits.parse().ok().filter(|_| style == Style::Number)
 }
 
-/// A number that is no whole one is shown, a text is not.
-fn shown_number(text: &str, style: Style) -> String {
+/// Describes a value that is not an integer. Numbers are quoted, and strings are not.
+fn render_number(text: &str, style: Style) -> String {
     match style {
         Style::Number if text.parse::<f64>().is_ok() => cut(text),
         Style::Number => "a number".to_owned(),
-        Style::Truth => "a truth value".to_owned(),
-        Style::Text => "a text".to_owned(),
+        Style::Truth => "a boolean".to_owned(),
+        Style::Text => "a string".to_owned(),
     }
 }
 
-/// Levels as Python spells them.
+/// Translates level names of Python.
 fn level(text: &str) -> String {
     match text.to_ascii_lowercase().as_str() {
         "warning" => "warn".to_owned(),
@@ -185,17 +185,17 @@ pub(crate) fn wrong_type(kind: Kind, found: &str) -> Reason {
         Kind::Truth => "true or false".to_owned(),
         Kind::Whole(..) | Kind::Limit => "a whole number".to_owned(),
         Kind::Seconds => "a number of seconds".to_owned(),
-        Kind::Text | Kind::Secret | Kind::Level => "a text".to_owned(),
+        Kind::Text | Kind::Secret | Kind::Level => "a string".to_owned(),
         Kind::Path | Kind::Program => "a path".to_owned(),
         Kind::Choice(choices) => format!("one of {}", names(choices).join(", ")),
-        Kind::Texts => "a list of texts".to_owned(),
-        Kind::TextMap => "a map of texts".to_owned(),
+        Kind::Texts => "a list of strings".to_owned(),
+        Kind::TextMap => "a map of strings".to_owned(),
         Kind::Decisions => "a map of patterns to allow, ask or deny".to_owned(),
     };
     Reason::WrongType { expected, found: found.to_owned() }
 }
 
-/// The choices without the names of earlier tools.
+/// The choices without the names that earlier tools used.
 fn names(choices: &[(&'static str, &'static str)]) -> Vec<String> {
     choices.iter().filter(|(name, meaning)| name == meaning).map(|(name, _)| (*name).to_owned()).collect()
 }

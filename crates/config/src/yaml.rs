@@ -1,25 +1,25 @@
-//! YAML as a tree whose every node knows its line.
+//! YAML as a tree of nodes with their positions.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::{Location, Spanned};
 use std::fmt;
 
-/// Levels of nesting; no setting needs more than five.
+/// The maximum depth. No setting needs more than five levels.
 const MAX_DEPTH: usize = 32;
-/// Values in one file, those that aliases repeat among them.
+/// The maximum number of values in a file, including those that aliases repeat.
 const MAX_NODES: usize = 50_000;
 
-/// Where something stands, both counted from 1; 0 if that is not known.
+/// A position: line and column from 1, or 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) line: u64,
     pub(crate) column: u64,
-    /// Bytes from the start of the text.
+    /// The offset in bytes.
     pub(crate) offset: Option<usize>,
 }
 
-/// A value and where it is.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) content: Content,
@@ -30,13 +30,13 @@ pub(crate) struct Node {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Content {
     Null,
-    /// The text as it is written, without quotes.
+    /// The text as written, without quotes.
     Scalar(String, Style),
     List(Vec<Node>),
     Map(Vec<(Name, Node)>),
 }
 
-/// What a scalar is if nobody expects anything of it.
+/// The type of a scalar if no type is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     Truth,
@@ -44,14 +44,14 @@ pub(crate) enum Style {
     Text,
 }
 
-/// A key of a map and where it is.
+/// A key of a map and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Name {
     pub(crate) text: String,
     pub(crate) place: Place,
 }
 
-/// Why a text is no YAML that we take.
+/// Why a text is not YAML that we accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     pub(crate) message: String,
@@ -59,7 +59,7 @@ pub(crate) struct SyntaxError {
 }
 
 impl Node {
-    /// Reads one document; none at all is null.
+    /// Parses one document. An empty text is null.
     pub(crate) fn parse(text: &str) -> Result<Self, SyntaxError> {
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// The same tree from JSON, which has no places.
+    /// Converts JSON to a tree without positions.
     pub(crate) fn from_json(value: &Value) -> Self {
         let content = match value {
             Value::Null => Content::Null,
@@ -95,7 +95,7 @@ impl Node {
         Self { content, place: Place::default() }
     }
 
-    /// Its value without places, to compare.
+    /// The value as JSON, to compare.
     pub(crate) fn to_json(&self) -> Value {
         match &self.content {
             Content::Null => Value::Null,
@@ -111,13 +111,13 @@ impl Node {
         }
     }
 
-    /// What it is, for people.
+    /// The type of the node, for people.
     pub(crate) fn what(&self) -> &'static str {
         match &self.content {
             Content::Null => "nothing",
-            Content::Scalar(_, Style::Truth) => "a truth value",
+            Content::Scalar(_, Style::Truth) => "a boolean",
             Content::Scalar(_, Style::Number) => "a number",
-            Content::Scalar(_, Style::Text) => "a text",
+            Content::Scalar(_, Style::Text) => "a string",
             Content::List(_) => "a list",
             Content::Map(_) => "a map",
         }
@@ -128,7 +128,7 @@ fn syntax_error(error: &serde_saphyr::Error) -> SyntaxError {
     let error = error.without_snippet();
     let place = error.location().as_ref().map(place).unwrap_or_default();
     let message = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
-    // The place is told apart from the message.
+    // The position is reported separately from the message.
     let message = message.split(" at line ").next().unwrap_or_default();
     let message = message.split('\n').next().unwrap_or_default().trim_end_matches(['.', ':']).to_owned();
     SyntaxError { message, place }
@@ -139,7 +139,7 @@ fn place(location: &Location) -> Place {
     Place { line: location.line(), column: location.column(), offset }
 }
 
-/// A value as the parser hands it out.
+/// A value from the parser.
 #[derive(Debug)]
 enum Raw {
     Null,
@@ -151,7 +151,7 @@ enum Raw {
 }
 
 impl Raw {
-    /// Adds places, and gives numbers back the way they were written: `1.10` may be a version.
+    /// Adds positions, and restores the spelling of numbers: `1.10` may be a version.
     fn locate(self, location: &Location, source: &str) -> Node {
         let written = |fallback: String| {
             let span = location.span();

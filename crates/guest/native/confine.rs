@@ -1,11 +1,11 @@
-//! Makes a sandbox out of a fork of the zygote: the way from the fork to the first foreign instruction, in one piece.
+//! Turns a fork of the zygote into a sandbox: everything from the fork to the first untrusted instruction.
 //!
-//! The zygote, which is Python, loads this as a library. It makes the system calls that a plan tells it to make (see
-//! `plan.rs` of the sandbox crate, where plans are written) and knows nothing of their meaning. It is native because a
-//! fresh fork pays for every page it touches, and Python touches hundreds to do what this does with ten. No standard
-//! library and no libc, and of Python only a few functions of its stable interface: it works under any of either.
+//! The zygote, which is Python, loads this library. It makes the system calls of a plan (see `plan.rs` of the sandbox
+//! crate, where plans are written) without knowing their meaning. It is native because a fresh fork pays for every page
+//! that it touches, and Python touches hundreds for what takes ten here. It uses neither a standard library nor libc,
+//! and only a few functions of Python's stable ABI, so it works with any version of either.
 //!
-//! Trust boundary: runs before any foreign code, never after.
+//! Trust boundary: runs before any untrusted code, and never after.
 #![no_std]
 
 mod python;
@@ -19,9 +19,9 @@ use core::ptr;
 pub struct Step {
     number: i64,
     arguments: [Argument; 6],
-    /// Where among the results this one is kept; negative: nowhere.
+    /// The index among the kept results. Not kept if negative.
     keep: i64,
-    /// Where in the plan's bytes the result is written as four bytes; negative: nowhere.
+    /// The offset in the plan's bytes where the result is written as four bytes. Not written if negative.
     poke: i64,
 }
 
@@ -36,17 +36,17 @@ const BYTES: u64 = 1;
 const RESULT: u64 = 2;
 const IF_GIVEN: u64 = 4;
 
-/// A parameter that was not given.
+/// The value of a parameter that was not given.
 const NOTHING: u64 = u64::MAX;
 
-/// A list of pairs: an offset into the plan's bytes, and what is to stand there.
+/// An offset into the plan's bytes, and the value to store there.
 #[repr(C)]
 pub struct Pair {
     at: u64,
     what: u64,
 }
 
-/// Calls and the bytes they point to, in the memory of the zygote: a fork's copy is its own.
+/// Calls and the bytes that they point to, in the memory of the zygote. A fork has a private copy.
 #[repr(C)]
 pub struct Plan {
     steps: *const Step,
@@ -55,18 +55,18 @@ pub struct Plan {
     /// Addresses of other bytes of the plan.
     pointers: *const Pair,
     pointer_count: u64,
-    /// Parameters of the run.
+    /// Parameters to store.
     fills: *const Pair,
     fill_count: u64,
 }
 
-/// What a new sandbox needs.
+/// The parameters of new sandboxes.
 struct Spawn {
-    /// Flags for `clone`, with CLONE_PIDFD and the signal.
+    /// Flags for `clone`, including CLONE_PIDFD and the signal.
     flags: u64,
     enter: Plan,
     seal: Plan,
-    /// The frame that says that the sandbox waits.
+    /// The `ready` frame.
     ready: Text,
 }
 
@@ -85,7 +85,7 @@ const NO_PLAN: Plan = Plan {
     fill_count: 0,
 };
 
-/// The zygote has one thread, and each child a copy of its own.
+/// The zygote is single-threaded, and each child has a private copy.
 static mut SPAWN: Spawn =
     Spawn { flags: 0, enter: NO_PLAN, seal: NO_PLAN, ready: Text { start: ptr::null(), length: 0 } };
 
@@ -98,7 +98,7 @@ struct Descriptors {
     stderr: i32,
     binding: i32,
     artifacts: i32,
-    /// Descriptors are sent in whole words.
+    /// Padding, because descriptors are sent in whole words.
     nothing: i32,
 }
 
@@ -106,7 +106,7 @@ impl Descriptors {
     const NONE: Self = Self { channel: -1, stdout: -1, stderr: -1, binding: -1, artifacts: -1, nothing: -1 };
 }
 
-/// Where a sandbox finds its descriptors.
+/// Descriptor numbers in a sandbox.
 const CHANNEL: i32 = 3;
 const BINDING: i32 = 4;
 const ARTIFACTS: i32 = 5;
@@ -115,18 +115,18 @@ const STDOUT_COPY: i32 = 8;
 const STDERR_COPY: i32 = 9;
 const SPARE: i32 = 10;
 
-/// Out of the way of all those while they are put in place.
+/// A number that is out of the way while descriptors are moved.
 const ASIDE: i32 = 200;
 
-/// Results that a plan can keep, and parameters that it can have.
+/// The maximum numbers of kept results and of parameters.
 const MOST_KEPT: usize = 64;
 const MOST_PARAMETERS: usize = 16;
 
-/// What a sandbox can be given beside its workspace: mounts of servers and of skills, the door of a cgroup, a folder that is
-/// hidden and what is seen instead.
+/// The number of optional descriptors besides the workspace: mounts of servers and of skills, the tasks file of a
+/// cgroup, a folder that is hidden, and the folder that is mounted over it.
 const GIVEN: usize = 5;
 
-/// What [`seal`] gives when nobody wants the sandbox any more.
+/// The result of [`seal`] if the sandbox is no longer needed.
 const UNWANTED: i64 = 1;
 
 #[cfg(target_arch = "x86_64")]
@@ -175,10 +175,10 @@ const SIG_SETMASK: u64 = 2;
 const EPROTO: i64 = 71;
 const EINTR: i64 = -4;
 
-/// One raw system call; minus errno if it fails.
+/// Makes a raw system call. Returns minus errno if it fails.
 ///
 /// # Safety
-/// What the call does with its arguments must be sound.
+/// The effects of the call must be sound.
 #[cfg(target_arch = "x86_64")]
 unsafe fn call(number: i64, a: [u64; 6]) -> i64 {
     let result;
@@ -190,10 +190,10 @@ unsafe fn call(number: i64, a: [u64; 6]) -> i64 {
     result
 }
 
-/// One raw system call; minus errno if it fails.
+/// Makes a raw system call. Returns minus errno if it fails.
 ///
 /// # Safety
-/// What the call does with its arguments must be sound.
+/// The effects of the call must be sound.
 #[cfg(target_arch = "aarch64")]
 unsafe fn call(number: i64, a: [u64; 6]) -> i64 {
     let result;
@@ -205,12 +205,12 @@ unsafe fn call(number: i64, a: [u64; 6]) -> i64 {
     result
 }
 
-/// A failure of step `index` as one number below zero.
+/// Encodes a failure of step `index` as a negative number.
 fn failed(index: u64, errno: i64) -> i64 {
     -((index as i64 + 1) << 16 | errno)
 }
 
-/// Makes the calls of a plan in order: zero, or the first failure.
+/// Makes the calls of a plan in order. Returns zero, or the first failure.
 ///
 /// # Safety
 /// The plan must be as the launcher wrote it, and its calls sound for this process.
@@ -218,7 +218,7 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
     let mut kept = [0_i64; MOST_KEPT];
     let at = |offset: u64| plan.bytes.wrapping_add(offset as usize);
     for index in 0..plan.pointer_count {
-        // SAFETY: offsets are within the plan's bytes, as the launcher made them.
+        // SAFETY: offsets are within the plan's bytes, as the launcher wrote them.
         unsafe {
             let pair = &*plan.pointers.wrapping_add(index as usize);
             at(pair.at).cast::<u64>().write_unaligned(at(pair.what) as u64);
@@ -233,7 +233,7 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
         }
     }
     for index in 0..plan.step_count {
-        // SAFETY: there are so many steps.
+        // SAFETY: there are as many steps.
         let step = unsafe { &*plan.steps.wrapping_add(index as usize) };
         let mut arguments = [0_u64; 6];
         let mut wanted = true;
@@ -268,24 +268,24 @@ unsafe fn run(plan: &Plan, parameters: &[u64]) -> i64 {
     0
 }
 
-/// What becomes of a fork.
+/// The result of a fork.
 enum Forked {
-    /// In the zygote: the child's process id, or minus errno, and its handle.
+    /// In the zygote: the child's process ID or minus errno, and its pidfd.
     Parent(i64, i32),
-    /// In the child: zero once it is in its namespaces with its own descriptors, or a failure of [`failed`]'s form, which
-    /// it must report and end.
+    /// In the child: zero once it is in its namespaces with its own descriptors, or a failure as in [`failed`], which
+    /// it must report before it exits.
     Child(i64),
 }
 
-/// Forks. A child has the signals that `mask` says.
+/// Forks. `mask` is the signal mask of the child.
 ///
 /// # Safety
-/// `SPAWN` must be set up, and the calling process have one thread.
+/// `SPAWN` must be set up, and the calling process must be single-threaded.
 unsafe fn fork(given: Descriptors, mask: u64) -> Forked {
-    // SAFETY: one thread, so nobody else uses it.
+    // SAFETY: single-threaded, so there are no other references.
     let spawn = unsafe { &*(&raw const SPAWN) };
     let mut handle: i32 = -1;
-    // SAFETY: no stack of its own: a fork, which goes on with a copy of all memory.
+    // SAFETY: without a separate stack this is a fork, which continues with a copy of all memory.
     let pid = unsafe { call(number::CLONE, [spawn.flags, 0, &raw mut handle as u64, 0, 0, 0]) };
     if pid != 0 {
         return Forked::Parent(pid, handle);
@@ -296,7 +296,7 @@ unsafe fn fork(given: Descriptors, mask: u64) -> Forked {
     Forked::Child(unsafe { settle(spawn, given) })
 }
 
-/// In a new child: its descriptors, and the plan `entering`.
+/// Sets up a new child: its descriptors, and the plan `entering`.
 ///
 /// # Safety
 /// As for [`fork`], in a child.
@@ -329,7 +329,7 @@ unsafe fn settle(spawn: &Spawn, given: Descriptors) -> i64 {
     if closed < 0 {
         return failed(0, -closed);
     }
-    // Copies of the output streams that the code does not know of, and a few descriptors in reserve.
+    // Copies of the output streams that the code does not know about, and a few descriptors in reserve.
     for (source, target) in [(1, STDOUT_COPY), (2, STDERR_COPY), (2, SPARE), (2, SPARE + 1), (2, SPARE + 2)] {
         // SAFETY: only descriptors.
         let placed = unsafe { call(number::DUP3, [source as u64, target as u64, O_CLOEXEC, 0, 0, 0]) };
@@ -367,13 +367,13 @@ struct Control<T> {
 }
 
 impl<T> Control<T> {
-    /// For descriptors that are to come, or are to be sent.
+    /// Creates a buffer for descriptors to receive or to send.
     fn new(descriptors: T) -> Self {
         Self { length: (16 + size_of::<T>()) as u64, level: SOL_SOCKET, kind: SCM_RIGHTS, descriptors }
     }
 }
 
-/// Receives a message and the descriptors beside it: its length, zero at the end, or minus errno.
+/// Receives a message and its descriptors. Returns its length, zero at the end, or minus errno.
 ///
 /// # Safety
 /// Any bytes must be a valid `T`, and any numbers valid descriptors in `control`.
@@ -389,7 +389,7 @@ unsafe fn receive<T: ?Sized, D>(socket: i32, into: &mut T, control: &mut Control
             control_length: size_of_val(control) as u64,
             flags: 0,
         };
-        // SAFETY: the structures of the kernel's layout, which outlive the call.
+        // SAFETY: the structures have the kernel's layout and outlive the call.
         let received =
             unsafe { call(number::RECVMSG, [socket as u64, &raw mut message as u64, MSG_CMSG_CLOEXEC, 0, 0, 0]) };
         if received != EINTR {
@@ -399,25 +399,25 @@ unsafe fn receive<T: ?Sized, D>(socket: i32, into: &mut T, control: &mut Control
 }
 
 fn close(descriptor: i32) {
-    // SAFETY: only descriptors that this library was given or made.
+    // SAFETY: only descriptors that this library received or created.
     unsafe { call(number::CLOSE, [descriptor as u64, 0, 0, 0, 0, 0]) };
 }
 
-/// Says that this sandbox waits, waits for a workspace, and seals the process: zero, [`UNWANTED`], or a failure.
+/// Sends `ready`, waits for a workspace, and seals the process. Returns zero, [`UNWANTED`], or a failure.
 ///
 /// # Safety
-/// As for [`fork`], in a child that it made.
+/// As for [`fork`], in a child that it created.
 unsafe fn seal() -> i64 {
-    // SAFETY: one thread, so nobody else uses it.
+    // SAFETY: single-threaded, so there are no other references.
     let spawn = unsafe { &*(&raw const SPAWN) };
     let ready = &spawn.ready;
-    // SAFETY: so many bytes are there. A short frame fits into an empty socket at once.
+    // SAFETY: the buffer has that many bytes. A short frame always fits into an empty socket.
     let written = unsafe { call(number::WRITE, [CHANNEL as u64, ready.start as u64, ready.length, 0, 0, 0]) };
     if written != ready.length as i64 {
         return UNWANTED;
     }
-    // Parameter 0 is the mount of the workspace, the next came in the message; the last of them are what else is given,
-    // each told by its place among the descriptors.
+    // Parameter 0 is the mount of the workspace, and the next are from the message. The last of them are optional
+    // descriptors, each as an index into the received descriptors.
     let mut parameters = [0_u64; MOST_PARAMETERS];
     let mut beside = Control::new([-1_i32; 1 + GIVEN]);
     let Some(rest) = parameters.get_mut(1..) else { return UNWANTED };
@@ -438,10 +438,10 @@ unsafe fn seal() -> i64 {
     }
     // SAFETY: the launcher's plan.
     let sealed = unsafe { run(&spawn.seal, &parameters) };
-    // Numbered after the steps of the first plan.
+    // Steps are numbered after those of the first plan.
     let sealed = if sealed < 0 { sealed - ((spawn.enter.step_count as i64) << 16) } else { sealed };
     if sealed < 0 {
-        // The launcher is told where no foreign code can tell it anything: what the channel says may come from anybody.
+        // Reported to the launcher on a socket that untrusted code cannot use: anyone could write to the channel.
         // SAFETY: eight bytes, into a socket that is empty.
         unsafe { call(number::WRITE, [BINDING as u64, &raw const sealed as u64, size_of_val(&sealed) as u64, 0, 0, 0]) };
     }
@@ -449,7 +449,7 @@ unsafe fn seal() -> i64 {
     sealed
 }
 
-/// Nothing here panics; the compiler wants to know what would happen.
+/// Required by the compiler. Nothing here panics.
 #[cfg(not(test))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

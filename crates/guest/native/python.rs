@@ -1,11 +1,11 @@
-//! The calls as a module of Python: the few functions of its stable interface that this takes.
+//! The library as a Python module, with the few functions of the stable ABI that it needs.
 
 use super::serve::{Part, serve, share};
 use super::{Plan, SPAWN, Step, seal};
 use core::ffi::{CStr, c_char, c_int, c_long, c_longlong};
 use core::ptr;
 
-/// Any object of Python; only pointers to it are handled here.
+/// Any Python object. Only pointers to it are used here.
 #[repr(C)]
 pub struct Object([u8; 0]);
 
@@ -45,22 +45,22 @@ unsafe extern "C" {
 const VARIABLE_ARGUMENTS: c_int = 1;
 const INTERFACE_VERSION: c_int = 1013;
 
-/// Counts at the head of a plan: steps, pointers, fills.
+/// The number of counts at the head of a plan: steps, pointers, fills.
 const HEAD: usize = 3;
 
-/// So many parts of memory can be shared; `confine.py` knows.
+/// The maximum number of parts of memory to share, which `confine.py` also knows.
 const MOST_PARTS: usize = 256;
 
-/// The number at `index` of a call's arguments; minus one, which is no descriptor, if it is none.
+/// The number at `index` of a call's arguments, or -1, which is not a descriptor, if it is not a number.
 unsafe fn integer(arguments: *mut Object, index: isize) -> c_long {
-    // SAFETY: a tuple, as Python hands it over; both functions give an error for what is not there or no number.
+    // SAFETY: a tuple, as Python passes it; both functions set an error if the item is missing or not a number.
     unsafe { PyLong_AsLong(PyTuple_GetItem(arguments, index)) }
 }
 
-/// Lays a plan out: counts, steps, pointers, fills and bytes, one after the other, in memory that the zygote keeps.
+/// Parses a plan: counts, steps, pointers, fills and bytes, one after the other, in memory that the zygote keeps.
 unsafe fn plan(memory: *mut Object) -> Plan {
-    // SAFETY: a bytes object that `confine.py` holds for as long as the process lives. It was made for this purpose
-    // alone, so that writing to the plan's own bytes changes nobody's constant.
+    // SAFETY: a bytes object that `confine.py` holds as long as the process lives. It was created for this purpose
+    // only, so writing to the plan's bytes does not change any constant.
     unsafe {
         let words = PyBytes_AsString(memory).cast::<u64>();
         let count = |index: usize| words.add(index).read_unaligned();
@@ -94,7 +94,7 @@ unsafe extern "C" fn py_share(_: *mut Object, arguments: *mut Object) -> *mut Ob
     unsafe {
         let (file, parts) = (integer(arguments, 0) as i32, PyTuple_GetItem(arguments, 1));
         let count = PyBytes_Size(parts) as usize / size_of::<Part>();
-        // Copied to the stack, which is no part: the bytes themselves may lie in one.
+        // Copied to the stack, which is not a part, because the bytes themselves may be in one.
         let mut copy = [const { Part { start: 0, length: 0, protection: 0 } }; MOST_PARTS];
         let first = PyBytes_AsString(parts).cast::<Part>();
         for (index, place) in copy.iter_mut().enumerate().take(count) {
@@ -112,7 +112,7 @@ unsafe extern "C" fn py_serve(_: *mut Object, arguments: *mut Object) -> *mut Ob
 
 /// `seal()`
 unsafe extern "C" fn py_seal(_: *mut Object, _: *mut Object) -> *mut Object {
-    // SAFETY: in a child that `fork` made.
+    // SAFETY: in a child that `fork` created.
     unsafe { PyLong_FromLongLong(seal()) }
 }
 
@@ -140,7 +140,7 @@ static mut DEFINITION: Definition = Definition {
     rest: [0; 4],
 };
 
-/// What Python calls when it loads this.
+/// The function that Python calls when it loads the module.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PyInit_confine() -> *mut Object {
     // SAFETY: called once, by a process with one thread; the definition lives as long as the process.

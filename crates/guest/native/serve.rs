@@ -1,57 +1,57 @@
-//! The zygote at work: it makes children when the launcher asks, and shares its memory with them.
+//! The main loop of the zygote: it forks children when the launcher asks, and shares its memory with them.
 
 use super::{Control, Descriptors, EINTR, Forked, Message, O_CLOEXEC, Span, call, close, fork, number, receive, seal};
 use core::ptr;
 
-/// What the launcher orders: a sandbox, whose descriptors come beside it. All words are eight bytes.
+/// An order of the launcher: a sandbox, whose descriptors are attached. All words are eight bytes.
 #[repr(C)]
 struct Order {
     slot: u64,
     rehearse: u64,
 }
 
-/// What the launcher is told; `zygote.rs` of the sandbox crate reads it.
+/// A message to the launcher, which `zygote.rs` of the sandbox crate reads.
 #[repr(C)]
 struct Word {
     kind: u64,
-    /// The slot of a new sandbox, or the process id of one that has ended.
+    /// The slot of a new sandbox, or the process ID of one that has ended.
     which: u64,
-    /// A process id, an errno, or a wait status.
+    /// A process ID, an errno, or a wait status.
     value: i64,
 }
 
-/// A child was made; its handle comes beside.
+/// A child was created, and its pidfd is attached.
 const FORKED: u64 = 2;
-/// No child could be made.
+/// No child could be created.
 const FAILED: u64 = 3;
 /// A child has ended.
 const ENDED: u64 = 4;
 
-/// What [`serve`] gives in a child that is to touch what a run touches before it is sealed.
+/// The result of [`serve`] in a child that does a trial run before it is sealed.
 const REHEARSE: i64 = 2;
 
 const F_ADD_SEALS: u64 = 1033;
-/// No seal can be taken off, and the file can neither shrink nor grow nor be written to.
+/// Seals: the file cannot shrink, grow or be written to, and no seal can be removed.
 const SEALED: u64 = 0b1111;
 const MSG_NOSIGNAL: u64 = 0x4000;
 const POLLIN: i16 = 1;
 const WNOHANG: u64 = 1;
 const SIG_BLOCK: u64 = 0;
-/// The signal that a child has ended, as a mask.
+/// The mask of SIGCHLD.
 const CHILD_ENDED: u64 = 1 << (17 - 1);
 const MAP_PRIVATE_FIXED: u64 = 0x12;
 
-/// The exit status of a zygote that does not understand the world any more.
+/// The exit status of a zygote in an inconsistent state.
 const EXIT_BROKEN: u64 = 70;
 
 fn exit(status: u64) -> ! {
     loop {
-        // SAFETY: ends the process.
+        // SAFETY: exits the process.
         unsafe { call(number::EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
     }
 }
 
-/// Tells the launcher, with a handle if there is one. Without the launcher there is no zygote.
+/// Sends a message to the launcher, with a pidfd if there is one. Exits if the launcher is gone.
 fn tell(control: i32, word: &Word, handle: Option<i32>) {
     let mut span = Span { start: ptr::from_ref(word).cast_mut().cast(), length: size_of::<Word>() as u64 };
     let mut beside = Control::new([handle.unwrap_or(-1), 0]);
@@ -70,7 +70,7 @@ fn tell(control: i32, word: &Word, handle: Option<i32>) {
         flags: 0,
     };
     loop {
-        // SAFETY: the structures of the kernel's layout, which outlive the call; it writes to none of them.
+        // SAFETY: the structures have the kernel's layout and outlive the call, which writes to none of them.
         let sent = unsafe { call(number::SENDMSG, [control as u64, &raw const message as u64, MSG_NOSIGNAL, 0, 0, 0]) };
         match sent {
             EINTR => {}
@@ -87,9 +87,9 @@ struct Awaited {
     found: i16,
 }
 
-/// Serves the launcher: makes children, and tells which have ended. Comes back in children only, with what [`fork`] says
-/// there, with what [`seal`] says, or with [`REHEARSE`]. Native because every page that the zygote writes to after
-/// a fork is copied, and a loop in Python writes to dozens.
+/// Serves the launcher: forks children, and reports which have ended. Returns only in children, with the result of
+/// [`fork`] or [`seal`], or with [`REHEARSE`]. Native because every page that the zygote writes to after a fork is
+/// copied, and a loop in Python writes to dozens.
 ///
 /// # Safety
 /// As for [`fork`].
@@ -105,14 +105,14 @@ pub(super) unsafe fn serve(control: i32) -> i64 {
     }
     loop {
         let mut awaited = [control, deaths].map(|descriptor| Awaited { descriptor, wanted: POLLIN, found: 0 });
-        // SAFETY: two of the kernel's structures.
+        // SAFETY: two structures of the kernel's layout.
         let found = unsafe { call(number::PPOLL, [awaited.as_mut_ptr() as u64, 2, 0, 0, 8, 0]) };
         if found < 0 && found != EINTR {
             exit(EXIT_BROKEN);
         }
         let [order, death] = awaited.map(|one| one.found != 0);
         if death {
-            bury(control, deaths);
+            reap(control, deaths);
         }
         // SAFETY: as for this function.
         if order && let Some(outcome) = unsafe { follow(control, mask) } {
@@ -121,10 +121,10 @@ pub(super) unsafe fn serve(control: i32) -> i64 {
     }
 }
 
-/// Tells which children have ended.
-fn bury(control: i32, deaths: i32) {
+/// Reports the children that have ended.
+fn reap(control: i32, deaths: i32) {
     let mut signal = [0_u64; 16];
-    // SAFETY: a signal's description has as many bytes. One stands for all that came since the last was read.
+    // SAFETY: the description of a signal has as many bytes. One stands for all signals since the last read.
     unsafe { call(number::READ, [deaths as u64, signal.as_mut_ptr() as u64, size_of_val(&signal) as u64, 0, 0, 0]) };
     loop {
         let mut status: i32 = 0;
@@ -137,7 +137,7 @@ fn bury(control: i32, deaths: i32) {
     }
 }
 
-/// Follows one order. In the child: what [`serve`] is to give.
+/// Carries out one order. In the child, returns the result for [`serve`].
 ///
 /// # Safety
 /// As for [`fork`].
@@ -157,7 +157,7 @@ unsafe fn follow(control: i32, mask: u64) -> Option<i64> {
     // SAFETY: as for this function.
     let (pid, handle) = match unsafe { fork(given, mask) } {
         Forked::Child(0) if order.rehearse != 0 => return Some(REHEARSE),
-        // SAFETY: in a child that has just been made.
+        // SAFETY: in a child that has just been created.
         Forked::Child(0) => return Some(unsafe { seal() }),
         Forked::Child(failure) => return Some(failure),
         Forked::Parent(pid, handle) => (pid, handle),
@@ -174,7 +174,7 @@ unsafe fn follow(control: i32, mask: u64) -> Option<i64> {
     None
 }
 
-/// A part of this process's memory, and how it is protected.
+/// A part of this process's memory, and its protection.
 #[repr(C)]
 pub(super) struct Part {
     pub(super) start: u64,
@@ -182,17 +182,17 @@ pub(super) struct Part {
     pub(super) protection: u64,
 }
 
-/// Writes parts of this process's memory to a file, which nobody can write to any more, and maps it in their place: zero,
-/// or minus errno if all is as it was. What is not touched again costs a fork nothing, neither to make nor to take down.
+/// Writes parts of this process's memory to a file, seals it, and maps it in their place. Returns zero, or minus errno
+/// if nothing was changed. Pages that are not touched again cost a fork nothing, neither to create nor to tear down.
 ///
 /// # Safety
-/// The parts must be private mappings of this process, none of them its stack, and `file` an empty file in memory.
+/// The parts must be private mappings of this process, none of them its stack, and `file` an empty memory file.
 pub(super) unsafe fn share(file: i32, parts: &[Part]) -> i64 {
     for part in parts {
         let mut done = 0;
         while done < part.length {
             let (at, rest) = (part.start + done, part.length - done);
-            // SAFETY: memory of this process that is only read.
+            // SAFETY: memory of this process, which is only read.
             match unsafe { call(number::WRITE, [file as u64, at, rest, 0, 0, 0]) } {
                 EINTR => {}
                 failure @ ..=0 => return failure.min(-1),
@@ -208,10 +208,10 @@ pub(super) unsafe fn share(file: i32, parts: &[Part]) -> i64 {
     let mut offset = 0;
     for part in parts {
         let given = [part.start, part.length, part.protection, MAP_PRIVATE_FIXED, file as u64, offset];
-        // SAFETY: what is there now has been there before: nothing has been written since, but to the stack.
+        // SAFETY: the contents are the same as before: nothing has been written since, except to the stack.
         let mapped = unsafe { call(number::MMAP, given) };
         if mapped != part.start as i64 {
-            // Perhaps there is a hole now.
+            // There may be a hole in memory now.
             exit(EXIT_BROKEN);
         }
         offset += part.length;

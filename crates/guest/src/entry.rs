@@ -1,24 +1,24 @@
-//! Where a sandbox has the program `coracle`, and what it is there.
+//! The program `coracle` inside a sandbox.
 
 use crate::typescript::{TYPESCRIPT_ARGUMENT, typescript_main};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Below `/coracle`, the folder of programs, the first of the search path: `python` and `python3` there are the interpreter that
-/// sandboxes run.
+/// The folder of programs below `/coracle`, which comes first on the search path: its `python` and `python3` are the
+/// interpreter of the sandboxes.
 pub const PROGRAM_FOLDER: &str = "bin";
 
-/// The program in that folder.
+/// The name of the program in that folder.
 pub const PROGRAM_NAME: &str = "coracle";
 
-/// Below `/coracle`, the program.
+/// The path of the program below `/coracle`.
 pub const PROGRAM: &str = "bin/coracle";
 
-/// Below `/coracle`, the link by which bash calls tools.
+/// The path of the link for `tool` below `/coracle`.
 pub const TOOL: &str = "bin/tool";
 
-/// Does what this process was started for, if that is something for inside a sandbox.
+/// Runs the function that this process was started for, if it is one for sandboxes.
 pub fn guest_main() -> Option<ExitCode> {
     let mut arguments = std::env::args_os();
     let name = arguments.next()?;

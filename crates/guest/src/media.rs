@@ -1,14 +1,14 @@
-//! Images, audio and the like that come with the reply of a tool, kept as files.
+//! Stores images, audio and other media of a tool's reply as files.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 
-/// Where they are: private to the sandbox, and gone with it.
+/// The folder of the files: private to the sandbox, and removed with it.
 const FOLDER: &str = "/tmp/media";
 
-/// How files of a type end; others end in `bin`.
+/// File extensions by media type. The default is `bin`.
 const ENDINGS: [(&str, &str); 24] = [
     ("application/gzip", "gz"),
     ("application/json", "json"),
@@ -36,7 +36,7 @@ const ENDINGS: [(&str, &str); 24] = [
     ("video/webm", "webm"),
 ];
 
-/// Writes what base64 says to a new file; its path and its size.
+/// Decodes base64 to a new file. Returns its path and its size.
 pub(crate) fn save(mime: &str, data: &str) -> io::Result<(String, usize)> {
     let bytes = STANDARD.decode(data).map_err(io::Error::other)?;
     let plain = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -47,7 +47,7 @@ pub(crate) fn save(mime: &str, data: &str) -> io::Result<(String, usize)> {
         let path = format!("{FOLDER}/{number}.{ending}");
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => return file.write_all(&bytes).map(|()| (path, bytes.len())),
-            // Somebody else was faster: several programs may call at once.
+            // Several programs may call at once, and another was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(error),
         }

@@ -1,12 +1,12 @@
-//! The command `tool` of bash: other people's tools, with arguments as flags and answers as JSON.
+//! The command `tool` of bash: calls tools of MCP servers, with arguments as flags and answers as JSON.
 //!
-//! `catalogue.rs` knows which tools there are, `search.rs` finds some, `arguments.rs` makes JSON of flags, `help.rs`
-//! explains, and `door.rs` is the way to the agent. Standard output is the answer; everything else goes to standard error.
+//! `catalogue.rs` lists tools, `search.rs` finds some, `arguments.rs` converts flags to JSON, `help.rs` prints help,
+//! and `relay.rs` calls the agent. Standard output is the answer; everything else goes to standard error.
 
 mod arguments;
 mod catalogue;
-mod door;
 mod help;
+mod relay;
 mod search;
 
 use arguments::Asked;
@@ -17,35 +17,35 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-/// The call was made and failed.
+/// The exit status if the call failed.
 const FAILED: u8 = 1;
-/// The command was wrong; nothing was called.
+/// The exit status if the command was wrong; nothing was called.
 const USAGE: u8 = 2;
-/// The call failed, and may succeed later (EX_TEMPFAIL).
+/// The exit status if the call failed, and may succeed later (EX_TEMPFAIL).
 const TRY_AGAIN: u8 = 75;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
-    /// The command makes no sense.
+    /// The command is wrong.
     #[error("{message}")]
     Usage {
-        /// What is wrong.
+        /// The error.
         message: String,
-        /// What would be right.
+        /// How to fix it.
         hint: Option<String>,
     },
-    /// The host could not be asked.
+    /// The host could not be called.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The host or the tool says no.
+    /// The host or the tool returned an error.
     #[error("{what}: {message} ({code})")]
     Refused {
-        /// The tool, or what else was asked for.
+        /// The tool, or the other request.
         what: String,
-        /// For programs.
+        /// The error code, for programs.
         code: String,
-        /// For people and models.
+        /// The message, for people and models.
         message: String,
         /// Whether the same call may succeed later.
         retryable: bool,
@@ -71,7 +71,7 @@ impl ToolError {
     }
 }
 
-/// Runs the command with what follows its name.
+/// Runs the command with these arguments.
 pub(crate) fn tool_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let words: Result<Vec<String>, OsString> = arguments.map(OsString::into_string).collect();
     let outcome = match words {
@@ -80,7 +80,7 @@ pub(crate) fn tool_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     };
     match outcome.and_then(|text| print(&text).map_err(ToolError::from)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has had enough.
+        // The reader of our output has closed it.
         Err(ToolError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tool: {error}");
@@ -105,7 +105,7 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
     let (server, tool, rest) = match words {
         [] => return Ok(help::servers(&catalogue.servers(), &absent(""))),
         [word, ..] if word == "--help" || word == "-h" => return Ok(help::USAGE.to_owned()),
-        // Unless a server is called so.
+        // Unless a server has this name.
         [word, ..] if word == "help" && catalogue.server(word).is_err() => return Ok(help::USAGE.to_owned()),
         [word, rest @ ..] if word == "--search" || word == "search" && catalogue.server(word).is_err() => {
             return search::run(rest);
@@ -123,30 +123,30 @@ fn run(words: &[String], catalogue: &Catalogue) -> Result<String, ToolError> {
     match arguments::parse(&server, tool, rest)? {
         Asked::Help => Ok(help::tool(&server, tool)),
         Asked::Call(arguments) => {
-            let answer = door::call(&json!({
+            let answer = relay::call(&json!({
                 "method": "tool",
                 "params": { "server": server.name, "tool": tool.name, "arguments": arguments },
             }))?;
-            shown(&server.name, &tool.name, answer)
+            rendered(&server.name, &tool.name, answer)
         }
     }
 }
 
-/// A server that has no modules, and why.
+/// A server without modules, and the reason.
 #[derive(Debug, serde::Deserialize)]
 struct Absent {
     server: String,
     reason: String,
 }
 
-/// Servers that the settings name and that cannot be used: the one of this name, or all.
+/// Configured servers that cannot be used: the one with this name, or all.
 fn absent(server: &str) -> Vec<Absent> {
-    let asked = door::call(&json!({ "method": "absent", "params": { "server": server } }));
+    let asked = relay::call(&json!({ "method": "absent", "params": { "server": server } }));
     let answer = asked.ok().and_then(|answer| answer.into_value().ok());
     answer.and_then(|answer| serde_json::from_value(answer).ok()).unwrap_or_default()
 }
 
-/// The server, or why it is not there.
+/// The server, or why it cannot be used.
 fn there(catalogue: &Catalogue, name: &str) -> Result<Server, ToolError> {
     catalogue.server(name).map_err(|error| match absent(name).pop() {
         Some(Absent { server, reason }) => {
@@ -156,27 +156,27 @@ fn there(catalogue: &Catalogue, name: &str) -> Result<Server, ToolError> {
     })
 }
 
-/// Says in the log of the session where the work has come to.
+/// Records progress in the log of the session.
 fn checkpoint(words: &[String]) -> Result<String, ToolError> {
     let (step, context) = match words {
         [step] if !step.starts_with('-') => (step, Value::Null),
         [step, context] if !step.starts_with('-') => {
-            // Whoever means a text need not quote it twice.
+            // A text need not be quoted as JSON.
             (step, serde_json::from_str(context).unwrap_or_else(|_| Value::from(context.as_str())))
         }
         _ => {
             let hint = "tool checkpoint STEP [CONTEXT], where CONTEXT is JSON or a text".to_owned();
-            return Err(ToolError::usage("checkpoint takes a step, and perhaps a context", Some(hint)));
+            return Err(ToolError::usage("checkpoint takes a step and optionally a context", Some(hint)));
         }
     };
     let params = json!({ "step": step, "context": context });
-    let answer = door::call(&json!({ "method": "checkpoint", "params": params }))?;
+    let answer = relay::call(&json!({ "method": "checkpoint", "params": params }))?;
     answer.into_value().map_err(|failure| ToolError::refused("checkpoint".to_owned(), failure))?;
     Ok(format!("checkpoint kept: {step}"))
 }
 
-/// An answer as text: text as it is, the rest as JSON.
-fn shown(server: &str, tool: &str, answer: door::Answer) -> Result<String, ToolError> {
+/// Renders an answer: text as it is, everything else as JSON.
+fn rendered(server: &str, tool: &str, answer: relay::Answer) -> Result<String, ToolError> {
     let value = answer.into_value().map_err(|failure| ToolError::refused(format!("{server}.{tool}"), failure))?;
     Ok(match unpacked(value)? {
         Value::String(text) => text,
@@ -185,7 +185,7 @@ fn shown(server: &str, tool: &str, answer: door::Answer) -> Result<String, ToolE
     })
 }
 
-/// Puts the media that came beside a value into files, and their handles into its place.
+/// Stores the media of a reply in files, and replaces their placeholders with handles.
 fn unpacked(mut reply: Value) -> io::Result<Value> {
     let value = reply.get_mut("value").map(Value::take).unwrap_or_default();
     let mut files = Vec::new();

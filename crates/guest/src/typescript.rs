@@ -1,8 +1,8 @@
 //! TypeScript inside a sandbox: QuickJS, with types stripped by oxc, as a child process of the agent.
 //!
-//! `compile.rs` makes a script of a program, `session.rs` runs it and turns the event loop, `natives.rs` and the scripts
-//! in `typescript/` of this crate are what code finds there, `modules.rs` is what it may import, `wire.rs` is the way
-//! to the agent, over standard input.
+//! `compile.rs` turns a program into a script, and `session.rs` runs it and its event loop. `natives.rs` and the
+//! scripts in `typescript/` of this crate are the runtime, `modules.rs` loads modules, and `wire.rs` talks to the
+//! agent, over standard input.
 //!
 //! Invariant: no JavaScript is evaluated in a process that is not confined, so never in the server.
 
@@ -22,22 +22,22 @@ mod wire;
 use std::process::ExitCode;
 use std::thread::JoinHandle;
 
-/// The argument by which the program knows that it is to run TypeScript.
+/// The argument that starts the program as the TypeScript runner.
 pub const TYPESCRIPT_ARGUMENT: &str = "__typescript";
 
-/// For the whole of a run, the compiler's recursion included. Address space, not memory, until it is used.
+/// The stack for a run, including the recursion of the compiler. It is address space, and not memory, until it is used.
 const STACK_BYTES: usize = 64 << 20;
 
-/// The exit status of a process that was started in the wrong place (EX_NOPERM).
+/// The exit status of a process that is not in a sandbox (EX_NOPERM).
 const NOT_CONFINED: u8 = 77;
 
-/// The exit status of a process that cannot go on (EX_SOFTWARE).
+/// The exit status of a process that cannot continue (EX_SOFTWARE).
 const BROKEN: u8 = 70;
 
-/// Serves the agent over standard input until it goes away. Refuses outside a sandbox.
+/// Serves the agent over standard input until it disconnects. Refuses to run outside a sandbox.
 pub fn typescript_main() -> ExitCode {
     if let Err(reason) = confined::check() {
-        eprintln!("error: TypeScript runs in a sandbox only, and this process is in none: {reason}");
+        eprintln!("error: TypeScript runs only in a sandbox, and this process is not in one: {reason}");
         eprintln!("hint: use `coracle exec --lang typescript`");
         return ExitCode::from(NOT_CONFINED);
     }

@@ -1,4 +1,4 @@
-//! The guest's own tests, which are Python: they drive the agent over a real socket, outside a sandbox.
+//! Runs the guest's Python tests, which drive the agent over a real socket, outside a sandbox.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 #[test]
 fn the_python_tests_pass() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/tests/run.py");
-    // The interpreter that sandboxes take first; elsewhere whatever `python3` is.
+    // The interpreter that sandboxes prefer, or else any `python3`.
     let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
     let output = Command::new(python).arg("-I").arg(script).output().expect("python3 starts");
     let words = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,6 @@
-// What the other files of this folder stand on: functions of the language as they were before any foreign code ran,
-// timers, and calls to the host. Foreign code shares this engine and may replace every built-in method, so nothing here
-// looks one up when it is used.
+// The base of the other files in this folder: functions of the language as they were before any user code ran, timers,
+// and calls to the host. User code shares this engine and may replace every built-in method, so nothing here looks one
+// up when it is used.
 (function (native, shared) {
   "use strict";
   const { apply, ownKeys, getPrototypeOf, getOwnPropertyDescriptor } = Reflect;
@@ -63,24 +63,24 @@
   };
   shared.p = p;
 
-  // What formats stacks is given the functions in them: those of this runner are none of the code's business.
+  // Functions that format stack traces get the functions in them, and user code must not get those of this runner.
   defineProperty(Error, "prepareStackTrace", {
     __proto__: null, get: () => undefined, set: () => {}, enumerable: false, configurable: false,
   });
 
-  // An array element that no setter on Array.prototype can catch.
+  // Adds an array element that no setter on Array.prototype can intercept.
   const put = (array, value) => defineProperty(array, array.length, {
     __proto__: null, value, writable: true, enumerable: true, configurable: true,
   });
   shared.put = put;
 
-  // A global that code may replace.
+  // Defines a global that code may replace.
   const offer = (name, value) => defineProperty(globalThis, name, {
     __proto__: null, value, writable: true, enumerable: false, configurable: true,
   });
   shared.offer = offer;
 
-  // Text without lone surrogates: these become a visible escape such as \udc80, as in Python.
+  // Replaces lone surrogates in text with a visible escape such as \udc80, as in Python.
   shared.valid = (text) => {
     if (p.isWellFormed(text)) return text;
     let out = "";
@@ -100,7 +100,7 @@
     return out;
   };
 
-  // The variable `result`: whether it was assigned tells whether it is the result of this run.
+  // The variable `result`: it is the result of this run if the run has assigned it.
   const result = { __proto__: null, value: undefined, assigned: false };
   const watchResult = () => defineProperty(globalThis, "result", {
     __proto__: null,
@@ -115,13 +115,13 @@
   watchResult();
   shared.beginRun = () => {
     const own = getOwnPropertyDescriptor(globalThis, "result");
-    // A function of that name, or code that is fond of defineProperty, has replaced it.
+    // A function with that name, or code that uses defineProperty, has replaced it.
     if (own === undefined || !hasOwn(own, "set") || own.set === undefined) {
       result.value = own !== undefined && hasOwn(own, "value") ? own.value : undefined;
       try {
         watchResult();
       } catch {
-        // Made unchangeable: then it is no result of any later run.
+        // The property is read-only, so it is not the result of any later run.
       }
     }
     result.assigned = false;
@@ -133,7 +133,7 @@
     return { __proto__: null, value: hasLast ? last : undefined };
   };
 
-  // Timers: the loop outside knows when, this table knows what.
+  // Timers: the loop outside knows their due times, and this table their callbacks.
   const timers = new Map();
   let lastTimer = 0;
   const start = (callback, delay, args, repeats) => {
@@ -161,7 +161,7 @@
     p.apply(timer.callback, undefined, timer.args);
   };
 
-  // Calls to the host: answered in any order.
+  // Calls to the host, which are answered in any order.
   const calls = new Map();
   let lastCall = 0;
   shared.ask = (method, params) => {
@@ -181,7 +181,7 @@
     else waiting.reject(value);
   };
 
-  // After a run that failed, nothing of it may go on in the next.
+  // After a failed run, nothing of it may continue in the next one.
   shared.forget = () => {
     const drop = (table) => {
       const keys = [];

@@ -1,35 +1,35 @@
-/** What generated modules import, and what code may use by hand. */
+/** The API for generated modules and for code. */
 declare module "coracle" {
   /** Calls a tool by its names on the wire. Rejects with a `ToolError`. */
   export function call(server: string, tool: string, args: object): Promise<any>;
 
-  /** A tool that was found: `name`, as in `github.list_issues`, and what `detail_level` asks for. */
+  /** A search result: `name`, as in `github.list_issues`, and the fields of `detail_level`. */
   export interface FoundTool {
     name: string;
     [key: string]: any;
   }
 
-  /** Finds tools by what they do, best first; without a query, any. Rejects with a `ToolError`. */
+  /** Finds tools by what they do, best first; without a query, any tools. Rejects with a `ToolError`. */
   export function search_tools(
     query?: string,
     options?: {
       server?: string | null;
       category?: string | null;
       detail_level?: "name" | "summary" | "full" | "python" | "typescript";
-      /** At most 100; 10 if nothing is said. */
+      /** At most 100. Defaults to 10. */
       limit?: number;
     },
   ): Promise<FoundTool[]>;
 
   /**
-   * Says in the log of the session where the work has come to, and what the next program should know. When it resolves,
-   * that is on the disk. Rejects with a `ToolError`, also without a session.
+   * Records progress in the log of the session, with information for the next program. When it resolves, the checkpoint
+   * is on the disk. Rejects with a `ToolError`, also without a session.
    */
   export function checkpoint(step: string, context?: any): Promise<void>;
 
   /**
-   * Saves code under a name, so that later programs say `import { … } from "skills/NAME"`; a further version if it is
-   * there. `example` is a program that uses it: it is run in a sandbox first, and if it fails nothing is saved.
+   * Saves code under a name, so that later programs can import it from "skills/NAME", or adds a version to that name.
+   * `example` is a program that uses it: it is run in a sandbox first, and if it fails, nothing is saved.
    */
   export function save_skill(
     name: string,
@@ -38,17 +38,17 @@ declare module "coracle" {
       description?: string;
       tags?: string | string[];
       example?: string;
-      /** As `server.tool`; those that the imports name, if nothing is said. */
+      /** Tools as `server.tool`. Defaults to those that the imports name. */
       tools?: string[];
       language?: "typescript" | "python";
       author?: string;
     },
   ): Promise<{ name: string; version: number; [key: string]: any }>;
 
-  /** The source of a saved skill; of its newest version, if none is named. */
+  /** Returns the source of a saved skill, by default of its newest version. */
   export function load_skill(name: string, version?: number | null): Promise<string>;
 
-  /** All saved skills. */
+  /** Returns all saved skills. */
   export function list_skills(): Promise<{ name: string; [key: string]: any }[]>;
 
   /** Finds skills by what they do, best first: saved code, and instructions. */
@@ -57,15 +57,15 @@ declare module "coracle" {
   /** Deletes a saved skill with all its versions. */
   export function delete_skill(name: string): Promise<string>;
 
-  /** The text of the instructions of this name (`SKILL.md`), or of a file beside them. */
+  /** Returns the instructions with this name (`SKILL.md`), or a file beside them. */
   export function get_skill(name: string, path?: string | null): Promise<string>;
 
-  /** A call of a tool failed. */
+  /** A tool call failed. */
   export class ToolError extends Error {
     readonly server: string;
     readonly tool: string;
     readonly code: string;
-    /** Whether the same call may go well later. */
+    /** Whether the same call may succeed later. */
     readonly retryable: boolean;
     constructor(server: string, tool: string, code: string, message: string, retryable?: boolean);
   }
@@ -75,7 +75,7 @@ declare module "coracle" {
     readonly path: string;
     readonly mime: string;
     readonly size: number;
-    /** Where it is from, if it is a resource. */
+    /** The URI, if it is a resource. */
     readonly uri?: string;
     readBytes(): Uint8Array;
   }

@@ -4,20 +4,20 @@
 // |---|---|
 // | undefined, null | null |
 // | boolean, string | the same; lone surrogates become visible escapes |
-// | number | a number; "NaN", "Infinity", "-Infinity" for what JSON has no number for |
+// | number | a number; "NaN", "Infinity", "-Infinity" for values without a JSON number |
 // | bigint | a number if it fits 64 bits, else a string of its digits |
-// | Date | ISO 8601; null if it is no date |
+// | Date | ISO 8601; null if it is invalid |
 // | Array, Set, typed arrays of numbers | a list |
 // | Map | an object, keys as text |
 // | Uint8Array, ArrayBuffer | {"type": "bytes", "length", "base64"}, beyond BYTES_SHOWN also "truncated": true |
 // | Error, RegExp, URL-like | text |
 // | function, symbol | a description |
-// | any other object | an object of its own enumerable properties; `toJSON` is asked first |
+// | any other object | an object of its own enumerable properties; `toJSON` is called first |
 // | an object inside itself | "<cycle>" |
-// | what is deeper than MAX_DEPTH | "<too deep>" |
+// | a value deeper than MAX_DEPTH | "<too deep>" |
 //
-// Every object may be hostile: getters and traps may throw. Such a value becomes text that says so, and its neighbours
-// are not touched. The text is made by concatenation alone, which nobody can tamper with.
+// Every object may be hostile: getters and traps may throw. Such a value becomes text that says so, and the values
+// beside it are not affected. The text is built by concatenation only, which code cannot tamper with.
 (function (native, shared) {
   "use strict";
   const { p, put, valid } = shared;
@@ -40,7 +40,7 @@
       const maker = value.constructor;
       if (typeof maker === "function" && typeof maker.name === "string" && maker.name !== "") return cap(maker.name, 100);
     } catch {
-      // A trap: it has no name then.
+      // A trap threw, so there is no name.
     }
     return "Object";
   };
@@ -81,12 +81,12 @@
     try {
       name = nameOf(error);
     } catch {
-      // Then it stays without a name.
+      // The name cannot be read.
     }
     return quote(`<${nameOf(value)} object; reading it raised ${name}>`);
   };
 
-  // One step: {text} for what has no parts, {items} for lists, {pairs} for objects.
+  // One step: {text} for values without parts, {items} for lists, {pairs} for objects.
   const expand = (value) => {
     if (value === undefined || value === null) return { __proto__: null, text: "null" };
     switch (typeof value) {
@@ -134,7 +134,7 @@
     if (is(p.booleanValue, value)) return expand(p.booleanValue(value));
     if (value instanceof p.Promise) return { __proto__: null, text: quote("<a promise: await it>") };
     const convert = value.toJSON;
-    // What every object has is not meant for this one.
+    // A method that every object has is not meant for this one.
     if (typeof convert === "function" && convert !== p.objectPrototype.toJSON) {
       const converted = p.apply(convert, value, [""]);
       if (converted !== value && (typeof converted !== "object" || converted === null)) return expand(converted);
@@ -239,7 +239,7 @@
             add(key, failed(value, error));
             return true;
           }
-          // As JSON has it: a function or a missing value among properties is no property.
+          // As in JSON, functions and undefined values are not properties.
           if (element !== undefined && typeof element !== "function") add(key, this.convert(element, depth + 1));
           return true;
         });
@@ -260,7 +260,7 @@
     }
   };
 
-  // What is shown of a result that is too large: its shape and its beginning.
+  // Summarises a result that is too large: its shape and its beginning.
   const outline = (value, room, level) => {
     let plain;
     try {

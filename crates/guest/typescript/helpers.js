@@ -1,4 +1,4 @@
-// The helpers that code may use without importing them, as in Python, under both spellings; and the few parts of the web
+// Helpers that code may use without importing them, as in Python, with both spellings; and the few parts of the web
 // platform that small programs expect.
 (function (native, shared) {
   "use strict";
@@ -9,7 +9,7 @@
     return shared.is(p.byteLength, value) ? new p.Uint8Array(value) : undefined;
   };
 
-  // Indented JSON by the rules of results.
+  // Indented JSON, by the rules for results.
   const json = (data) => p.stringify(p.parse(shared.toJson(data)), null, 2);
 
   const readFile = (path) => native.readText(p.String(path));

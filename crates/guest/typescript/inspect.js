@@ -1,4 +1,4 @@
-// Values as people read them, and `console`.
+// Renders values for people, and implements `console`.
 (function (native, shared) {
   "use strict";
   const { p, put, offer, is, nameOf } = shared;
@@ -41,7 +41,7 @@
     }
   };
 
-  // Pieces on one line if they fit, else one line each.
+  // Pieces on one line if they fit, or else one line each.
   const wrap = (open, pieces, close, indent) => {
     if (pieces.length === 0) return open + close;
     let length = open.length + close.length + indent;
@@ -143,7 +143,7 @@
   const inspect = (value) => show(value, 0, 0, new p.Set());
   shared.inspect = inspect;
 
-  // As `util.format`: the first text may have places for the others.
+  // Like `util.format`: the first text may have placeholders for the others.
   const format = (args) => {
     let out = "";
     let next = 0;
@@ -219,7 +219,7 @@
   });
   shared.endRun = () => { indent = ""; };
 
-  // Whether there is memory for anything at all.
+  // Whether there is any memory left.
   const hasRoom = () => {
     try {
       return new p.Uint8Array(1 << 20).length > 0;
@@ -228,7 +228,7 @@
     }
   };
 
-  // A proxy that was revoked refuses even this question.
+  // Even this check throws for a revoked proxy.
   const isError = (thrown) => {
     try {
       return thrown instanceof p.Error;
@@ -237,10 +237,10 @@
     }
   };
 
-  // What was thrown, in parts that are certain to be text.
+  // Describes what was thrown, in parts that are certain to be text.
   shared.explain = (thrown) => {
     const parts = { __proto__: null, name: "", message: "", stack: "", cause: "" };
-    // Each by itself: one that code has spoiled does not hide the others.
+    // Each part separately, so that a broken one does not hide the others.
     const part = (name, tell) => {
       try {
         parts[name] = tell();
@@ -248,7 +248,7 @@
         if (name === "message") parts.message = "an error that cannot be read";
       }
     };
-    // The engine throws null where it has no memory left for an error.
+    // The engine throws null if it has no memory left for an error.
     if (thrown === null && !hasRoom()) {
       parts.name = "InternalError";
       parts.message = "InternalError: out of memory";

@@ -1,4 +1,4 @@
-// Takes the place of the module `coracle` outside a sandbox, for modules written by `coracle tools generate`: they can be
+// Replaces the module `coracle` outside a sandbox, for modules written by `coracle tools generate`: they can be
 // imported anywhere, and a call is rejected with an error that says where it would work.
 const WHERE =
   "tools can only be called inside a Coracle sandbox; run this program with `coracle exec FILE`, " +

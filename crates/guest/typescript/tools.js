@@ -1,4 +1,4 @@
-// The module `coracle`: what generated modules of `servers/…` call, and how code finds them.
+// The module `coracle`: the functions that generated modules of `servers/…` call, and tool search.
 (function (native, shared) {
   "use strict";
   const { p } = shared;
@@ -28,7 +28,7 @@
   const isPlace = (value) =>
     value !== null && typeof value === "object" && p.isInteger(value.$media) && p.ownKeys(value).length === 1;
 
-  // Images, audio and the like come beside the value; in it are their places.
+  // Media come beside the value, which contains placeholders for them.
   const unpack = (reply) => {
     if (reply === null || typeof reply !== "object") return reply;
     const media = p.isArray(reply.media) ? reply.media : [];
@@ -54,7 +54,7 @@
   };
 
   const call = async (server, tool, args = {}) => {
-    // Taken now: after an await, the engine does not know any more who has called.
+    // Taken now, because after an await the engine no longer knows the caller.
     const { stack } = new p.Error();
     return unpack(await ask(server, tool, "tool", { __proto__: null, server, tool, arguments: args }, stack));
   };
@@ -69,7 +69,7 @@
     await ask("coracle", "checkpoint", "checkpoint", { __proto__: null, step, context }, stack);
   };
 
-  // Code that was saved to be imported again (`skills/NAME`), and instructions to be read.
+  // Saved code that can be imported (`skills/NAME`), and instructions that can be read.
   const about = (act, tool) => async (params, stack) => await ask("coracle", tool, `skill.${act}`, params, stack);
   const asks = {
     save: about("save", "save_skill"),

@@ -8,62 +8,61 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use tokio::sync::watch;
 
-/// One call of a tool that somebody's code wants to make.
+/// One tool call that code wants to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
-    /// Whose code.
+    /// The user who runs the code.
     pub user: &'a UserId,
-    /// Its session, if it has one.
+    /// The session of the code, if any.
     pub session: Option<&'a SessionId>,
-    /// Its execution.
+    /// The execution of the code.
     pub execution: &'a ExecutionId,
     /// The tool.
     pub tool: &'a Tool,
-    /// What it is called.
+    /// The names of the tool.
     pub names: &'a ToolNames,
-    /// What it would be called with.
+    /// The arguments of the call.
     pub arguments: &'a Value,
 }
 
 /// Why a tool may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// The policy says so.
+    /// The policy allows it.
     Policy(Reason),
-    /// A person said so, for this call.
+    /// A person allowed this call.
     Once,
-    /// A person said so, now or earlier, for this session.
+    /// A person allowed the tool for this session, now or earlier.
     Session,
-    /// A person said so, now or earlier, for good.
+    /// A person allowed the tool permanently, now or earlier.
     Always,
 }
 
-/// Rules, people and what they said, in one: every call of a tool passes [`Approvals::decide`].
+/// Rules, people and their answers: every tool call passes [`Approvals::decide`].
 #[derive(Debug)]
 pub struct Approvals {
     policy: Policy,
     store: Arc<dyn Store>,
     grants: Grants,
-    /// Counts answers that others may have waited for.
+    /// Counts answers that may settle other open questions.
     answers: watch::Sender<u64>,
 }
 
 impl Approvals {
-    /// What people say for good is kept in `store`.
+    /// Creates approvals that keep permanent answers in `store`.
     pub fn new(policy: Policy, store: Arc<dyn Store>) -> Self {
         Self { policy, store, grants: Grants::default(), answers: watch::Sender::new(0) }
     }
 
-    /// The part that asks nobody.
+    /// The part that decides without asking anyone.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Whether the call may be made; if a person has to say so, waits for that.
+    /// Decides whether the call may be made, and asks a person if necessary.
     ///
-    /// Calls wait independently: each has its own question. One whose tool is meanwhile allowed for the session or for
-    /// good needs no answer any more, and is withdrawn. A future that is dropped withdraws its question. Whoever has a
-    /// clock running can stop it in the approver.
+    /// Each call has its own question. The question is withdrawn if the tool is meanwhile allowed for the session or
+    /// permanently, or if the future is dropped. A caller with a running clock can stop it in the approver.
     pub async fn decide(&self, call: Call<'_>, approver: &dyn Approver) -> Result<Grant, Refusal> {
         let verdict = self.policy.decide(call.tool, call.names);
         match verdict.decision {
@@ -72,7 +71,7 @@ impl Approvals {
             Decision::Ask => {}
         }
         let definition = definition_digest(call.tool);
-        // Before the first look: an answer that comes after it is not missed.
+        // Subscribed before the first check, so that no later answer is missed.
         let mut answers = self.answers.subscribe();
         if let Some(settled) = self.settled(&call, &definition).await {
             return settled;
@@ -91,26 +90,26 @@ impl Approvals {
         }
     }
 
-    /// Forgets what was allowed for a session that has ended.
+    /// Forgets the grants of a session that has ended.
     pub fn end_session(&self, user: &UserId, session: &SessionId) {
         self.grants.end(&Span::Session(user.clone(), session.clone()));
     }
 
-    /// Forgets what was allowed for an execution without a session that has ended.
+    /// Forgets the grants of an execution without a session that has ended.
     pub fn end_execution(&self, user: &UserId, execution: &ExecutionId) {
         self.grants.end(&Span::Execution(user.clone(), execution.clone()));
     }
 
-    /// What was said earlier, about this user, this tool and this definition of it.
+    /// The earlier answer for this user, this tool and this definition of it.
     async fn settled(&self, call: &Call<'_>, definition: &str) -> Option<Result<Grant, Refusal>> {
         if self.grants.holds(call, definition) {
             return Some(Ok(Grant::Session));
         }
         let remembered = match self.store.decision(call.user, &call.tool.server, &call.tool.name).await {
             Ok(remembered) => remembered?,
-            // Asking once too often is the safe side.
+            // Asking once more is safe.
             Err(error) => {
-                tracing::warn!(user = %call.user, server = %call.tool.server, %error, "decisions cannot be read");
+                tracing::warn!(user = %call.user, server = %call.tool.server, %error, "cannot read stored decisions");
                 return None;
             }
         };
@@ -148,7 +147,7 @@ impl Approvals {
         }
     }
 
-    /// Keeps a yes for good; where that cannot be, for the session, since the person did say yes.
+    /// Stores a permanent yes. If that fails, keeps it for the session, because the person did say yes.
     async fn keep(&self, call: &Call<'_>, definition: String) -> Grant {
         let decision = ToolDecision {
             server: call.tool.server.clone(),
@@ -160,7 +159,7 @@ impl Approvals {
         match self.store.remember(call.user, &decision).await {
             Ok(()) => Grant::Always,
             Err(error) => {
-                tracing::warn!(user = %call.user, server = %call.tool.server, %error, "a decision cannot be kept");
+                tracing::warn!(user = %call.user, server = %call.tool.server, %error, "cannot store a decision");
                 self.grants.add(call, &decision.definition);
                 Grant::Session
             }

@@ -2,33 +2,33 @@ use crate::Question;
 use async_trait::async_trait;
 use std::fmt;
 
-/// What a person said.
+/// The answer of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// Yes, this once.
+    /// Yes, for this call.
     Once,
-    /// Yes, for as long as the session lasts; without a session, the execution.
+    /// Yes, until the session ends, or the execution if there is no session.
     Session,
     /// Yes, from now on.
     Always,
-    /// No, this once.
+    /// No, for this call.
     Refuse,
-    /// There is nobody who could say it.
+    /// There is no one to ask.
     Nobody,
 }
 
 /// A way to ask a person.
 ///
-/// Contract: any number of questions may be open at once, and each gets its own answer. There is no time-out; whoever
-/// calls has one. A future that is dropped withdraws its question: it is no longer shown, and an answer that still comes
-/// goes nowhere. If the person goes away, the answer is [`Answer::Nobody`]. Nothing but a person's act is a yes.
+/// Contract: any number of questions may be open at once, and each gets its own answer. There is no time-out; that is
+/// up to the caller. Dropping the future withdraws the question: it is no longer displayed, and a late answer has no
+/// effect. If the person goes away, the answer is [`Answer::Nobody`]. Only an action of a person counts as a yes.
 #[async_trait]
 pub trait Approver: Send + Sync + fmt::Debug {
-    /// Shows the question and waits for the answer.
+    /// Displays the question and waits for the answer.
     async fn ask(&self, question: Question) -> Answer;
 }
 
-/// Where there is nobody to ask.
+/// An approver for when there is no one to ask.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NobodyToAsk;
 

@@ -1,17 +1,17 @@
 use crate::Pattern;
 use coracle_types::Tool;
 
-/// YAML wants a key that is longer than 1,024 characters to be announced.
+/// The maximum length of a key that is written plainly. YAML requires `? ` before keys of more than 1,024 characters.
 const MAX_PLAIN_KEY: usize = 1_000;
 
-/// The line of configuration that allows this tool and no other, whatever it is called.
+/// The configuration line that allows this tool and no other, whatever its name contains.
 pub(crate) fn allow_line(tool: &Tool) -> String {
     let key = quoted(Pattern::exactly(tool).as_str());
     let announced = if key.len() > MAX_PLAIN_KEY { "? " } else { "" };
     format!("policy: {{ tools: {{ {announced}{key}: allow }} }}")
 }
 
-/// In double quotes, with everything but printable ASCII escaped: neither YAML nor a terminal sees anything else in it.
+/// Quotes a string, escaping everything but printable ASCII, so that neither YAML nor a terminal interprets it.
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');

@@ -2,8 +2,8 @@ use coracle_types::Tool;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// Digest of everything that a server says of a tool. A decision is about one definition: a tool that has changed under
-/// its name is another tool.
+/// Digest of everything that a server says about a tool. A decision applies to one definition: a tool whose definition
+/// has changed is a different tool.
 pub fn definition_digest(tool: &Tool) -> String {
     let mut digest = Sha256::new();
     let hints = &tool.hints;
@@ -26,14 +26,14 @@ pub fn definition_digest(tool: &Tool) -> String {
     hex::encode(digest.finalize())
 }
 
-/// The length goes first, so that no text can look like two.
+/// The length comes first, so that two texts cannot be confused with one.
 fn text(digest: &mut Sha256, text: &str) {
     digest.update(b"s");
     digest.update((text.len() as u64).to_be_bytes());
     digest.update(text.as_bytes());
 }
 
-/// Keys in order: how a server orders them says nothing.
+/// Hashes the keys in sorted order: the order of keys in a schema means nothing.
 fn object(digest: &mut Sha256, object: &Map<String, Value>) {
     let mut entries: Vec<_> = object.iter().collect();
     entries.sort_by_key(|(key, _)| *key);

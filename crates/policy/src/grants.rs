@@ -1,14 +1,14 @@
-//! What people have allowed for the length of a session. It ends with the process.
+//! Tools that people have allowed for a session. The grants end with the process.
 
 use crate::approvals::Call;
 use coracle_types::{ExecutionId, ServerName, SessionId, UserId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many sessions are remembered; then the oldest is forgotten, and its user asked again.
+/// The maximum number of sessions that have grants. Beyond it the oldest is forgotten, and its user is asked again.
 const MAX_SPANS: usize = 10_000;
 
-/// For how long a grant lasts.
+/// How long a grant lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Span {
     Session(UserId, SessionId),
@@ -35,7 +35,7 @@ pub(crate) struct Grants {
 #[derive(Debug, Default)]
 struct Kept {
     by_span: HashMap<Span, HashSet<Granted>>,
-    /// The oldest first.
+    /// Spans, oldest first.
     order: VecDeque<Span>,
 }
 

@@ -1,13 +1,13 @@
-//! May this happen? Rules of the configuration, people who are asked, and what they said.
+//! Decides whether a tool may be called: rules of the configuration, people who are asked, and their answers.
 //!
-//! Start at [`Approvals::decide`], which every call of a tool passes. [`Policy`] is the part of it that asks nobody:
-//! [`Rules`] of the operator, and a default for tools that no rule is about.
+//! Start at [`Approvals::decide`], which every tool call passes. [`Policy`] is the part of it that asks no one: the
+//! operator's [`Rules`], and a default for tools that no rule matches.
 //!
-//! What must hold: a rule that denies cannot be overridden by anybody's answer; an answer that is remembered counts for
-//! one user, one tool, and the one definition of it that the person saw; where nobody can be asked the answer is no.
+//! Invariants: no answer overrides a rule that denies. A remembered answer applies to one user, one tool, and the
+//! definition of the tool that the person saw. If there is no one to ask, the answer is no.
 //!
-//! The default goes by what a tool *says* of itself. These are claims of its server: a server that lies about its tools
-//! is not asked about. Whoever does not trust a server writes a rule for it: `"server.*": ask`.
+//! The default depends on what a server *claims* about its tools, so a server that lies about them is not asked about.
+//! For a server that is not trusted, add a rule: `"server.*": ask`.
 
 mod approvals;
 mod approver;
@@ -19,8 +19,8 @@ mod pattern;
 mod policy;
 mod question;
 mod refusal;
+mod render;
 mod rules;
-mod shown;
 
 pub use approvals::{Approvals, Call, Grant};
 pub use approver::{Answer, Approver, NobodyToAsk};

@@ -1,4 +1,4 @@
-//! The names that a tool goes by: the one its server uses, and the one that Coracle shows in its place.
+//! The names of a tool: the one on the wire, and the identifier that Coracle uses for it.
 
 use coracle_types::{Tool, is_hidden};
 use std::collections::{HashMap, HashSet};
@@ -8,39 +8,40 @@ use unicode_normalization::UnicodeNormalization as _;
 /// Every spelling of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spellings {
-    /// What it is called on the wire, and what Coracle shows, unless that is what another one is called on the wire.
+    /// The wire name, and Coracle's identifier unless it is the wire name of another tool.
     exact: Vec<String>,
-    /// All of these and further ones, each without case, invisible characters or compatibility forms.
+    /// The wire name and the identifiers, folded: without case, invisible characters or compatibility forms.
     folded: Vec<String>,
-    /// No other name is spelled like this one after folding.
+    /// Whether no other name has the same spelling after folding.
     unique: bool,
 }
 
-/// One name, and how Coracle shows it.
+/// A name on the wire and the identifiers that Coracle derives from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Naming<'a> {
     /// The name on the wire.
     pub wire: &'a str,
-    /// The identifier it is shown as, if no other name takes the same one.
+    /// The identifier if no other name had the same one.
     pub plain: &'a str,
-    /// The identifier it is shown as.
-    pub shown: &'a str,
+    /// The identifier that Coracle uses.
+    pub identifier: &'a str,
 }
 
 impl Spellings {
-    /// A name of which nothing but its form on the wire is known. Others may be spelled alike.
+    /// The spellings of a wire name when the other names are not known. Others may have the same spelling.
     pub fn of_wire(wire: &str) -> Self {
         Self { exact: vec![wire.to_owned()], folded: vec![fold(wire)], unique: false }
     }
 
-    /// All names of one kind that exist side by side: the tools of a server, or the servers. Keyed by wire name.
+    /// The spellings of all names of one kind that exist side by side (the tools of a server, or the servers), by wire
+    /// name.
     pub fn of_all<'a>(names: impl IntoIterator<Item = Naming<'a>>) -> HashMap<String, Arc<Self>> {
         let names: Vec<Naming<'_>> = names.into_iter().collect();
         let wires: HashSet<&str> = names.iter().map(|name| name.wire).collect();
         let folded: Vec<Vec<String>> = names
             .iter()
             .map(|name| {
-                let mut folded: Vec<String> = [name.wire, name.plain, name.shown].map(fold).into();
+                let mut folded: Vec<String> = [name.wire, name.plain, name.identifier].map(fold).into();
                 folded.sort_unstable();
                 folded.dedup();
                 folded
@@ -56,8 +57,8 @@ impl Spellings {
             .collect();
         let all = names.iter().zip(folded).zip(unique).map(|((name, folded), unique)| {
             let mut exact = vec![name.wire.to_owned()];
-            if !wires.contains(name.shown) {
-                exact.push(name.shown.to_owned());
+            if !wires.contains(name.identifier) {
+                exact.push(name.identifier.to_owned());
             }
             (name.wire.to_owned(), Arc::new(Self { exact, folded, unique }))
         });
@@ -80,21 +81,21 @@ impl Spellings {
 /// The names of a tool and of its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolNames {
-    /// Those of the server.
+    /// The names of the server.
     pub server: Arc<Spellings>,
-    /// Those of the tool.
+    /// The names of the tool.
     pub tool: Arc<Spellings>,
 }
 
 impl ToolNames {
-    /// The names on the wire alone, where nothing is known of the other tools.
+    /// The names on the wire only, for when the other tools are not known.
     pub fn of_wire(tool: &Tool) -> Self {
         let spellings = |wire: &str| Arc::new(Spellings::of_wire(wire));
         Self { server: spellings(tool.server.as_str()), tool: spellings(&tool.name) }
     }
 }
 
-/// A text without case, invisible characters and compatibility forms: two texts that look alike give the same one.
+/// Removes case, invisible characters and compatibility forms. Strings that look alike fold to the same string.
 pub(crate) fn fold(text: &str) -> String {
     text.nfkc().filter(|c| !is_hidden(*c)).flat_map(char::to_lowercase).nfkc().collect()
 }
@@ -104,7 +105,7 @@ mod tests {
     use super::{Naming, Spellings, fold};
 
     #[test]
-    fn twins_fold_to_the_same_text() {
+    fn names_that_look_alike_fold_to_the_same_text() {
         for twin in ["Delete_All", "delete\u{200b}_all", "\u{feff}DELETE_all", "ｄｅｌｅｔｅ_all", "delete_al\u{ad}l"]
         {
             assert_eq!(fold(twin), "delete_all", "{twin:?}");
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_name_is_unique_unless_another_is_spelled_alike() {
-        let name = |wire, plain, shown| Naming { wire, plain, shown };
+        let name = |wire, plain, identifier| Naming { wire, plain, identifier };
         let all = Spellings::of_all([
             name("delete-all", "delete_all", "delete_all_2"),
             name("delete_all", "delete_all", "delete_all"),
@@ -126,7 +127,7 @@ mod tests {
         assert!(!all["delete-all"].unique && !all["delete_all"].unique && all["read-file"].unique);
         assert_eq!(all["delete-all"].exact, ["delete-all", "delete_all_2"]);
         assert_eq!(all["read-file"].exact, ["read-file", "read_file"]);
-        // What it is shown as is the wire name of another tool.
+        // The identifier is the wire name of another tool.
         assert_eq!(all["x"].exact, ["x"]);
         assert!(!all["x"].unique);
     }

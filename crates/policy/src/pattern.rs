@@ -1,19 +1,20 @@
-//! Patterns over `server.tool`, and when one is more specific than another.
+//! Patterns over `server.tool`, and the order by specificity.
 
 use crate::names::{Spellings, ToolNames, fold};
 use coracle_types::{Decision, Tool};
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest pattern: room for the longest name of a tool with each character escaped.
+/// The maximum length of a pattern, enough for the longest tool name with every character escaped.
 const MAX_PATTERN_BYTES: usize = 4 << 10;
 
-/// Which tools a rule is about: `server.tool`, where `*` stands for any text, also none. `*` alone is every tool.
+/// The tools that a rule matches: `server.tool`, where `*` matches any text, including none. `*` alone matches every
+/// tool.
 ///
-/// A name of a server has no dot, so the first dot ends it; dots after that belong to the tool. `\*` and `\\` are a star
-/// and a backslash that a name really has.
+/// Server names have no dot, so the first dot ends the server; later dots belong to the tool. `\*` and `\\` match a
+/// literal star and backslash.
 ///
-/// A name may be written as the server spells it or as Coracle shows it, in any case. See [`Pattern::matches`].
+/// A name may be written as on the wire or as Coracle's identifier, in any case. See [`Pattern::matches`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     text: String,
@@ -24,11 +25,11 @@ pub struct Pattern {
 /// One side of the dot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Part {
-    /// As it was written.
+    /// The pieces as written.
     written: Vec<Piece>,
-    /// Without case and invisible characters.
+    /// The pieces without case and invisible characters.
     folded: Vec<Piece>,
-    /// The same with `_` for all punctuation, as in the names that Coracle shows: to compare patterns by.
+    /// The folded pieces with `_` for all punctuation, as in Coracle's identifiers. Used to compare patterns.
     plain: Vec<Piece>,
 }
 
@@ -47,11 +48,11 @@ impl Piece {
     }
 }
 
-/// Why a text is no pattern.
+/// Why a string is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    /// There is no dot in it.
-    #[error("{text:?} names no tool")]
+    /// The pattern has no dot.
+    #[error("{text:?} does not name a tool")]
     NoTool {
         /// The pattern.
         text: String,
@@ -63,21 +64,21 @@ pub enum PatternError {
         text: String,
     },
     /// A backslash before something other than a star or a backslash.
-    #[error("{text:?} has a backslash that stands before neither '*' nor another backslash")]
+    #[error("{text:?} has a backslash that is not followed by '*' or another backslash")]
     Escape {
         /// The pattern.
         text: String,
     },
-    /// It is too long.
-    #[error("a pattern of {bytes} bytes is too long: at most {MAX_PATTERN_BYTES} are taken")]
+    /// The pattern is too long.
+    #[error("the pattern is {bytes} bytes long: the maximum is {MAX_PATTERN_BYTES}")]
     TooLong {
-        /// How long it is.
+        /// Length in bytes.
         bytes: usize,
     },
 }
 
 impl PatternError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoTool { .. } => "pattern_no_tool",
@@ -87,19 +88,21 @@ impl PatternError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoTool { text } => Some(format!("all tools of a server are \"{text}.*\", all tools are \"*\"")),
+            Self::NoTool { text } => {
+                Some(format!("use \"{text}.*\" for all tools of a server, or \"*\" for all tools"))
+            }
             Self::Empty { .. } => Some("write server.tool, with * for any".to_owned()),
             Self::Escape { .. } => Some(r"write \\ for a backslash and \* for a star".to_owned()),
-            Self::TooLong { .. } => Some("use * for a part of the name".to_owned()),
+            Self::TooLong { .. } => Some("use * for part of the name".to_owned()),
         }
     }
 }
 
 impl Pattern {
-    /// The pattern that is about this tool and no other.
+    /// The pattern that matches this tool and no other.
     pub fn exactly(tool: &Tool) -> Self {
         let server = tool.server.as_str();
         let mut text = format!("{server}.");
@@ -112,16 +115,16 @@ impl Pattern {
         Self { text, server: Part::new(literal(server)), tool: Part::new(literal(&tool.name)) }
     }
 
-    /// As it was written.
+    /// The pattern as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// How a rule of this pattern that makes this decision matches a tool; `None` if it does not.
+    /// How a rule with this pattern and this decision matches a tool, or `None` if it does not.
     ///
-    /// A rule matches whichever of the tool's names it is written with, and also a name that differs from these only in
-    /// case or invisible characters. If the server has another tool spelled alike, only the exact spelling allows a tool,
-    /// while a rule that restricts one restricts both.
+    /// A rule matches any of the tool's names, and names that differ from them only in case or invisible characters. If
+    /// the server has another tool with the same folded name, a rule allows only the exact spelling, while a rule that
+    /// restricts applies to both.
     pub fn matches(&self, names: &ToolNames, decision: Decision) -> Option<Match> {
         let (server, tool) = (self.server.matches(&names.server)?, self.tool.matches(&names.tool)?);
         let found = server.max(tool);
@@ -130,22 +133,22 @@ impl Pattern {
         (decision != Decision::Allow || !widens).then_some(found)
     }
 
-    /// Whether it is about tools of a server with this name.
+    /// Whether the pattern matches tools of a server with this name.
     pub fn matches_server(&self, server: &Spellings) -> bool {
         self.server.matches(server).is_some()
     }
 
-    /// Whether it names one server, and not several by a star.
+    /// Whether the pattern names one server, without a star.
     pub fn names_one_server(&self) -> bool {
         !self.server.written.contains(&Piece::Any)
     }
 
-    /// Whether the other one is about all that this one is about, and more.
+    /// Whether the other pattern matches everything that this one does, and more.
     pub fn is_more_specific_than(&self, other: &Self) -> bool {
         self.is_within(other) && !other.is_within(self)
     }
 
-    /// Whether both are about the same tools, however they are spelled.
+    /// Whether both patterns match the same tools, however they are spelled.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         self.is_within(other) && other.is_within(self)
     }
@@ -159,9 +162,9 @@ impl Pattern {
 /// How a pattern matches a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
-    /// As it is spelled.
+    /// The exact spelling matches.
     Exact,
-    /// After case and invisible characters are taken away.
+    /// The name matches without case and invisible characters.
     Folded,
 }
 
@@ -238,13 +241,13 @@ fn pieces(text: &str) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// Whether `pattern` is about every text that `pieces` is about.
+/// Whether `pattern` matches every text that `pieces` matches.
 ///
-/// A text without stars is the simple case. A star in `pieces` stands for any text: only a star covers it, and one that
-/// does covers whatever is put in its place.
+/// Without stars in `pieces`, this is ordinary matching. A star in `pieces` stands for any text, so only a star covers
+/// it, and a star that does also covers any replacement.
 fn covers(pattern: &[Piece], pieces: impl Iterator<Item = Piece> + Clone) -> bool {
     let (mut at, mut rest) = (0, pieces);
-    // Where to go on when what follows the last star does not fit: that star takes one piece more.
+    // Where to continue if the text after the last star does not match: that star takes one more piece.
     let mut retry = None;
     loop {
         let mut ahead = rest.clone();

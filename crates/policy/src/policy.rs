@@ -1,44 +1,44 @@
 use crate::configuration_line::allow_line;
-use crate::{Rules, ToolNames, shown};
+use crate::{Rules, ToolNames, render};
 use coracle_types::{Decision, Tool};
 use std::fmt;
 
-/// What the rules and the default say; nobody is asked.
+/// The rules and the default. Decides without asking anyone.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Rules,
 }
 
-/// What a policy says of a tool.
+/// The decision of a policy about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it may be called.
+    /// Whether the tool may be called.
     pub decision: Decision,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// The line of configuration that would allow it, and nothing else.
+    /// The configuration line that would allow this tool and no other.
     pub allow_line: String,
 }
 
-/// Why a policy says what it says.
+/// The reason of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A rule is about the tool.
+    /// A rule matches the tool.
     Rule {
-        /// Its pattern.
+        /// The pattern of the rule.
         pattern: String,
-        /// Where it stands.
+        /// Where the rule is.
         origin: String,
     },
-    /// No rule is.
+    /// No rule matches the tool.
     Default {
-        /// The tool says that it may destroy something.
+        /// The tool is marked as destructive.
         destructive: bool,
     },
 }
 
 impl Policy {
-    /// A policy of these rules.
+    /// Creates a policy with these rules.
     pub fn new(rules: Rules) -> Self {
         Self { rules }
     }
@@ -48,10 +48,10 @@ impl Policy {
         &self.rules
     }
 
-    /// Whether the tool, which goes by these names, may be called.
+    /// Decides whether the tool with these names may be called.
     ///
-    /// Without a rule: only if a person says so for a tool that says that it is destructive and not that it only reads,
-    /// and yes for all others. What a tool says of itself is a claim of its server.
+    /// Without a rule, a tool is allowed unless its server marks it as destructive and not as read-only: then a person
+    /// is asked. These marks are claims of the server.
     pub fn decide(&self, tool: &Tool, names: &ToolNames) -> Verdict {
         let allow_line = allow_line(tool);
         if let Some(rule) = self.rules.decisive(names) {
@@ -67,9 +67,9 @@ impl Policy {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { pattern, origin } => write!(f, "rule {:?} ({origin})", shown::name(pattern)),
-            Self::Default { destructive: true } => f.write_str("the tool says that it may destroy something"),
-            Self::Default { destructive: false } => f.write_str("no rule is about it"),
+            Self::Rule { pattern, origin } => write!(f, "rule {:?} ({origin})", render::name(pattern)),
+            Self::Default { destructive: true } => f.write_str("the tool is marked as destructive"),
+            Self::Default { destructive: false } => f.write_str("no rule matches"),
         }
     }
 }

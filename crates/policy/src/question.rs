@@ -1,24 +1,24 @@
 use crate::approvals::Call;
-use crate::{Verdict, shown};
+use crate::{Verdict, render};
 use coracle_types::{ExecutionId, ServerName, SessionId, ToolHints, UserId};
 use std::fmt;
 
-/// Of a description a person sees so much.
+/// The maximum length of the description in a question.
 pub const MAX_DESCRIPTION_CHARS: usize = 500;
-/// Of the arguments a person sees so much.
+/// The maximum length of the arguments in a question.
 pub const MAX_PREVIEW_CHARS: usize = 2_000;
 
-/// One question to one person.
+/// The ID of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct QuestionId(String);
 
 impl QuestionId {
     fn random() -> Self {
-        // A machine without random numbers runs no sandbox either; then ids are alike, which harms no decision.
+        // Without random numbers the IDs are all the same, which affects no decision; and no sandbox starts either.
         Self(format!("ask-{:016x}", getrandom::u64().unwrap_or_default()))
     }
 
-    /// The text of the id.
+    /// The ID as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -30,30 +30,30 @@ impl fmt::Display for QuestionId {
     }
 }
 
-/// What a person is asked. Texts of the server are made fit for a screen: one line, capped, nothing hidden.
+/// A question to a person. The server's texts are rendered for a screen: one line, capped, nothing hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Tells this question from others.
+    /// The ID of this question.
     pub id: QuestionId,
-    /// Who is asked.
+    /// The user who is asked.
     pub user: UserId,
-    /// In which session, if there is one.
+    /// The session of the code, if any.
     pub session: Option<SessionId>,
-    /// For which execution.
+    /// The execution of the code.
     pub execution: ExecutionId,
     /// The server.
     pub server: ServerName,
-    /// The name of the tool, to be shown.
+    /// The name of the tool, rendered.
     pub tool: String,
-    /// What the server says that the tool does: not to be believed.
+    /// The server's description of the tool, rendered. Untrusted.
     pub description: String,
-    /// What the tool would be called with, as JSON.
+    /// The arguments of the call as JSON, rendered.
     pub arguments_preview: String,
-    /// What the tool says of its effects: claims.
+    /// What the server claims about the tool's effects.
     pub hints: ToolHints,
-    /// Why there is a question.
+    /// Why a person is asked.
     pub why: String,
-    /// The line of configuration with which there would be none: whole, so as long as the name of the tool makes it.
+    /// The configuration line that would allow the tool. It is complete, so a long tool name makes it long.
     pub allow_line: String,
 }
 
@@ -65,9 +65,9 @@ impl Question {
             session: call.session.cloned(),
             execution: call.execution.clone(),
             server: call.tool.server.clone(),
-            tool: shown::name(&call.tool.name),
-            description: shown::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
-            arguments_preview: shown::arguments(call.arguments, MAX_PREVIEW_CHARS),
+            tool: render::name(&call.tool.name),
+            description: render::prose(&call.tool.description, MAX_DESCRIPTION_CHARS),
+            arguments_preview: render::arguments(call.arguments, MAX_PREVIEW_CHARS),
             hints: call.tool.hints,
             why: verdict.reason.to_string(),
             allow_line: verdict.allow_line.clone(),

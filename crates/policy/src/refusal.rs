@@ -1,34 +1,34 @@
 use crate::{Reason, Verdict};
 
-/// Why a tool may not be called. Which one it was is known to whoever called it, and said by their error.
+/// Why a tool may not be called. The error does not name the tool, which the caller knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The policy says so.
+    /// The policy denies it.
     #[error("this call is denied: {reason}")]
     Denied {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// The line of configuration that would allow it.
+        /// The configuration line that would allow the tool.
         allow_line: String,
     },
-    /// A person decided so earlier, for good.
-    #[error("calls of this tool were refused for good")]
+    /// A person refused the tool permanently, earlier.
+    #[error("calls to this tool were permanently refused")]
     Remembered,
-    /// A person said no.
+    /// A person refused this call.
     #[error("a person refused this call")]
     Refused,
-    /// A person would have to say yes, and there is none.
+    /// A person has to approve, and there is no one to ask.
     #[error("this call requires approval, and there is no one to ask: {reason}")]
     NobodyToAsk {
-        /// Why a person would have to be asked.
+        /// Why a person has to approve.
         reason: Reason,
-        /// The line of configuration that would allow it.
+        /// The configuration line that would allow the tool.
         allow_line: String,
     },
 }
 
 impl Refusal {
-    /// The stable name of the kind of refusal.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Denied { .. } => "denied_by_policy",
@@ -38,14 +38,14 @@ impl Refusal {
         }
     }
 
-    /// What can be done about it.
+    /// What the caller can do.
     pub fn hint(&self) -> String {
         match self {
             Self::Denied { allow_line, .. } | Self::NobodyToAsk { allow_line, .. } => {
-                format!("this line of configuration would allow it: {allow_line}")
+                format!("this configuration line would allow it: {allow_line}")
             }
-            Self::Remembered => "the user can take the decision back".to_owned(),
-            Self::Refused => "go on without this call, or say why it is needed".to_owned(),
+            Self::Remembered => "the user can revoke the decision".to_owned(),
+            Self::Refused => "continue without this call, or explain why it is needed".to_owned(),
         }
     }
 

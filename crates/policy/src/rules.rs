@@ -4,41 +4,41 @@ use crate::{Pattern, PatternError};
 use coracle_types::Decision;
 use std::sync::Arc;
 
-/// So many rules are taken.
+/// The maximum number of rules.
 pub const MAX_RULES: usize = 10_000;
 
 /// One line of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which tools it is about, as [`Pattern`] reads it.
+    /// The pattern, as [`Pattern`] reads it.
     pub pattern: String,
-    /// What it says of them.
+    /// The decision about the tools that match.
     pub decision: Decision,
-    /// Where it stands, for people: a file and its line, or a variable.
+    /// Where the rule is, for people: a file and a line, or a variable.
     pub origin: String,
 }
 
-/// Why rules cannot be used. None of them is then: a rule that denies must not be lost.
+/// Why rules cannot be used. One bad rule rejects all of them, so that no rule that denies is lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RulesError {
-    /// A pattern is none.
+    /// A pattern is invalid.
     #[error("{origin}: {error}")]
     Pattern {
-        /// Where it stands.
+        /// Where the rule is.
         origin: String,
-        /// What is wrong with it.
+        /// The error in the pattern.
         error: PatternError,
     },
-    /// There are too many.
-    #[error("there are {count} rules for tools: at most {MAX_RULES} are taken")]
+    /// There are too many rules.
+    #[error("there are {count} rules for tools: the maximum is {MAX_RULES}")]
     TooMany {
-        /// How many there are.
+        /// The number of rules.
         count: usize,
     },
 }
 
 impl RulesError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Pattern { error, .. } => error.code(),
@@ -46,20 +46,20 @@ impl RulesError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Pattern { error, .. } => error.hint(),
-            Self::TooMany { .. } => Some("use patterns: \"server.*\" is about all tools of a server".to_owned()),
+            Self::TooMany { .. } => Some("use patterns: \"server.*\" matches all tools of a server".to_owned()),
         }
     }
 }
 
-/// What the operator says of tools.
+/// The operator's rules for tools.
 ///
-/// Of the rules that are about a tool the most specific one counts: a rule is more specific than another if the other is
-/// about all the same tools and more. Rules of which neither is more specific, like `git.*` and `*.delete`, count
-/// together, and the strictest of them decides. Their order means nothing. Two spellings of one name are equal.
+/// The most specific rule that matches a tool decides. A rule is more specific than another if the other matches all
+/// the same tools and more. If several matching rules are equally specific, like `git.*` and `*.delete`, the strictest
+/// of them decides. The order of rules does not matter. Two spellings of one name are equal.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     rules: Vec<Read>,
@@ -72,7 +72,7 @@ struct Read {
 }
 
 impl Rules {
-    /// Reads the patterns.
+    /// Parses the patterns.
     pub fn new(rules: Vec<Rule>) -> Result<Self, RulesError> {
         if rules.len() > MAX_RULES {
             return Err(RulesError::TooMany { count: rules.len() });
@@ -84,19 +84,19 @@ impl Rules {
         Ok(Self { rules: read.collect::<Result<_, _>>()? })
     }
 
-    /// Whether there are none.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// The rule that decides about the tool of these names.
+    /// The rule that decides about the tool with these names.
     pub fn decisive(&self, names: &ToolNames) -> Option<&Rule> {
         let about: Vec<(&Read, Match)> = self
             .rules
             .iter()
             .filter_map(|read| Some((read, read.pattern.matches(names, read.rule.decision)?)))
             .collect();
-        // Two tools of one server that are spelled alike are told apart by their exact names, and by nothing else.
+        // Two tools of a server whose names look alike are told apart only by their exact names.
         let has_twin = !names.server.is_unique() || !names.tool.is_unique();
         let most_specific = about.iter().filter(|(read, found)| {
             let beaten = about.iter().any(|(other, of_other)| {
@@ -109,13 +109,13 @@ impl Rules {
         strictest.map(|(read, _)| &read.rule)
     }
 
-    /// Rules that match no tool, although all tools are known of each server that they are about.
+    /// Rules that match no tool, although the tools of every server that they match are known.
     pub fn without_effect(&self, servers: &[KnownServer]) -> Vec<&Rule> {
         let has_no_effect = |read: &&Read| {
             let about: Vec<&KnownServer> =
                 servers.iter().filter(|known| read.pattern.matches_server(&known.server)).collect();
             let matches = |known: &&KnownServer| match &known.tools {
-                // There may be one.
+                // The server may have such a tool.
                 None => true,
                 Some(tools) => tools.iter().any(|tool| {
                     let names = ToolNames { server: Arc::clone(&known.server), tool: Arc::clone(tool) };
@@ -127,7 +127,7 @@ impl Rules {
         self.rules.iter().filter(has_no_effect).map(|read| &read.rule).collect()
     }
 
-    /// Rules that name a server which is none of these.
+    /// Rules that name a server which is not in `servers`.
     pub fn without_server(&self, servers: &[Arc<Spellings>]) -> Vec<&Rule> {
         let is_without = |read: &&Read| {
             read.pattern.names_one_server() && !servers.iter().any(|server| read.pattern.matches_server(server))
@@ -136,11 +136,11 @@ impl Rules {
     }
 }
 
-/// A server and the tools that it is known to have.
+/// A server and its tools, as far as they are known.
 #[derive(Clone, Debug)]
 pub struct KnownServer {
     /// The names of the server.
     pub server: Arc<Spellings>,
-    /// The names of its tools; `None` if they are not known.
+    /// The names of its tools, or `None` if they are not known.
     pub tools: Option<Vec<Arc<Spellings>>>,
 }

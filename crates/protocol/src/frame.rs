@@ -1,26 +1,26 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What the host says.
+/// A frame from the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ToGuest {
-    /// Run this code; answered by [`FromGuest::Done`] with the same id.
+    /// Runs code. Answered by [`FromGuest::Done`] with the same ID.
     Run {
-        /// Chosen by the host, rising.
+        /// ID of the run, chosen by the host, increasing.
         id: u64,
-        /// `python`, `bash` or `typescript`.
+        /// Language: `python`, `bash` or `typescript`.
         language: String,
-        /// The source.
+        /// Source code.
         code: String,
-        /// Variables to set first.
+        /// Variables to set before the code runs.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         vars: Map<String, Value>,
-        /// A longer result is replaced by a summary of its shape.
+        /// Maximum size of the result. A longer result is replaced by a summary of its shape.
         result_bytes: u64,
     },
-    /// The answer to [`FromGuest::Call`] with the same id.
+    /// The answer to [`FromGuest::Call`] with the same ID.
     Reply(Reply),
 }
 
@@ -29,14 +29,14 @@ pub enum ToGuest {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reply {
-    /// The id of the call.
+    /// ID of the call.
     pub id: u64,
     /// Whether `value` or `error` is the answer.
     pub ok: bool,
-    /// What came back.
+    /// The result, if the call succeeded.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub value: Value,
-    /// Why nothing came back.
+    /// The error, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<CallFailure>,
 }
@@ -46,15 +46,15 @@ pub struct Reply {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CallFailure {
-    /// For programs.
+    /// Error code, for programs.
     pub code: String,
-    /// For people and models.
+    /// Error message, for people and models.
     pub message: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
 }
 
-/// What the guest says.
+/// A frame from the guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
@@ -63,62 +63,62 @@ pub enum FromGuest {
     Ready {
         /// [`VERSION`](crate::VERSION) of the guest.
         protocol: u32,
-        /// For example `python 3.11.2`.
+        /// Language and version of the interpreter, for example `python 3.11.2`.
         runtime: String,
     },
-    /// The guest could not be confined; it has not run anything and ends.
+    /// The guest could not be confined. It has not run any code, and exits.
     Failed {
         /// The step that failed.
         step: String,
-        /// What the kernel said.
+        /// Error number from the kernel.
         errno: i32,
     },
-    /// The code asks the host for something; answered by [`ToGuest::Reply`].
+    /// The code calls the host. Answered by [`ToGuest::Reply`].
     Call {
-        /// Chosen by the guest; its own namespace.
+        /// ID of the call, chosen by the guest, independent of the IDs of runs.
         id: u64,
-        /// What is asked for.
+        /// Name of the method.
         method: String,
-        /// Its arguments.
+        /// Arguments of the method.
         #[serde(default)]
         params: Map<String, Value>,
     },
     /// The answer to [`ToGuest::Run`].
     Done {
-        /// The id of the run.
+        /// ID of the run.
         id: u64,
-        /// Whether the code ran to its end.
+        /// Whether the code ran to its end without an error.
         ok: bool,
-        /// Its value; absent and null are the same.
+        /// The value of the code. Absent and null are the same.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
-        /// `result` is a summary.
+        /// Whether `result` is a summary.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         result_truncated: bool,
-        /// The exit status.
+        /// Exit status of the code.
         exit_code: i32,
-        /// What ran it had to start anew: what earlier runs left there is gone.
+        /// The interpreter was restarted: the state of earlier runs is gone.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         restarted: bool,
-        /// Why it did not.
+        /// The error, if the code failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<RunFailure>,
     },
 }
 
-/// Why code failed, as the guest saw it. A claim, not a fact: it is about the guest itself only.
+/// Why code failed, as the guest saw it. The host believes it only about the guest itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunFailure {
-    /// One of the error codes a guest may use.
+    /// Error code, one of those that a guest may use.
     pub code: String,
-    /// What happened.
+    /// Error message.
     pub message: String,
-    /// The user's own frames.
+    /// Traceback, with the user's frames only.
     #[serde(default)]
     pub traceback: String,
-    /// How to mend it.
+    /// How to fix the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

@@ -1,11 +1,11 @@
 //! The frames between the host and the guest of a sandbox, over any duplex byte stream.
 //!
-//! A frame is a big-endian `u32` length and that many bytes of JSON: one [`ToGuest`] or [`FromGuest`]. Both sides may
-//! ask: the host with `run`, the guest with `call`; answers carry the id of what they answer. [`VERSION`] is said by the
-//! guest in its first frame, and `schema/v1.json` freezes the shapes: a test compares.
+//! A frame is a big-endian `u32` length and that many bytes of JSON: one [`ToGuest`] or [`FromGuest`]. Both sides can
+//! send requests, the host with `run` and the guest with `call`, and an answer carries the ID of its request. The guest
+//! sends [`VERSION`] in its first frame. `schema/v1.json` freezes the shapes, and a test compares them.
 //!
-//! Trust boundary: everything the guest sends is hostile. Lengths are capped before anything is allocated, nothing here
-//! panics on any input, and an error is final for the stream.
+//! Trust boundary: everything that the guest sends is hostile. Lengths are checked before anything is allocated, no
+//! input causes a panic, and an error is final for the stream.
 
 mod frame;
 #[cfg(test)]
@@ -15,11 +15,11 @@ mod stream;
 pub use frame::{CallFailure, FromGuest, Reply, RunFailure, ToGuest};
 pub use stream::{FrameBuffer, FrameError, frame_bytes, read_frame, write_frame};
 
-/// The version of the frames, said by the guest in `ready`.
+/// The protocol version, which the guest sends in `ready`.
 pub const VERSION: u32 = 1;
 
-/// No frame is longer than this, in either direction.
+/// The maximum length of a frame in either direction.
 pub const MAX_FRAME: usize = 8 << 20;
 
-/// No frame holds more values than this: each takes up to a hundred times the memory of its text.
+/// The maximum number of values in a frame. A value takes up to a hundred times the memory of its text.
 pub const MAX_VALUES: usize = 600_000;

@@ -1,10 +1,10 @@
-//! The frozen schema: a change of the frames is a decision, not an accident.
+//! Compares the frames with the frozen schema, so that a change to them is deliberate.
 
 use crate::{FromGuest, ToGuest, VERSION};
 use std::path::Path;
 
-/// Regenerate with `CORACLE_UPDATE=1 cargo test -p coracle-protocol`, and raise `VERSION` if an older guest would
-/// misunderstand.
+/// To update the file, run `CORACLE_UPDATE=1 cargo test -p coracle-protocol`. Increase `VERSION` if an older guest
+/// would misunderstand the new frames.
 #[test]
 fn the_frames_are_those_of_the_schema_file() {
     let schema = serde_json::json!({

@@ -4,20 +4,20 @@ use serde::de::DeserializeOwned;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why a stream of frames cannot go on.
+/// Why a stream of frames cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The length is zero or over [`MAX_FRAME`].
+    /// The length is zero or more than [`MAX_FRAME`].
     #[error("frame of {0} bytes: between 1 and {MAX_FRAME} are allowed")]
     Length(usize),
-    /// There are more values in it than [`MAX_VALUES`].
-    #[error("frame of more than {MAX_VALUES} values")]
+    /// The frame has more than [`MAX_VALUES`] values.
+    #[error("frame has more than {MAX_VALUES} values")]
     Values,
-    /// The bytes are no frame of this protocol.
+    /// The bytes are not a frame of this protocol.
     #[error("malformed frame: {0}")]
     Malformed(serde_json::Error),
-    /// The value does not serialise.
-    #[error("frame cannot be written: {0}")]
+    /// The value cannot be serialised.
+    #[error("cannot serialise a frame: {0}")]
     Unwritable(serde_json::Error),
     /// The stream ended inside a frame.
     #[error("the stream ended inside a frame")]
@@ -29,10 +29,10 @@ pub enum FrameError {
 
 const HEADER: usize = 4;
 
-/// How much is read at once, at least.
+/// The minimum number of bytes to read at once.
 const CHUNK: usize = 16 << 10;
 
-/// Cuts a byte stream into frames. Holds at most one frame and one chunk.
+/// Splits a byte stream into frames. Holds at most one frame and one chunk.
 #[derive(Debug, Default)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -41,16 +41,16 @@ pub struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Takes what was read.
+    /// Adds bytes that were read.
     pub fn push(&mut self, bytes: &[u8]) {
         self.room().extend_from_slice(bytes);
     }
 
-    /// Where more can be read to.
+    /// The buffer to read more bytes into.
     pub fn room(&mut self) -> &mut Vec<u8> {
         if self.start == self.bytes.len() {
             self.bytes.clear();
-            // What one long frame took is not kept for the life of a session.
+            // The memory of one long frame is not kept for the life of a session.
             self.bytes.shrink_to(4 * CHUNK);
             self.start = 0;
         } else if self.start > CHUNK {
@@ -61,7 +61,7 @@ impl FrameBuffer {
         &mut self.bytes
     }
 
-    /// The next whole frame, if it is there.
+    /// The next complete frame, if there is one.
     pub fn pop<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let waiting = self.bytes.get(self.start..).unwrap_or_default();
         let Some((header, rest)) = waiting.split_first_chunk::<HEADER>() else { return Ok(None) };
@@ -79,18 +79,18 @@ impl FrameBuffer {
         Ok(Some(frame))
     }
 
-    /// How long the last frame was.
+    /// The length of the last frame.
     pub fn last_length(&self) -> usize {
         self.last
     }
 
-    /// Nothing of an unfinished frame is held.
+    /// Whether the buffer holds no part of a frame.
     pub fn is_empty(&self) -> bool {
         self.start == self.bytes.len()
     }
 }
 
-/// Counts what begins or separates values, outside of texts. Few bytes cannot hold many.
+/// Counts the characters outside of strings that begin or separate values. A short body cannot hold too many.
 fn has_too_many_values(body: &[u8]) -> bool {
     if body.len() <= MAX_VALUES {
         return false;
@@ -108,8 +108,8 @@ fn has_too_many_values(body: &[u8]) -> bool {
     values > MAX_VALUES
 }
 
-/// Reads until a whole frame is there; `None` at the end of the stream. May be dropped at any await without losing
-/// bytes: what was read stays in `buffer`.
+/// Reads until a frame is complete. Returns `None` at the end of the stream. Cancel-safe: bytes that were read stay in
+/// `buffer`.
 pub async fn read_frame<T, R>(stream: &mut R, buffer: &mut FrameBuffer) -> Result<Option<T>, FrameError>
 where
     T: DeserializeOwned,
@@ -135,7 +135,7 @@ where
     Ok(())
 }
 
-/// A frame as it is on the stream, for whoever writes it in pieces.
+/// A frame as it is sent, for callers that write it in pieces.
 pub fn frame_bytes<T: Serialize>(frame: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; HEADER];
     serde_json::to_writer(&mut bytes, frame).map_err(FrameError::Unwritable)?;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_come_byte_by_byte_and_two_at_once() {
+    fn a_frame_may_arrive_byte_by_byte_and_two_at_once() {
         let frame = framed(br#"{"type":"done","id":1,"ok":true,"exit_code":0}"#);
         let mut buffer = FrameBuffer::default();
         for byte in &frame[..frame.len() - 1] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_out_of_range_are_refused_before_the_body_comes() {
+    fn lengths_out_of_range_are_rejected_before_the_body_arrives() {
         for length in [0, u32::try_from(MAX_FRAME).unwrap() + 1, u32::MAX] {
             let mut buffer = FrameBuffer::default();
             buffer.push(&length.to_be_bytes());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_an_error_and_no_stack_overflow() {
+    fn deep_nesting_is_an_error_and_not_a_stack_overflow() {
         let body = format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{}"#, "[".repeat(500_000));
         let mut buffer = FrameBuffer::default();
         buffer.push(&framed(body.as_bytes()));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn many_values_are_refused_before_they_are_made_and_long_texts_are_not() {
+    fn too_many_values_are_rejected_but_long_strings_are_not() {
         let call = |params: &str| {
             framed(format!(r#"{{"type":"call","id":1,"method":"m","params":{{"a":{params}}}}}"#).as_bytes())
         };
@@ -204,7 +204,7 @@ mod tests {
             buffer.pop::<FromGuest>()
         };
         let list = |value: &str, times: usize| call(&format!("[{}0]", value.repeat(times)));
-        // As many as fit into the longest result, and as much text as fits into a frame.
+        // As many values as fit into the longest result, and as much text as fits into a frame.
         assert!(matches!(heard(&list("0,", 524_280)), Ok(Some(_))));
         let text = format!("\"{}\"", r#"\",:[{"#.repeat(1_000_000));
         assert!(matches!(heard(&call(&text)), Ok(Some(_))));
@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(code in ".*", id: u64) {
+        fn written_frames_are_read_back(code in ".*", id: u64) {
             let frame = ToGuest::Run { id, language: "python".into(), code, vars: serde_json::Map::new(), result_bytes: 1 };
             let mut buffer = FrameBuffer::default();
             buffer.push(&framed(&serde_json::to_vec(&frame).unwrap()));

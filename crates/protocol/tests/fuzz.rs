@@ -1,6 +1,6 @@
-//! Mutated frames in random pieces: never a panic, never more memory than one frame needs.
+//! Feeds mutated frames in random pieces: no input causes a panic or takes more memory than one frame needs.
 //!
-//! Short and seeded here; a million with `CORACLE_SOAK=1` or by the ignored test.
+//! By default the run is short, with a fixed seed. `CORACLE_SOAK=1` or the ignored test runs a million frames.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -14,24 +14,24 @@ use std::fmt::Debug;
 const SHORT: usize = 50_000;
 const LONG: usize = 1_000_000;
 
-/// Frames that are held before a stream begins anew.
+/// The number of frames after which a new stream begins.
 const STREAM_FRAMES: usize = 16;
 
-/// What the host may grow by while it reads any of this: frames here are small, but a length may promise much.
+/// The maximum growth of this process. Frames here are small, but their length field may claim to be large.
 const MOST_GROWTH: u64 = 256 << 20;
 
 fn frames() -> usize {
     if std::env::var_os("CORACLE_SOAK").is_some() { LONG } else { SHORT }
 }
 
-/// The largest this process has been, in bytes.
+/// The peak memory of this process in bytes.
 fn peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Feeds a stream in random pieces; the frames that came out before the first error.
+/// Feeds a stream in random pieces. Returns the frames before the first error.
 fn fed<T: DeserializeOwned>(rng: &mut Rng, stream: &[u8]) -> (Vec<T>, bool) {
     let (mut buffer, mut frames, mut rest) = (FrameBuffer::default(), Vec::new(), stream);
     while !rest.is_empty() {
@@ -50,7 +50,7 @@ fn fed<T: DeserializeOwned>(rng: &mut Rng, stream: &[u8]) -> (Vec<T>, bool) {
     (frames, true)
 }
 
-/// Streams of valid and of mutated frames of one direction.
+/// Feeds streams of valid and of mutated frames in one direction.
 fn fuzz<T>(seed: u64, most: usize, valid: fn(&mut Rng) -> T)
 where
     T: DeserializeOwned + Serialize + PartialEq + Debug,
@@ -62,14 +62,14 @@ where
         let sound: Vec<T> = (0..STREAM_FRAMES).map(|_| valid(&mut rng)).collect();
         let encoded: Vec<Vec<u8>> = sound.iter().map(|frame| framed(&serde_json::to_vec(frame).unwrap())).collect();
         let (heard, whole) = fed::<T>(&mut rng, &encoded.concat());
-        assert!(whole && heard == sound, "seed {seed}: sound frames were not taken as they are");
+        assert!(whole && heard == sound, "seed {seed}: valid frames did not arrive unchanged");
 
         let mut stream = Vec::new();
         for frame in &encoded {
             let other = rng.choice(&encoded).unwrap().clone();
             stream.extend(mutated(&mut rng, frame, &other));
             done += 1;
-            // Mostly alone: after the first bad frame nothing else is read.
+            // Mostly one frame per stream: nothing is read after the first bad frame.
             if rng.u8(..4) != 0 {
                 let (heard, whole) = fed::<T>(&mut rng, &std::mem::take(&mut stream));
                 refused += usize::from(!whole);
@@ -85,18 +85,18 @@ where
     }
     let grown = peak() - before;
     assert!(grown < MOST_GROWTH, "seed {seed}: grew by {grown} bytes");
-    // Both must happen, or the mutations test nothing.
+    // If either never happens, the mutations test nothing.
     assert!(accepted > done / 50 && refused > done / 5, "{accepted} taken and {refused} refused of {done}");
     println!("{done} mutated frames: {accepted} taken, {refused} refused, grown by {} KiB", grown >> 10);
 }
 
 #[test]
-fn mutated_frames_of_guests_are_taken_or_refused() {
+fn mutated_frames_of_guests_are_accepted_or_rejected() {
     fuzz(0xC0_8AC1E, frames(), from_guest);
 }
 
 #[test]
-fn mutated_frames_of_hosts_are_taken_or_refused() {
+fn mutated_frames_of_hosts_are_accepted_or_rejected() {
     fuzz(0xC0_8AC1F, frames(), to_guest);
 }
 
@@ -109,7 +109,7 @@ fn soak_a_million_mutated_frames_of_each_side() {
     fuzz(seed, LONG, to_guest);
 }
 
-/// A guest that announces the largest frame and sends it slowly costs one frame, not one for each piece.
+/// A guest that announces the largest frame and sends it slowly costs the memory of one frame.
 #[test]
 fn the_largest_frame_costs_about_itself() {
     let before = peak();
@@ -127,9 +127,9 @@ fn the_largest_frame_costs_about_itself() {
     assert!(grown < 16 * MAX_FRAME as u64, "grew by {grown} bytes");
 }
 
-/// Keys twice, numbers out of range, what is not there and what should not be.
+/// Duplicate keys, numbers out of range, missing fields and unknown fields.
 #[test]
-fn frames_that_contradict_themselves_are_refused() {
+fn contradictory_frames_are_rejected() {
     let sound = r#"{"type":"done","id":1,"ok":true,"exit_code":0}"#;
     let mut buffer = FrameBuffer::default();
     buffer.push(&framed(sound.as_bytes()));

@@ -5,73 +5,73 @@ use std::fmt;
 use std::path::PathBuf;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Why no sandbox could be had.
+/// Why no sandbox could be created.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SandboxError {
-    /// The workspace is missing, no folder, or not usable.
+    /// The workspace is missing, not a folder, or not usable.
     #[error("workspace {path:?}: {reason}")]
     Workspace {
-        /// What was asked for.
+        /// The requested folder.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// No interpreter.
+    /// There is no usable interpreter.
     #[error(transparent)]
     Python(#[from] crate::PythonError),
-    /// The machine does not give what was demanded.
-    #[error("full isolation was demanded, but this machine lacks: {0}")]
+    /// This machine does not support the required isolation.
+    #[error("full isolation is required, but this machine lacks: {0}")]
     NotFull(String),
-    /// Anything else that stands in the way.
-    #[error("no sandbox: {0}")]
+    /// Any other reason.
+    #[error("cannot create a sandbox: {0}")]
     Unavailable(String),
 }
 
-/// What a sandbox is wanted for.
+/// The parameters of a sandbox.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// A folder of the host that becomes `/workspace`.
+    /// A host folder that becomes `/workspace`.
     pub workspace: PathBuf,
-    /// A folder of the host that is seen, read-only, at `/coracle/servers`.
+    /// A host folder that is visible read-only at `/coracle/servers`.
     pub servers: Option<PathBuf>,
-    /// A folder of the host that is seen, read-only, at `/coracle/skills`.
+    /// A host folder that is visible read-only at `/coracle/skills`.
     pub skills: Option<PathBuf>,
-    /// What the sandbox may use.
+    /// The limits.
     pub limits: Limits,
 }
 
-/// Makes sandboxes.
+/// Creates sandboxes.
 ///
-/// Contract: a sandbox is fresh, sees nothing of any other, has its workspace at `/workspace`, and has said `ready`.
-/// `open` may be dropped at any time and leaves nothing behind.
+/// Contract: a sandbox is fresh, sees nothing of any other, has its workspace at `/workspace`, and has sent `ready`.
+/// The future of `open` may be dropped at any time, and leaves nothing behind.
 #[async_trait]
 pub trait Backend: Send + Sync + fmt::Debug {
-    /// A fresh sandbox.
+    /// Opens a fresh sandbox.
     async fn open(&self, spec: Spec) -> Result<Sandbox, SandboxError>;
 
-    /// Ends all sandboxes and everything that makes them; returns when nothing is left.
+    /// Ends all sandboxes and the processes that create them. Returns when nothing is left.
     async fn shutdown(&self);
 }
 
-/// An open sandbox. Dropped, it is killed.
+/// An open sandbox. It is killed on drop.
 pub struct Sandbox {
-    /// The guest's frames, to it.
+    /// Frames to the guest.
     pub to_guest: Box<dyn AsyncWrite + Send + Sync + Unpin>,
-    /// The guest's frames, from it.
+    /// Frames from the guest.
     pub from_guest: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// What has been read of them and not been looked at.
+    /// Bytes from the guest that were read but not parsed.
     pub buffer: FrameBuffer,
-    /// What the code prints.
+    /// Standard output of the code.
     pub stdout: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// What it complains of.
+    /// Standard error of the code.
     pub stderr: Box<dyn AsyncRead + Send + Sync + Unpin>,
-    /// The folder of the host behind `/artifacts`: removed with the sandbox unless somebody moves it away.
+    /// The host folder behind `/artifacts`. It is removed with the sandbox, unless it was moved away.
     pub artifacts: PathBuf,
-    /// How limits are held.
+    /// How limits are enforced.
     pub enforced: Enforced,
-    /// For [`LimitsReport::tier`](coracle_types::LimitsReport).
+    /// The value of [`LimitsReport::tier`](coracle_types::LimitsReport).
     pub tier: String,
-    /// Ends it.
+    /// A handle to end the sandbox.
     pub control: Box<dyn Control>,
 }
 
@@ -81,25 +81,26 @@ impl fmt::Debug for Sandbox {
     }
 }
 
-/// The life of a sandbox. Dropped, the sandbox is killed.
+/// Controls the life of a sandbox. The sandbox is killed on drop.
 #[async_trait]
 pub trait Control: Send + Sync {
-    /// Kills every process in the sandbox, now.
+    /// Kills every process in the sandbox.
     fn kill(&self);
 
-    /// Waits until the sandbox is gone and says how it ended.
+    /// Waits until the sandbox is gone, and returns how it ended.
     async fn exit(&mut self) -> Exit;
 
-    /// A run begins.
+    /// Notes that a run begins.
     fn begin(&self) {}
 
-    /// A run is over and another may come: the limits that this one met are not that one's.
+    /// Notes that a run is over and another may follow: limits that were reached so far do not count for the next run.
     async fn rest(&mut self) {}
 
-    /// What limits it has run into since it last rested, as far as is known.
+    /// The limits that were reached since the last call of `rest`, as far as is known.
     async fn causes(&mut self) -> Vec<Cause>;
 
-    /// A limit that code which says that all went well has passed. Called at the end of every run, so it must be quick.
+    /// A limit that code has exceeded although it reported success. Called at the end of every run, so it must be
+    /// quick.
     async fn passed(&mut self) -> Option<Cause> {
         None
     }
@@ -108,26 +109,26 @@ pub trait Control: Send + Sync {
 /// How a sandbox ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// As shells count: 128 + N is signal N.
+    /// The exit status, as in shells: 128 + N is signal N.
     pub status: i32,
-    /// Limits it has run into.
+    /// The limits that were reached.
     pub causes: Vec<Cause>,
 }
 
-/// A limit that a sandbox ran into, as the host saw it.
+/// A limit that a sandbox reached, as observed by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The memory of the tree.
+    /// The memory of the process tree.
     Memory {
-        /// How many bytes were in use; `None` if the kernel gave no more than the limit.
+        /// The number of bytes in use. `None` if the kernel enforced the limit.
         used: Option<u64>,
     },
     /// Processes and threads.
     Processes,
-    /// The workspace or the artifacts; which, and how.
+    /// The workspace or the artifacts, with a description.
     Disk(String),
-    /// The sandbox never became one: a step of its confinement failed.
+    /// A step of the confinement failed, so no code has run.
     Setup(String),
-    /// What had made the sandbox is gone, and the sandbox with it; the code did nothing wrong.
+    /// The sandbox was lost together with the process that created it. The code is not the cause.
     Lost(String),
 }

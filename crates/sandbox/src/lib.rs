@@ -1,10 +1,11 @@
-//! Sealed places to run code in. Knows nothing of tools, users or MCP.
+//! Sandboxes for code. This crate knows nothing about tools, users or MCP.
 //!
-//! Start at [`Backend`]: it opens a [`Sandbox`], which is a channel of [`coracle_protocol`] frames, two output streams
-//! and the means to end it. [`NativeBackend`] makes sandboxes out of Linux namespaces, without root, daemon or image.
+//! Start at [`Backend`]: it opens a [`Sandbox`], which consists of a channel of [`coracle_protocol`] frames, two output
+//! streams and a handle to end it. [`NativeBackend`] creates sandboxes with Linux namespaces, without root, daemon or
+//! image.
 //!
-//! Invariants: a sandbox is never used for two owners; a sandbox that is dropped is killed; what a sandbox cannot
-//! enforce is said in [`Enforced`](coracle_types::Enforced), never glossed over.
+//! Invariants: a sandbox is never used for two owners, and it is killed on drop. A limit that is not enforced is
+//! reported as such in [`Enforced`](coracle_types::Enforced).
 
 mod backend;
 mod native;
@@ -12,6 +13,6 @@ mod native;
 pub use backend::{Backend, Cause, Control, Exit, Sandbox, SandboxError, Spec};
 pub use native::{
     Environment, FolderUsage, ForkedLauncher, LAUNCHER_ARGUMENT, MOST_PRELOADED, NativeBackend, NativeConfig,
-    NativeReport, OLDEST_KERNEL, Packages, PythonError, fits, folder_usage, fork_launcher, hear_of_children,
-    interpreter, kernel_version, launcher_main, remove_folder,
+    NativeReport, OLDEST_KERNEL, Packages, PythonError, fits, folder_usage, fork_launcher, interpreter, kernel_version,
+    launcher_main, remove_folder, reset_sigchld,
 };

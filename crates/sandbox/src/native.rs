@@ -1,7 +1,8 @@
-//! Sandboxes out of Linux namespaces: a launcher process, a warmed Python, and a pool of prepared children.
+//! Sandboxes with Linux namespaces: a launcher process, a warmed-up Python, and a pool of prepared children.
 //!
-//! Reading order: `pool.rs` (what the server keeps ready), `link.rs` (how it talks to the launcher), `launcher.rs` (the
-//! process that makes sandboxes), `launcher/confinement.rs` (what is done to each).
+//! Reading order: `pool.rs` (prepared sandboxes in the server), `link.rs` (how the server talks to the launcher),
+//! `launcher.rs` (the process that creates sandboxes), `launcher/confinement.rs` (everything that is done to a sandbox
+//! before code runs).
 
 mod cgroup;
 mod disk;
@@ -21,7 +22,7 @@ mod watch;
 
 pub use disk::{Usage as FolderUsage, remove as remove_folder, usage as folder_usage};
 pub use kernel_version::{OLDEST_KERNEL, kernel_version};
-pub use launcher::{ForkedLauncher, fork_launcher, hear_of_children, launcher_main};
+pub use launcher::{ForkedLauncher, fork_launcher, launcher_main, reset_sigchld};
 pub use python::{PythonError, fits, interpreter};
 
 use crate::{Backend, Sandbox, SandboxError, Spec};
@@ -37,75 +38,75 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::{Mutex, Notify};
 
-/// The argument that makes a program which embeds this crate the launcher: it must then call [`launcher_main`].
+/// The argument that starts a program as the launcher: it must then call [`launcher_main`].
 pub const LAUNCHER_ARGUMENT: &str = "__launcher";
 
-/// How the native backend is set up.
+/// The configuration of the native backend.
 #[derive(Clone, Debug)]
 pub struct NativeConfig {
     /// The data folder.
     pub home: PathBuf,
-    /// The program that is started as the launcher; normally the running one.
+    /// The program that is started as the launcher; usually the running one.
     pub launcher: PathBuf,
-    /// An interpreter to use instead of the one that is found.
+    /// The interpreter to use instead of the default one.
     pub python: Option<PathBuf>,
-    /// Prepared sandboxes to keep; zero makes each on demand.
+    /// The number of prepared sandboxes to keep. With zero, each is created on demand.
     pub pool: usize,
-    /// Import what a long-lived server wants imported.
+    /// Whether to import modules in advance, for a long-lived server.
     pub preload: bool,
-    /// Refuse to run with less than the kernel's own limits on everything that it can limit.
+    /// Whether to refuse to run if the kernel does not enforce every limit that it could.
     pub require_full_isolation: bool,
-    /// Folders of the host that every sandbox sees, read-only, and where: `/skills`, `/tools`.
+    /// Host folders that every sandbox sees read-only, with their paths inside: `/skills`, `/tools`.
     pub folders: Vec<(PathBuf, PathBuf)>,
-    /// What sandboxes are prepared with; an execution may ask for other limits, except of `/tmp`.
+    /// The limits of prepared sandboxes. An execution may have other limits, except for `/tmp`.
     pub limits: Limits,
 }
 
-/// Python packages for all sandboxes, beside those that the interpreter has itself.
+/// Python packages for all sandboxes, in addition to those of the interpreter.
 #[derive(Clone, Debug, Default)]
 pub struct Packages {
-    /// A folder of them.
+    /// A folder of packages.
     pub environment: Option<Environment>,
-    /// Modules that a long-lived backend imports in advance, so that they cost a sandbox nothing.
+    /// Modules that a long-lived backend imports in advance, so that sandboxes need not.
     pub preload: Vec<String>,
 }
 
-/// A folder of packages that sandboxes see, read-only, at `/environment`.
+/// A folder of packages that sandboxes see read-only at `/environment`.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// The folder.
     pub folder: PathBuf,
-    /// The interpreter that they are for; with one that they do not fit, sandboxes do without.
+    /// The interpreter that the packages are for. If they do not fit the one in use, sandboxes do without them.
     pub made_for: PythonInterpreter,
 }
 
-/// Where sandboxes see the packages of an environment; `paths.py` of the guest knows the same.
+/// The path of the packages in sandboxes, which `paths.py` of the guest also uses.
 const ENVIRONMENT: &str = "/environment";
 
-/// So many modules can be imported in advance: the zygote tells of each by one bit which could not.
+/// The maximum number of modules to import in advance: the zygote reports failures as a bit set.
 pub const MOST_PRELOADED: usize = 64;
 
-/// What the backend found out about this machine by trying.
+/// What the backend found out about this machine, by trying.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeReport {
     /// The interpreter.
     pub python: PathBuf,
-    /// Its version, if it has been asked.
+    /// The version of the interpreter, if known.
     pub python_version: Option<[u32; 3]>,
     /// `root` or `ordinary`.
     pub privilege: String,
-    /// The host's user id that code runs as.
+    /// The host user ID that code runs as.
     pub host_uid: u32,
-    /// The version of Landlock's interface, or why there is none.
+    /// The version of the Landlock ABI, or why it is not available.
     pub landlock: Result<u32, String>,
-    /// The cgroup that limits the memory of a tree, or why there is none.
+    /// The kind of cgroup that limits the memory of a tree, or why there is none.
     pub cgroup: Result<Mechanism, String>,
-    /// Each sandbox has a `/proc` of its own.
+    /// Whether each sandbox has a private `/proc`.
     pub own_proc: bool,
 }
 
 impl NativeReport {
-    /// What keeps this machine from full isolation.
+    /// What this machine lacks for full isolation.
     pub fn lacks(&self) -> Vec<String> {
         let mut lacks = Vec::new();
         if let Err(reason) = &self.landlock {
@@ -115,12 +116,12 @@ impl NativeReport {
             lacks.push(format!("a cgroup for memory ({reason})"));
         }
         if !self.own_proc {
-            lacks.push("a /proc of its own".to_owned());
+            lacks.push("a private /proc".to_owned());
         }
         lacks
     }
 
-    /// For [`LimitsReport::tier`](coracle_types::LimitsReport).
+    /// The value of [`LimitsReport::tier`](coracle_types::LimitsReport).
     pub fn tier(&self) -> &'static str {
         if self.lacks().is_empty() { "native" } else { "native-partial" }
     }
@@ -131,7 +132,7 @@ impl NativeReport {
             memory: self.cgroup.clone().unwrap_or(Mechanism::Watch),
             processes: match self.cgroup {
                 Ok(Mechanism::Cgroup2) => Mechanism::Cgroup2,
-                // Set in a user namespace of the sandbox's own, it holds for the whole tree.
+                // In the sandbox's own user namespace, the limit applies to the whole tree.
                 _ => Mechanism::Rlimit,
             },
             open_files: Mechanism::Rlimit,
@@ -143,54 +144,54 @@ impl NativeReport {
     }
 }
 
-/// Makes sandboxes out of namespaces. The launcher starts with the first sandbox, and again if it was killed.
+/// Creates sandboxes with namespaces. The launcher is started with the first sandbox, and again if it was killed.
 #[derive(Debug)]
 pub struct NativeBackend {
     config: NativeConfig,
     packages: Packages,
     disk: Arc<disk::Ledger>,
     projects: project::Projects,
-    /// For the first sandbox, if there is one.
+    /// A forked launcher for the first sandboxes, if there is one.
     forked: std::sync::Mutex<Option<ForkedLauncher>>,
     running: Mutex<Option<Arc<Running>>>,
-    /// What makes sandboxes until the zygote of `running` is warm.
+    /// The launcher that creates sandboxes until the zygote of `running` is warm.
     first: Mutex<Option<Arc<Running>>>,
     stage: std::sync::Mutex<Stage>,
-    /// Somebody has asked for a sandbox.
+    /// Notified when a sandbox is requested.
     asked: Arc<Notify>,
 }
 
-/// How far a server has come that makes its first sandboxes in another way than the later ones.
+/// The progress of a server that creates its first sandboxes with a forked launcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// Nobody has asked for a sandbox yet.
+    /// No sandbox has been requested yet.
     Begun,
-    /// The zygote warms up.
+    /// The zygote is warming up.
     Warming,
-    /// There is one way only.
+    /// All sandboxes are created by the zygote.
     #[default]
     Warm,
 }
 
-/// So often is looked whether the zygote is warm, and whether the first sandboxes have ended.
+/// How often to check whether the zygote is warm, and whether the first sandboxes have ended.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// One launcher and what hangs on it.
+/// A launcher with its pool.
 #[derive(Debug)]
 struct Running {
     link: Arc<Link>,
     pool: Arc<Pool>,
     python: PathBuf,
-    /// Folders that the data folder lies in, and where in them it is.
+    /// The data folder and its parents.
     above_home: Vec<Above>,
 }
 
-/// A folder that the data folder lies in, told by its identity, whatever path leads there.
+/// A folder that contains the data folder, identified by device and inode, whatever path leads there.
 #[derive(Debug)]
 struct Above {
     device: u64,
     inode: u64,
-    /// Empty: it is the data folder itself.
+    /// The path of the data folder below it. Empty if it is the data folder itself.
     home: PathBuf,
 }
 
@@ -214,7 +215,7 @@ impl Drop for Running {
 }
 
 impl NativeBackend {
-    /// Nothing is started yet.
+    /// Creates the backend. Does not start anything yet.
     pub fn new(config: NativeConfig) -> Self {
         let (packages, disk) = (Packages::default(), Arc::default());
         let projects = project::Projects::default();
@@ -223,29 +224,30 @@ impl NativeBackend {
         Self { config, packages, disk, projects, forked, running, first, stage, asked }
     }
 
-    /// The same with packages.
+    /// Adds Python packages.
     #[must_use]
     pub fn with_packages(self, packages: Packages) -> Self {
         Self { packages, ..self }
     }
 
-    /// For few sandboxes, made by a launcher that was forked at the start: sooner there, but slower for many.
+    /// Creates a backend for few sandboxes, with a launcher that was forked early: the first starts sooner, but many
+    /// are slower.
     pub fn with_launcher(config: NativeConfig, forked: ForkedLauncher) -> Self {
         Self { forked: std::sync::Mutex::new(Some(forked)), ..Self::new(config) }
     }
 
-    /// For many sandboxes, of which the first are made by a launcher that was forked at the start: nobody waits for a
-    /// zygote to warm up, and one that nobody needs is not started.
+    /// Creates a backend for many sandboxes whose first ones are created by a launcher that was forked early: they need
+    /// not wait for a zygote to warm up, and a zygote that is not needed is not started.
     pub fn with_first(config: NativeConfig, forked: ForkedLauncher) -> Self {
-        // What is enforced must be known before there is a sandbox, if it decides whether there is to be one.
+        // With this requirement, the mechanisms must be known before there is a sandbox.
         if config.require_full_isolation {
             return Self::new(config);
         }
         Self { stage: std::sync::Mutex::new(Stage::Begun), ..Self::with_launcher(config, forked) }
     }
 
-    /// Gets as far as can be before anybody asks for a sandbox, and begins to warm up a zygote when somebody has: not
-    /// sooner, since the two would compete for the processor. What made the first sandboxes ends with the last of them.
+    /// Prepares as much as possible before the first request, and begins to warm up a zygote after it: not sooner,
+    /// because the two would compete for the processor. The launcher of the first sandboxes ends with the last of them.
     pub async fn prepare(self: &Arc<Self>) {
         if self.stage() == Stage::Warm || self.first().await.is_none() {
             self.set_stage(Stage::Warm);
@@ -279,7 +281,7 @@ impl NativeBackend {
         *self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What makes the first sandboxes, if that is to be had.
+    /// The launcher of the first sandboxes, if there is one.
     async fn first(&self) -> Option<Arc<Running>> {
         let mut first = self.first.lock().await;
         if first.is_none()
@@ -287,13 +289,13 @@ impl NativeBackend {
         {
             match self.launch(Some(forked)) {
                 Ok(running) => *first = Some(Arc::new(running)),
-                Err(error) => tracing::debug!(%error, "the first sandboxes are made as the later ones"),
+                Err(error) => tracing::debug!(%error, "cannot use the forked launcher"),
             }
         }
         first.as_ref().filter(|first| !first.link.is_lost()).map(Arc::clone)
     }
 
-    /// A sandbox from what makes the first ones; none if the usual way is open or the only one.
+    /// Opens a sandbox with the launcher of the first ones. `None` if the zygote is warm, or if that fails.
     async fn open_first(&self, spec: &Spec) -> Option<Sandbox> {
         if self.stage() == Stage::Warm {
             return None;
@@ -305,27 +307,27 @@ impl NativeBackend {
         match self.open_on(&first, spec.clone()).await {
             Ok(sandbox) => Some(sandbox),
             Err(error) => {
-                tracing::debug!(%error, "a first sandbox is made as the later ones");
+                tracing::debug!(%error, "cannot create a sandbox with the forked launcher");
                 None
             }
         }
     }
 
-    /// Starts the launcher if it is not running, and says what it found.
+    /// Starts the launcher if it is not running, and returns what it found.
     pub async fn report(&self) -> Result<NativeReport, SandboxError> {
-        // One for few sandboxes finds out with the first of them.
+        // A forked launcher would find out only with its first sandbox.
         drop(self.take_forked());
         let running = self.running().await?;
         let started = running.link.started().await?;
         Ok(report(&running.python, &started))
     }
 
-    /// How many sandboxes wait prepared.
+    /// The number of prepared sandboxes.
     pub async fn prepared(&self) -> usize {
         self.running.lock().await.as_ref().map_or(0, |running| running.pool.ready())
     }
 
-    /// The process id of the launcher, if it runs.
+    /// The process ID of the launcher, if it is running.
     pub async fn launcher_pid(&self) -> Option<u32> {
         self.running.lock().await.as_ref().map(|running| running.link.launcher_pid())
     }
@@ -340,21 +342,21 @@ impl NativeBackend {
                 lost.link.gone().await;
             }
         }
-        // The forked one may be meant for the first sandboxes only.
+        // The forked launcher may be meant for the first sandboxes only.
         let forked = if self.stage() == Stage::Warm { self.take_forked() } else { None };
         let running = Arc::new(self.launch(forked)?);
         *slot = Some(Arc::clone(&running));
         Ok(running)
     }
 
-    /// The folder of packages, if they fit.
+    /// The folder of packages, if they fit the interpreter.
     fn environment_for(&self, python: &Path) -> Option<PathBuf> {
         let environment = self.packages.environment.as_ref()?;
         match python::fit(&environment.made_for, python) {
             Ok(()) => Some(environment.folder.clone()),
             Err(reason) => {
                 tracing::warn!(
-                    "the Python environment is passed over: {reason}; `coracle env sync` makes one that fits"
+                    "the Python environment is ignored: {reason}; run `coracle env sync` to create one that fits"
                 );
                 None
             }
@@ -369,7 +371,7 @@ impl NativeBackend {
         let config = &self.config;
         let release = rustix::system::uname();
         kernel_version::check(&release.release().to_string_lossy()).map_err(SandboxError::Unavailable)?;
-        // What is enforced must be known before there is a sandbox, if it decides whether there is to be one.
+        // With this requirement, the mechanisms must be known before there is a sandbox.
         let forked = forked.filter(|_| !config.require_full_isolation);
         let python = python::find(config.python.as_deref())?;
         let in_home =
@@ -390,7 +392,7 @@ impl NativeBackend {
             guest_dir,
             python: python.path.clone(),
             folders,
-            // For few sandboxes it would take longer than it saves.
+            // For few sandboxes, importing in advance would take longer than it saves.
             preload: (config.preload && forked.is_none()).then(|| self.packages.preload.clone()),
             tmp_bytes: config.limits.tmp_mb * 1_000_000,
             memory_bytes: config.limits.memory_bytes(),
@@ -403,7 +405,7 @@ impl NativeBackend {
         };
         let link = link.map_err(|error| {
             instance::Instance::remove(&start.run_dir);
-            SandboxError::Unavailable(format!("start the launcher {}: {error}", config.launcher.display()))
+            SandboxError::Unavailable(format!("cannot start the launcher {}: {error}", config.launcher.display()))
         })?;
         let pool = Pool::start(Arc::clone(&link), pool);
         Ok(Running { link, pool, python: python.path, above_home })
@@ -425,16 +427,16 @@ fn report(python: &Path, started: &Started) -> NativeReport {
     }
 }
 
-/// What is wrong with a folder that all sandboxes are to see, if the data folder lies in it.
+/// The problem of a folder for all sandboxes, if it contains the data folder.
 fn shows_home(folder: &Path, seen_at: &Path, above_home: &[Above]) -> Option<String> {
     let seen = fs::metadata(folder).ok()?;
     let is_above = above_home.iter().any(|above| (above.device, above.inode) == (seen.dev(), seen.ino()));
     let (folder, seen_at) = (folder.display(), seen_at.display());
-    is_above.then(|| format!("code would see {folder} at {seen_at}, and with it Coracle's data folder: name another"))
+    is_above.then(|| format!("code would see Coracle's data folder in {folder}, at {seen_at}: use another folder"))
 }
 
-/// The workspace as the server sees it; the launcher must find the same folder.
-fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
+/// The workspace as the server sees it. The launcher must find the same folder.
+fn resolve_workspace(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
     let wrong = |reason: String| SandboxError::Workspace { path: workspace.to_owned(), reason };
     let path = fs::canonicalize(workspace).map_err(|error| wrong(error.to_string()))?;
     let metadata = fs::metadata(&path).map_err(|error| wrong(error.to_string()))?;
@@ -442,14 +444,14 @@ fn look_at(workspace: &Path) -> Result<(PathBuf, fs::Metadata), SandboxError> {
         return Err(wrong("is not a folder".to_owned()));
     }
     if let Err(errno) = rustix::fs::access(&path, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK) {
-        return Err(wrong(format!("cannot be written: {errno}")));
+        return Err(wrong(format!("is not writable: {errno}")));
     }
     Ok((path, metadata))
 }
 
 impl NativeBackend {
     async fn open_on(&self, running: &Running, spec: Spec) -> Result<Sandbox, SandboxError> {
-        let (workspace, metadata) = look_at(&spec.workspace)?;
+        let (workspace, metadata) = resolve_workspace(&spec.workspace)?;
         let above =
             running.above_home.iter().find(|above| (above.device, above.inode) == (metadata.dev(), metadata.ino()));
         let hidden = match above {
@@ -460,7 +462,7 @@ impl NativeBackend {
             above => above.map(|above| Hidden { folder: above.home.clone(), instead: running.link.empty_folder() }),
         };
         let limits = &spec.limits;
-        // In a workspace that is already too full, only deleting works.
+        // In a workspace that is already over its limit, code can only delete files.
         let most = disk::Most::of_workspace(limits);
         let over = self.disk.check(&workspace, "the workspace", most, disk::When::Opening, || 0).await;
         let held = self.projects.hold(&workspace, limits).await;
@@ -491,7 +493,7 @@ impl NativeBackend {
                     .link
                     .send(&ask)
                     .await
-                    .map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
+                    .map_err(|error| SandboxError::Unavailable(format!("cannot talk to the launcher: {error}")))?;
                 prepared
             }
             None => pool::make(&running.link, bind).await?,
@@ -519,7 +521,7 @@ impl Backend for NativeBackend {
             self.asked.notify_one();
             return Ok(sandbox);
         }
-        look_at(&spec.workspace)?;
+        resolve_workspace(&spec.workspace)?;
         let running = self.running().await?;
         self.open_on(&running, spec).await
     }
@@ -539,9 +541,9 @@ impl Backend for NativeBackend {
 mod tests {
     use super::{Mechanism, NativeReport};
 
-    /// Version 1 of cgroups holds memory alone, and that is full isolation.
+    /// Version 1 of cgroups limits only memory, and that counts as full isolation.
     #[test]
-    fn what_holds_memory_and_processes() {
+    fn mechanisms_for_memory_and_processes() {
         for (cgroup, memory, processes, tier) in [
             (Ok(Mechanism::Cgroup2), Mechanism::Cgroup2, Mechanism::Cgroup2, "native"),
             (Ok(Mechanism::Cgroup1), Mechanism::Cgroup1, Mechanism::Rlimit, "native"),

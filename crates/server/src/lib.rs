@@ -11,6 +11,7 @@
 
 mod accounts;
 pub mod baseline;
+mod code_request;
 mod frontend;
 mod http;
 mod identity;
@@ -18,6 +19,7 @@ mod mcp;
 mod metrics;
 mod profile;
 mod stdio;
+mod views;
 
 pub use accounts::{
     AccountError, KeyMaker, LINK_LIFETIME, MIN_PASSWORD_CHARS, NameSource, People, is_good, is_local_user,
@@ -28,3 +30,4 @@ pub use http::{AuthOptions, HttpOptions, openapi_document, serve_http};
 pub use mcp::{INSTRUCTIONS, OfferedTool, count_tokens, offered_tools, tool_names};
 pub use profile::{Profile, UnknownProfile};
 pub use stdio::serve_stdio;
+pub use views::{AccountView, KeyView, SessionView, key_state};

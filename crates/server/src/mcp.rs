@@ -16,7 +16,6 @@ mod shape;
 mod skills;
 mod token_count;
 
-pub(crate) use code::milliseconds;
 pub use definitions::{OfferedTool, names as tool_names, offered as offered_tools};
 pub(crate) use direct::Headed;
 pub(crate) use files::with_files;

@@ -1,4 +1,4 @@
-//! What the store costs, on this machine: `cargo run --release -p coracle-store --example costs`.
+//! Measures the store on this machine: `cargo run --release -p coracle-store --example costs`.
 
 use coracle_store::{Home, KeySource, Owner, SqliteStore, Store};
 use coracle_types::{Secret, ServerName, UserId};

@@ -1,4 +1,4 @@
-//! Who may sign in over HTTP, and by what: people, API keys, sessions of browsers, links that work once.
+//! Accounts for HTTP: users, API keys, browser sessions, and one-time links.
 
 use crate::{StoreError, bounds};
 use async_trait::async_trait;
@@ -9,17 +9,17 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
-/// What a person may do.
+/// The role of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Also look after other people's accounts.
+    /// May also manage the accounts of other users.
     Admin,
-    /// Their own things.
+    /// May access only their own data.
     User,
 }
 
 impl Role {
-    /// As it is written.
+    /// The role as a string.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -28,9 +28,9 @@ impl Role {
     }
 }
 
-/// Why a text is no role or no scope.
+/// Why a string is not a role or a scope.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is none: there are {known}")]
+#[error("{text:?} is not valid: use {known}")]
 pub struct UnknownWord {
     text: String,
     known: &'static str,
@@ -41,28 +41,28 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let known = [Self::Admin, Self::User].into_iter().find(|role| role.as_str() == text);
-        known.ok_or_else(|| UnknownWord { text: text.chars().take(64).collect(), known: "admin and user" })
+        known.ok_or_else(|| UnknownWord { text: text.chars().take(64).collect(), known: "admin or user" })
     }
 }
 
-/// What an API key may be used for.
+/// A permission of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyScope {
-    /// `/mcp`.
+    /// Use of `/mcp`.
     Mcp,
-    /// `/api`, but for what only admins may.
+    /// Use of `/api`, except for routes that require an admin.
     Api,
-    /// What only admins may, if the key's owner is one.
+    /// Use of routes that require an admin, if the key's owner is one.
     Admin,
-    /// `/metrics`.
+    /// Use of `/metrics`.
     Metrics,
 }
 
 impl KeyScope {
-    /// All there are.
+    /// All scopes.
     pub const ALL: [Self; 4] = [Self::Mcp, Self::Api, Self::Admin, Self::Metrics];
 
-    /// As it is written.
+    /// The scope as a string.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Mcp => "mcp",
@@ -78,23 +78,23 @@ impl FromStr for KeyScope {
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let known = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
-        known.ok_or_else(|| UnknownWord { text: text.chars().take(64).collect(), known: "mcp, api, admin and metrics" })
+        known.ok_or_else(|| UnknownWord { text: text.chars().take(64).collect(), known: "mcp, api, admin or metrics" })
     }
 }
 
-/// What is kept of a token: it can be recognised and not be told.
+/// The digest of a token, which can verify the token but does not reveal it.
 ///
-/// Tokens are 256 random bits, so a plain SHA-256 is enough; passwords need more.
+/// Tokens have 256 random bits, so a plain SHA-256 is enough. Passwords need more.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenDigest(String);
 
 impl TokenDigest {
-    /// Of this token.
+    /// The digest of this token.
     pub fn of(token: &str) -> Self {
         Self(hex::encode(Sha256::digest(token.as_bytes())))
     }
 
-    /// In hexadecimal.
+    /// The digest in hexadecimal.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -104,201 +104,203 @@ impl TokenDigest {
     }
 }
 
-/// Somebody as an OpenID provider knows them.
+/// The identity of a user at an OpenID provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ForeignIdentity {
     /// The provider.
     pub issuer: String,
-    /// Whom it means: unique there, and never given to another.
+    /// The subject: unique at the provider, and never reassigned.
     pub subject: String,
 }
 
-/// A person.
+/// A user account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Their name to sign in with, and that of their workspace.
+    /// The name to sign in with, which is also the name of the workspace.
     pub id: UserId,
-    /// What they are called.
+    /// The name to display.
     pub display_name: Option<String>,
-    /// What they may do.
+    /// The role.
     pub role: Role,
-    /// The argon2id hash of their password, if they have one.
+    /// The argon2id hash of the password, if there is one.
     pub password: Option<Secret>,
-    /// May not sign in, by whatever means.
+    /// A disabled user cannot sign in by any means.
     pub disabled: bool,
-    /// When they were added.
+    /// When the account was added.
     pub created_at: SystemTime,
-    /// When they last asked for something, to within a minute or so.
+    /// When the user last made a request, to within about a minute.
     pub last_seen: Option<SystemTime>,
-    /// How an OpenID provider knows them.
+    /// The identity at an OpenID provider.
     pub foreign: Option<ForeignIdentity>,
 }
 
 impl User {
-    /// Somebody new without a password.
+    /// Creates an account without a password.
     pub fn new(id: UserId, role: Role, created_at: SystemTime) -> Self {
         let (display_name, password, last_seen, foreign) = (None, None, None, None);
         Self { id, display_name, role, password, disabled: false, created_at, last_seen, foreign }
     }
 }
 
-/// A key for programs.
+/// An API key, for programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// What it is called in lists; no secret.
+    /// The ID in lists, which is not secret.
     pub id: String,
-    /// Of the key itself.
+    /// The digest of the key.
     pub digest: TokenDigest,
-    /// In whose name it acts.
+    /// The owner, as whom the key acts.
     pub user: UserId,
-    /// What its owner calls it.
+    /// The name that the owner gave it.
     pub name: String,
-    /// What it is good for.
+    /// The scopes.
     pub scopes: BTreeSet<KeyScope>,
-    /// When it was made.
+    /// When the key was created.
     pub created_at: SystemTime,
-    /// From when on it is no longer taken.
+    /// When the key expires.
     pub expires_at: Option<SystemTime>,
-    /// When it was last used, to within a minute or so.
+    /// When the key was last used, to within about a minute.
     pub last_used: Option<SystemTime>,
-    /// When it was taken back.
+    /// When the key was revoked.
     pub revoked_at: Option<SystemTime>,
-    /// The id of the key that made it, if a key did: it falls with that one.
+    /// The ID of the key that created this one, if any. Revoking that key also revokes this one.
     pub made_by: Option<String>,
 }
 
-/// A browser that is signed in.
+/// A browser session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrowserSession {
-    /// Of what is in its cookie.
+    /// The digest of the token in the cookie.
     pub digest: TokenDigest,
-    /// Who is signed in.
+    /// The user who is signed in.
     pub user: UserId,
-    /// Since when.
+    /// When the session began.
     pub created_at: SystemTime,
-    /// Until when.
+    /// When the session expires.
     pub expires_at: SystemTime,
-    /// When it last asked for something, to within a minute or so.
+    /// When the session was last used, to within about a minute.
     pub last_seen: SystemTime,
-    /// By a link that works once: its owner may set a password without knowing the one before.
+    /// Whether the user signed in with a one-time link, and so may set a password without knowing the previous one.
     pub by_link: bool,
 }
 
-/// A link that signs in once.
+/// A one-time sign-in link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignInLink {
-    /// Of the token in it.
+    /// The digest of the token in the link.
     pub digest: TokenDigest,
-    /// Whom it signs in.
+    /// The user whom the link signs in.
     pub user: UserId,
-    /// Until when.
+    /// When the link expires.
     pub expires_at: SystemTime,
 }
 
-/// Longest name of a person or a key.
+/// The maximum length of the display name of a user, and of the name of a key.
 pub const MAX_ACCOUNT_TEXT_BYTES: usize = 256;
 
-/// The part of a store that knows who may sign in. The contract is that of [`crate::Store`], and:
-/// - a link signs in once, whoever comes at the same time;
-/// - whoever is disabled or gets another password has no session and no link afterwards;
-/// - what belongs to nobody cannot be added: it is answered with `false`.
+/// The part of a store that holds accounts. Its contract is that of [`crate::Store`], and:
+/// - a link signs in once, even if it is used several times at once;
+/// - a user who is disabled or gets another password has no sessions and no links afterwards;
+/// - adding something for a user who does not exist returns `false`.
 #[async_trait]
 pub trait Accounts: Send + Sync + fmt::Debug {
-    /// Adds somebody. Returns whether that was possible: the name and the foreign identity must be free.
+    /// Adds a user. Returns false if the name or the foreign identity is already taken.
     async fn add_user(&self, user: &User) -> Result<bool, StoreError>;
 
-    /// Somebody by name.
+    /// The user with this name.
     async fn user(&self, id: &UserId) -> Result<Option<User>, StoreError>;
 
-    /// Somebody as an OpenID provider knows them.
+    /// The user with this identity at an OpenID provider.
     async fn user_of(&self, foreign: &ForeignIdentity) -> Result<Option<User>, StoreError>;
 
-    /// Everybody, by name.
+    /// All users, by name.
     async fn users(&self) -> Result<Vec<User>, StoreError>;
 
-    /// Whether there is anybody, disabled or not.
+    /// Whether there are any users, including disabled ones.
     async fn has_users(&self) -> Result<bool, StoreError>;
 
-    /// Whether anything is kept under this name besides an account: executions, sessions, artifacts, decisions, secrets.
+    /// Whether there is any data under this name besides an account: executions, sessions, artifacts, decisions,
+    /// secrets.
     async fn has_data(&self, id: &UserId) -> Result<bool, StoreError>;
 
-    /// Gives somebody another name, with what belongs to them, and ends their sessions and links. The new name must be
-    /// free; if there is no account of the old name it may be that of an account without data.
+    /// Renames a user with their data, and ends their browser sessions and links. The new name must be free. If the old
+    /// name has no account, the new one may have an account without data.
     async fn rename_user(&self, from: &UserId, to: &UserId, belongings: Belongings) -> Result<Renamed, StoreError>;
 
-    /// Sets or takes away a password (its hash), and ends the sessions and links of its owner. Returns whether there is
+    /// Sets or removes a password (its hash), and ends the user's browser sessions and links. Returns whether there is
     /// such a user.
     async fn set_password(&self, id: &UserId, hash: Option<&Secret>) -> Result<bool, StoreError>;
 
-    /// Shuts somebody out, with their sessions and links, or lets them in again. Returns whether there is such a user.
+    /// Disables a user, which ends their browser sessions and links, or enables them. Returns whether there is such a
+    /// user.
     async fn set_disabled(&self, id: &UserId, disabled: bool) -> Result<bool, StoreError>;
 
-    /// Changes what somebody may do. Returns whether there is such a user.
+    /// Changes the role of a user. Returns whether there is such a user.
     async fn set_role(&self, id: &UserId, role: Role) -> Result<bool, StoreError>;
 
-    /// Somebody has asked for something.
+    /// Notes that a user has made a request.
     async fn user_seen(&self, id: &UserId, at: SystemTime) -> Result<(), StoreError>;
 
-    /// Adds a key. Returns whether that was possible: its owner must be there, its id and digest be new, and the key
-    /// that made it, if one did, be the same owner's and not be revoked.
+    /// Adds a key. Returns false if its owner does not exist, its ID or digest is already used, or the key that created
+    /// it belongs to another user or is revoked.
     async fn add_key(&self, key: &ApiKey) -> Result<bool, StoreError>;
 
-    /// The key with this digest, whether it is good or not.
+    /// The key with this digest, whether it is valid or not.
     async fn key(&self, digest: &TokenDigest) -> Result<Option<ApiKey>, StoreError>;
 
-    /// Somebody's keys, the oldest first, also those that are no longer good.
+    /// The keys of a user, oldest first, including those that are no longer valid.
     async fn keys(&self, user: &UserId) -> Result<Vec<ApiKey>, StoreError>;
 
-    /// Takes a key back, for good, and with it all that it has made; only if it is this user's, if one is named. Returns
-    /// whether there was one to take back.
+    /// Revokes a key permanently, and all keys that it has created. If a user is given, only a key of that user.
+    /// Returns whether there was one to revoke.
     async fn revoke_key(&self, user: Option<&UserId>, id: &str, at: SystemTime) -> Result<bool, StoreError>;
 
-    /// A key was used.
+    /// Notes that a key was used.
     async fn key_used(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError>;
 
-    /// Adds a session. Returns whether that was possible: its owner must be there and not be disabled.
+    /// Adds a session. Returns false if its owner does not exist or is disabled.
     async fn add_browser_session(&self, session: &BrowserSession) -> Result<bool, StoreError>;
 
     /// The session with this digest, whether it has expired or not.
     async fn browser_session(&self, digest: &TokenDigest) -> Result<Option<BrowserSession>, StoreError>;
 
-    /// A session was used.
+    /// Notes that a session was used.
     async fn browser_session_seen(&self, digest: &TokenDigest, at: SystemTime) -> Result<(), StoreError>;
 
     /// Ends a session. Returns whether there was one.
     async fn end_browser_session(&self, digest: &TokenDigest) -> Result<bool, StoreError>;
 
-    /// Adds a link. Returns whether that was possible: its owner must be there and not be disabled.
+    /// Adds a link. Returns false if its owner does not exist or is disabled.
     async fn add_link(&self, link: &SignInLink) -> Result<bool, StoreError>;
 
-    /// Uses a link up, and says whom it signs in: once, and only if it has not expired by then.
+    /// Uses up a link. Returns its user, but only once, and only if the link has not expired.
     async fn use_link(&self, digest: &TokenDigest, now: SystemTime) -> Result<Option<UserId>, StoreError>;
 
-    /// Forgets sessions and links that have expired.
+    /// Removes sessions and links that have expired.
     async fn forget_expired(&self, now: SystemTime) -> Result<(), StoreError>;
 }
 
-/// What a user takes along to another name.
+/// The data that moves when a user is renamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belongings {
-    /// Everything.
+    /// All data.
     All,
-    /// Everything but secrets, such as sign-ins to servers.
+    /// All data except secrets, such as sign-ins to servers.
     WithoutSecrets,
 }
 
-/// What became of a change of a name.
+/// The result of renaming a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renamed {
-    /// It is done.
+    /// The user was renamed.
     Done,
-    /// Nothing is kept under the old name.
+    /// The old name has no data.
     Unknown,
-    /// The new name is somebody else's, or something is kept under it.
+    /// The new name has an account or data.
     Taken,
 }
 
-/// What both stores refuse.
+/// Checks a user. Both stores reject the same values.
 pub(crate) fn check_user(user: &User) -> Result<(), StoreError> {
     if let Some(name) = &user.display_name {
         bounds::text("display name", name, MAX_ACCOUNT_TEXT_BYTES)?;

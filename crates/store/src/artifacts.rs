@@ -4,34 +4,34 @@ use coracle_types::{ArtifactId, ExecutionId, Preview, SessionId, UserId};
 use std::fmt;
 use std::time::SystemTime;
 
-/// The least that a version counts for, however small it is.
+/// The minimum size that a version is charged for.
 pub const LEAST_CHARGE: u64 = 4_096;
 
-/// A version of an artifact that is to be kept.
+/// A new version of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewArtifact {
-    /// The id that its artifact gets, if there is none of this name yet. Nobody can guess it.
+    /// The ID of the artifact, if there is none with this name yet. It cannot be guessed.
     pub id: ArtifactId,
-    /// Its path below `/artifacts`.
+    /// The path below `/artifacts`.
     pub name: String,
-    /// Who wrote it. An execution writes a name once.
+    /// The execution that wrote it. An execution writes each name once.
     pub execution_id: ExecutionId,
-    /// In which session.
+    /// The session of the execution.
     pub session: Option<SessionId>,
-    /// What it is.
+    /// The media type.
     pub mime: String,
-    /// How long it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Digest of its content, in hexadecimal.
+    /// Digest of the content, in hexadecimal.
     pub sha256: String,
-    /// When it was kept.
+    /// When it was stored.
     pub created_at: SystemTime,
-    /// What can be shown of it at a glance.
+    /// A preview.
     pub preview: Option<Preview>,
 }
 
 impl NewArtifact {
-    /// What it counts for.
+    /// The size that the version is charged for.
     pub fn charge(&self) -> u64 {
         self.bytes.max(LEAST_CHARGE)
     }
@@ -40,52 +40,52 @@ impl NewArtifact {
 /// One version of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactVersion {
-    /// Counts from 1; a number is given once.
+    /// The version number, from 1. Numbers are not reused.
     pub version: u64,
-    /// Who wrote it.
+    /// The execution that wrote it.
     pub execution_id: ExecutionId,
-    /// In which session.
+    /// The session of the execution.
     pub session: Option<SessionId>,
-    /// What it is.
+    /// The media type.
     pub mime: String,
-    /// How long it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Digest of its content, in hexadecimal.
+    /// Digest of the content, in hexadecimal.
     pub sha256: String,
-    /// When it was kept.
+    /// When it was stored.
     pub created_at: SystemTime,
-    /// What can be shown of it at a glance.
+    /// A preview.
     pub preview: Option<Preview>,
 }
 
 /// An artifact with some of its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactRecord {
-    /// Nobody can guess it.
+    /// The artifact ID, which cannot be guessed.
     pub id: ArtifactId,
-    /// Its path below `/artifacts`.
+    /// The path below `/artifacts`.
     pub name: String,
-    /// How many versions there are.
+    /// The number of versions.
     pub count: u64,
-    /// The newest first.
+    /// Versions, newest first.
     pub versions: Vec<ArtifactVersion>,
 }
 
-/// What a user's artifacts amount to.
+/// The total size of a user's artifacts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ArtifactUsage {
-    /// What they count for: their length, and at least [`LEAST_CHARGE`] each.
+    /// The charged size: the length of each version, but at least [`LEAST_CHARGE`].
     pub bytes: u64,
-    /// How many versions there are.
+    /// The number of versions.
     pub versions: u64,
 }
 
-/// Which artifacts there are; what is in them is kept elsewhere.
+/// The index of artifacts. Their contents are stored elsewhere.
 ///
-/// Contract: as that of [`crate::Store`]. A user never sees, names or deletes what is another's.
+/// Contract: that of [`crate::Store`]. Users never see, address or delete artifacts of other users.
 #[async_trait]
 pub trait Artifacts: Send + Sync + fmt::Debug {
-    /// Adds versions, one after the other; `None` for those with which the user would have more than `most` bytes.
+    /// Adds versions in order. Returns `None` for each with which the user would have more than `most` bytes.
     async fn add_artifacts(
         &self,
         user: &UserId,
@@ -93,9 +93,9 @@ pub trait Artifacts: Send + Sync + fmt::Debug {
         most: u64,
     ) -> Result<Vec<Option<(ArtifactId, u64)>>, StoreError>;
 
-    /// A user's artifacts with their newest version each: those changed last come first, and those of the same
-    /// millisecond by falling id. At most `limit`, never more than [`crate::MAX_PAGE`]; only those that come after
-    /// `before` in this order, if it is given. An unknown `before` has none after it.
+    /// The artifacts of a user with their newest version: most recently changed first, and those of the same
+    /// millisecond by descending ID. At most `limit`, and never more than [`crate::MAX_PAGE`]. If `before` is given,
+    /// only those after it in this order, and none if it is unknown.
     async fn artifacts(
         &self,
         user: &UserId,
@@ -103,7 +103,7 @@ pub trait Artifacts: Send + Sync + fmt::Debug {
         before: Option<&ArtifactId>,
     ) -> Result<Vec<ArtifactRecord>, StoreError>;
 
-    /// An artifact with all its versions; of very many the newest [`MAX_VERSIONS`].
+    /// An artifact with all its versions, or the newest [`MAX_VERSIONS`] if there are more.
     async fn artifact(&self, user: &UserId, id: &ArtifactId) -> Result<Option<ArtifactRecord>, StoreError>;
 
     /// One version of an artifact.
@@ -114,7 +114,7 @@ pub trait Artifacts: Send + Sync + fmt::Debug {
         version: u64,
     ) -> Result<Option<ArtifactRecord>, StoreError>;
 
-    /// The version of a name that an execution wrote.
+    /// The version that an execution wrote under a name.
     async fn artifact_of(
         &self,
         user: &UserId,
@@ -122,7 +122,8 @@ pub trait Artifacts: Send + Sync + fmt::Debug {
         name: &str,
     ) -> Result<Option<ArtifactRecord>, StoreError>;
 
-    /// Deletes an artifact, or one version of it; with its last version an artifact is gone. Returns what was deleted.
+    /// Deletes an artifact, or one version of it. Deleting the last version deletes the artifact. Returns what was
+    /// deleted.
     async fn delete_artifact(
         &self,
         user: &UserId,
@@ -130,12 +131,12 @@ pub trait Artifacts: Send + Sync + fmt::Debug {
         version: Option<u64>,
     ) -> Result<Option<ArtifactRecord>, StoreError>;
 
-    /// Deletes all of a user's.
+    /// Deletes all artifacts of a user.
     async fn delete_artifacts(&self, user: &UserId) -> Result<(), StoreError>;
 
-    /// What a user's artifacts amount to.
+    /// The total size of a user's artifacts.
     async fn artifact_usage(&self, user: &UserId) -> Result<ArtifactUsage, StoreError>;
 }
 
-/// So many versions of one artifact are listed.
+/// The maximum number of versions of an artifact that are listed.
 pub const MAX_VERSIONS: usize = 1_000;

@@ -1,14 +1,14 @@
-//! The data folder in one file, and back.
+//! Backs up the data folder to one file, and restores it.
 //!
-//! The file is a tar archive: `manifest.json` first, then the database as it was at one moment, then everything else of the
-//! data folder as it is read, then `end.json`, without which a file is not whole. What is made anew by itself (`run`,
-//! `cache`, `environments`) is left out.
+//! The file is a tar archive: first `manifest.json`, then a snapshot of the database, then everything else in the data
+//! folder as it is read, then `end.json`, without which the file is incomplete. Files that are recreated when they are
+//! missing (`run`, `cache`, `environments`) are left out.
 //!
-//! The master key comes along only if that is asked for. Without it, every file of the data folder that is not the users'
-//! own (`workspaces`, `blobs`) may hold a credential, as `.env` and `coracle.yaml` do: it is below `sealed/` in the archive,
-//! encrypted with the master key.
+//! The master key is included only on request. Without it, every file of the data folder that does not belong to users
+//! (`workspaces`, `blobs`) may hold a credential, like `.env` and `coracle.yaml`. Such files are below `sealed/` in the
+//! archive, encrypted with the master key.
 //!
-//! Trust boundary: workspaces are hostile while they are read, and an archive is hostile when it is read back.
+//! Trust boundary: workspaces may be hostile while they are read, and an archive may be hostile when it is restored.
 
 mod read;
 mod write;
@@ -20,13 +20,13 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 pub use write::{BackedUp, backup};
 
-/// Files and folders of the data folder that are no part of a backup: made anew by themselves, or put there by a restore.
+/// Files and folders that are not part of a backup: recreated when they are missing, or created by a restore.
 const LEFT_OUT: [&str; 6] = ["run", "cache", "store", "environments", "clients", IN_USE];
-/// Held by every process that has the store open.
+/// Locked by every process that has the store open.
 pub(crate) const IN_USE: &str = ".in-use";
-/// Where a restore puts what was there before.
+/// The prefix of folders to which a restore moves existing data.
 const BEFORE: &str = "before-restore-";
-/// Where a restore puts what it reads, until all of it is there.
+/// The prefix of folders in which a restore stages its data until it is complete.
 const STAGING: &str = ".restore-";
 
 const MANIFEST: &str = "manifest.json";
@@ -35,26 +35,26 @@ const KEY: &str = "master.key";
 const WORKSPACES: &str = "workspaces";
 const BLOBS: &str = "blobs";
 const END: &str = "end.json";
-/// Where an archive without the master key has files that may hold credentials.
+/// The folder for encrypted files, in an archive without the master key.
 const SEALED: &str = "sealed";
-/// A longer file is not sealed, and so not in an archive without the key.
+/// The maximum size of a file that is encrypted. Longer files are left out of an archive without the key.
 const MAX_SEALED: u64 = 16 << 20;
 
-/// The name of a file with its holes, in the extended header of an archive.
+/// The key of a sparse file's map, in the extended header of an archive.
 const SPARSE: &str = "CORACLE.sparse";
 
-/// The version of the file.
+/// The version of the archive format.
 const FORMAT: u32 = 1;
 
 /// The first entry of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     format: u32,
-    /// The version of Coracle that made it.
+    /// The version of Coracle that wrote the backup.
     coracle: String,
-    /// The version of the schema of the database.
+    /// The schema version of the database.
     schema: i64,
-    /// In milliseconds since 1970.
+    /// When the backup was made, in milliseconds since 1970.
     made_at: i64,
     database_bytes: u64,
     database_sha256: String,
@@ -69,56 +69,56 @@ struct End {
     skipped: Vec<String>,
 }
 
-/// Why a data folder was not written into a file, or not read from one.
+/// Why a backup or a restore failed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// A file or folder cannot be used.
     #[error("{path:?} cannot be used: {reason}")]
     File {
-        /// Which one.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// There is something in the place of what was to be written.
+    /// The destination already exists.
     #[error("{path:?} already exists")]
     Exists {
-        /// Which one.
+        /// The destination.
         path: PathBuf,
     },
-    /// Somebody works in the data folder.
+    /// Another process uses the data folder.
     #[error("the data folder {path:?} is in use by another coracle")]
     InUse {
-        /// Which one.
+        /// The data folder.
         path: PathBuf,
     },
-    /// It is none of our files, or not whole, or it means harm.
+    /// The file is not a backup, or is incomplete or malicious.
     #[error("{path:?} is not a backup that can be restored: {reason}")]
     NoBackup {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A later version of Coracle has written it.
+    /// The backup was written by a later version of Coracle.
     #[error("the backup {path:?} was made by coracle {by} and has schema version {found}; this version knows {known}")]
     Newer {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Who made it.
+        /// The version of Coracle that wrote it.
         by: String,
-        /// Its version.
+        /// The schema version of the backup.
         found: i64,
-        /// The newest version that is known here.
+        /// The newest schema version that this version supports.
         known: i64,
     },
-    /// The database.
+    /// An error of the database.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl BackupError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::File { .. } => "backup_file",
@@ -130,16 +130,16 @@ impl BackupError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::File { .. } => return None,
             Self::Exists { .. } => {
-                "name another one, or give --force: a file is then replaced, and data is moved aside".to_owned()
+                "choose another path, or use --force: a file is then replaced, and data is moved aside".to_owned()
             }
             Self::InUse { .. } => "stop it first; nothing was changed".to_owned(),
             Self::NoBackup { .. } => "nothing was changed".to_owned(),
-            Self::Newer { .. } => "use a coracle that is at least as new; nothing was changed".to_owned(),
+            Self::Newer { .. } => "use a version of coracle that is at least as new; nothing was changed".to_owned(),
             Self::Store(error) => return error.hint(),
         })
     }

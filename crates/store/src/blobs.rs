@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Names bytes by their content: SHA-256 in hexadecimal.
+/// The ID of a blob: the SHA-256 of its content, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlobId(String);
 
 const DIGEST_DIGITS: usize = 64;
 
 impl BlobId {
-    /// The name of these bytes.
+    /// The ID of these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(hex::encode(Sha256::digest(bytes)))
     }
 
-    /// The digits.
+    /// The ID as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -46,43 +46,43 @@ impl FromStr for BlobId {
     }
 }
 
-/// Why a blob could not be put or had.
+/// Why a blob cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum BlobError {
-    /// The text names no blob.
+    /// The string is not a blob ID.
     #[error("{text:?} is not a blob ID: expected 64 hexadecimal digits")]
     NoId {
-        /// Its beginning.
+        /// The beginning of the string.
         text: String,
     },
-    /// It is larger than what the caller takes, or than what is kept.
-    #[error("the blob is {bytes} bytes long: at most {max} are taken")]
+    /// The blob is larger than the caller accepts, or than the maximum.
+    #[error("the blob is {bytes} bytes long: the maximum is {max}")]
     TooLarge {
-        /// How long it is.
+        /// Size of the blob.
         bytes: u64,
-        /// How long it may be.
+        /// The maximum.
         max: u64,
     },
-    /// What lies there is not what was put.
+    /// The stored bytes have changed.
     #[error("blob {id} is damaged: {reason}")]
     Damaged {
-        /// Which one.
+        /// The ID.
         id: BlobId,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// The place where blobs are kept refused.
-    #[error("blob {id} could not be used: {reason}")]
+    /// The storage failed.
+    #[error("cannot access blob {id}: {reason}")]
     Storage {
-        /// Which one.
+        /// The ID.
         id: BlobId,
-        /// What it says.
+        /// The reason.
         reason: String,
     },
 }
 
 impl BlobError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoId { .. } => "blob_no_id",
@@ -92,50 +92,50 @@ impl BlobError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Damaged { .. } => Some("put the same bytes again, or delete it".to_owned()),
+            Self::Damaged { .. } => Some("store the same bytes again, or delete it".to_owned()),
             Self::NoId { .. } | Self::TooLarge { .. } | Self::Storage { .. } => None,
         }
     }
 }
 
-/// Bytes under the digest of their content, so the same bytes are kept once and cannot be changed unnoticed.
+/// Content-addressed bytes: equal bytes are stored once, and cannot be changed unnoticed.
 #[derive(Clone, Debug)]
 pub struct Blobs {
     objects: Arc<dyn ObjectStore>,
-    /// Where they lie, if that is on this machine.
+    /// The folder, if the blobs are on this machine.
     folder: Option<PathBuf>,
 }
 
 impl Blobs {
-    /// The largest blob.
+    /// The maximum size of a blob.
     pub const MAX_BYTES: u64 = 1 << 30;
 
-    /// Blobs below the data folder.
+    /// Blobs in the data folder.
     pub fn local(home: &Home) -> Result<Self, StoreError> {
         let folder = home.make_blobs()?;
         let objects = LocalFileSystem::new_with_prefix(&folder).map_err(|error| StoreError::home(&folder, error))?;
         Ok(Self { objects: Arc::new(objects.with_fsync(true)), folder: Some(folder) })
     }
 
-    /// Blobs that end with the process.
+    /// Blobs in memory.
     pub fn in_memory() -> Self {
         Self { objects: Arc::new(InMemory::new()), folder: None }
     }
 
-    /// Keeps the bytes and tells their name. A damaged blob of this name is mended.
+    /// Stores bytes and returns their ID. Replaces a damaged blob with this ID.
     pub async fn put(&self, bytes: Vec<u8>) -> Result<BlobId, BlobError> {
         check_length(bytes.len() as u64, Self::MAX_BYTES)?;
         let id = BlobId::of(&bytes);
-        // Written beside its place and then renamed: whole or not there, and a link that lies there is replaced.
+        // Written to a temporary file and renamed, so it is complete or absent, and a link at its place is replaced.
         let put = self.objects.put(&location(&id), bytes.into()).await;
         put.map_err(|error| storage(&id, &error))?;
         Ok(id)
     }
 
-    /// The bytes, if they are there and at most `max` long.
+    /// Reads a blob of at most `max` bytes, if it exists.
     pub async fn get(&self, id: &BlobId, max: u64) -> Result<Option<Vec<u8>>, BlobError> {
         self.refuse_link(id)?;
         let found = match self.objects.get(&location(id)).await {
@@ -151,7 +151,7 @@ impl Blobs {
         Ok(Some(bytes.into()))
     }
 
-    /// Deletes a blob; one that is not there is no error.
+    /// Deletes a blob, if it exists.
     pub async fn delete(&self, id: &BlobId) -> Result<(), BlobError> {
         match self.objects.delete(&location(id)).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -159,7 +159,7 @@ impl Blobs {
         }
     }
 
-    /// A link was not made here. Even one that slips in after this cannot give other bytes: the digest tells.
+    /// Rejects links, which are never created here. A link that appears later cannot change the bytes unnoticed.
     fn refuse_link(&self, id: &BlobId) -> Result<(), BlobError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         match std::fs::symlink_metadata(folder.join(id.as_str())) {

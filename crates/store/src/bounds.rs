@@ -1,4 +1,4 @@
-//! What is too large to be kept. Both stores refuse the same things.
+//! Size limits, which are the same for both stores.
 
 use crate::{Checkpoint, ExecutionRecord, ListedTools, NewArtifact, NewTask, StoreError, TaskEnd, ToolDecision};
 use coracle_types::{Secret, Tool};
@@ -6,51 +6,50 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest name of a tool or a secret, and longest fingerprint or digest.
+/// The maximum length of the name of a tool or a secret, and of a fingerprint or digest.
 pub const MAX_NAME_BYTES: usize = 1 << 10;
-/// Longest list of tools of one server, as JSON.
+/// The maximum size of the list of tools of one server, as JSON.
 pub const MAX_TOOLS_BYTES: usize = 16 << 20;
-/// Longest learned shape, as JSON.
+/// The maximum size of a learned shape, as JSON.
 pub const MAX_SHAPE_BYTES: usize = 1 << 20;
-/// Longest secret.
+/// The maximum length of a secret.
 pub const MAX_SECRET_BYTES: usize = 64 << 10;
-/// Longest code of an execution.
+/// The maximum length of the code of an execution.
 pub const MAX_CODE_BYTES: usize = 1 << 20;
-/// Longest outcome of an execution, as JSON.
+/// The maximum size of the outcome of an execution, as JSON.
 pub const MAX_OUTCOME_BYTES: usize = 4 << 20;
-/// Longest path of an artifact.
+/// The maximum length of the path of an artifact.
 pub const MAX_PATH_BYTES: usize = 4 << 10;
-/// Longest preview of an artifact, as JSON.
+/// The maximum size of the preview of an artifact, as JSON.
 pub const MAX_PREVIEW_BYTES: usize = 16 << 10;
-/// So many executions are listed at once, whatever is asked for.
+/// The maximum number of entries in one page of a list.
 pub const MAX_PAGE: usize = 100;
-/// So many executions of one user are kept unless the settings say otherwise: with a further one the oldest goes.
+/// The default for the number of executions that are kept per user. Older ones are deleted.
 pub const KEPT_EXECUTIONS: usize = 1_000;
 
-/// Longest record of what the host answered to the calls of one task, as JSON.
+/// The maximum size of the recorded answers to the calls of one task, as JSON.
 pub const MAX_RECORDING_BYTES: usize = 2 << 20;
-/// Longest context of a checkpoint, as JSON.
+/// The maximum size of the context of a checkpoint, as JSON.
 pub const MAX_CONTEXT_BYTES: usize = 64 << 10;
-/// So many sessions of one user are kept unless the settings say otherwise: with a further one the one that was used
-/// longest ago goes.
+/// The default for the number of sessions that are kept per user. The least recently used ones are deleted.
 pub const KEPT_SESSIONS: usize = 1_000;
-/// So many tasks of one session are kept unless the settings say otherwise.
+/// The default for the number of tasks that are kept per session.
 pub const KEPT_TASKS: u64 = 1_000;
-/// Of so many tasks of one session it is kept what the host answered to their calls.
+/// The number of tasks per session whose recorded answers are kept.
 pub const KEPT_RECORDINGS: u64 = 200;
-/// So many checkpoints of one session are kept.
+/// The number of checkpoints that are kept per session.
 pub const KEPT_CHECKPOINTS: u64 = 100;
 
-/// How much of what has run is kept.
+/// How much history is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// Executions of one user.
+    /// Number of executions per user.
     pub executions: usize,
-    /// Sessions of one user.
+    /// Number of sessions per user.
     pub sessions: usize,
-    /// Tasks of one session.
+    /// Number of tasks per session.
     pub tasks: u64,
-    /// A session may still have an interpreter for this long after its last task, and is kept as long.
+    /// How long a session may have an interpreter after its last task. It is kept for at least this time.
     pub live_for: Duration,
 }
 
@@ -61,14 +60,14 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// At least one of each: what is being written is not dropped at once.
+    /// At least one of each, so that a new entry is not deleted at once.
     pub(crate) fn sane(self) -> Self {
         let (executions, sessions) = (self.executions.max(1), self.sessions.max(1));
         Self { executions, sessions, tasks: self.tasks.max(1), ..self }
     }
 }
 
-/// What is said of an execution whose process is gone.
+/// The outcome of an execution whose process is gone.
 pub(crate) fn lost() -> Value {
     serde_json::json!({
         "success": false,
@@ -81,13 +80,14 @@ fn within(what: &'static str, bytes: usize, max: usize) -> Result<(), StoreError
     if bytes <= max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, max }) }
 }
 
-/// The same with a cap of its own.
+/// Checks the length of a text.
 pub(crate) fn text(what: &'static str, text: &str, max: usize) -> Result<(), StoreError> {
     name(what, text)?;
     within(what, text.len(), max)
 }
 
-/// Names are keys: not empty, not endless, and without the one character that not every database can keep.
+/// Checks a name, which is a key: not empty, not too long, and without the zero byte, which not every database can
+/// store.
 pub(crate) fn name(what: &'static str, text: &str) -> Result<(), StoreError> {
     if text.is_empty() || text.contains('\0') {
         return Err(StoreError::InvalidName { what });
@@ -99,7 +99,7 @@ pub(crate) fn tool_name(text: &str) -> Result<(), StoreError> {
     name("tool name", text)
 }
 
-/// The tools as JSON, if they may be kept.
+/// Checks a list of tools and returns it as JSON.
 pub(crate) fn tools(listed: &ListedTools) -> Result<String, StoreError> {
     name("fingerprint", &listed.fingerprint)?;
     let text = json::<Vec<Arc<Tool>>>("tools", &listed.tools)?;
@@ -107,7 +107,7 @@ pub(crate) fn tools(listed: &ListedTools) -> Result<String, StoreError> {
     Ok(text)
 }
 
-/// The shape as JSON, if it may be kept.
+/// Checks a shape and returns it as JSON.
 pub(crate) fn shape(tool: &str, value: &Value) -> Result<String, StoreError> {
     tool_name(tool)?;
     let text = json("shape", value)?;
@@ -129,7 +129,7 @@ pub(crate) fn secret_name(text: &str) -> Result<(), StoreError> {
     name("secret name", text)
 }
 
-/// The outcome as JSON, if the record may be kept.
+/// Checks a record and returns its outcome as JSON.
 pub(crate) fn record(record: &ExecutionRecord) -> Result<String, StoreError> {
     within("code", record.code.len(), MAX_CODE_BYTES)?;
     let text = json("outcome", &record.outcome)?;
@@ -141,7 +141,7 @@ pub(crate) fn label(text: &str) -> Result<(), StoreError> {
     name("label of a session", text)
 }
 
-/// The variables as JSON, if the task may be kept.
+/// Checks a task and returns its variables as JSON.
 pub(crate) fn task(task: &NewTask) -> Result<Option<String>, StoreError> {
     within("code", task.code.len(), MAX_CODE_BYTES)?;
     within("description", task.description.as_ref().map_or(0, String::len), MAX_NAME_BYTES)?;
@@ -151,7 +151,7 @@ pub(crate) fn task(task: &NewTask) -> Result<Option<String>, StoreError> {
     Ok(Some(text))
 }
 
-/// Outcome and recording as JSON, if they may be kept.
+/// Checks the end of a task and returns outcome and recording as JSON.
 pub(crate) fn task_end(end: &TaskEnd) -> Result<(String, Option<String>), StoreError> {
     let outcome = json("outcome", &end.outcome)?;
     within("outcome", outcome.len(), MAX_OUTCOME_BYTES)?;
@@ -160,7 +160,7 @@ pub(crate) fn task_end(end: &TaskEnd) -> Result<(String, Option<String>), StoreE
     Ok((outcome, recording))
 }
 
-/// The context as JSON, if the checkpoint may be kept.
+/// Checks a checkpoint and returns its context as JSON.
 pub(crate) fn checkpoint(checkpoint: &Checkpoint) -> Result<String, StoreError> {
     name("step of a checkpoint", &checkpoint.step)?;
     let text = json("context", &checkpoint.context)?;

@@ -11,99 +11,99 @@ use tempfile::TempDir;
 ///
 /// ```text
 /// CORACLE_HOME/environments/
-///   .lock                 held by whoever makes or removes one
-///   packages.json         what was added by hand, and what of the usual ones was taken out
-///   current -> 2          the one that sandboxes see; replaced by a rename
-///   2/environment.json    what is in it
-///   2/packages/           the packages: what sandboxes see
-///   2/.in-use             every process whose sandboxes see it holds a shared lock on this
-///   .new-…/               one in the making; whoever holds the lock may remove it
+///   .lock                 held while an environment is created or removed
+///   packages.json         packages that were added, and default packages that were removed
+///   current -> 2          the environment that sandboxes use; replaced by a rename
+///   2/environment.json    its description
+///   2/packages/           its packages, which sandboxes see
+///   2/.in-use             every process whose sandboxes use it holds a shared lock on this
+///   .new-…/               an environment that is being created; may be removed under the lock
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environments {
     folder: PathBuf,
 }
 
-/// What is in an environment.
+/// The description of an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// Counts up.
+    /// The version, which increases.
     pub version: u32,
-    /// In seconds since 1970.
+    /// When the environment was created, in seconds since 1970.
     pub made_at: u64,
-    /// What made it, for example `uv` or `pip`.
+    /// The tool that created it, for example `uv` or `pip`.
     pub made_by: String,
-    /// The interpreter that it is for.
+    /// The interpreter that the environment is for.
     pub python: PythonInterpreter,
-    /// What was asked for.
+    /// The requested packages.
     pub requirements: Vec<String>,
-    /// What came of that.
+    /// The installed packages.
     pub packages: Vec<Package>,
 }
 
 /// An installed package.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Package {
-    /// As it calls itself.
+    /// The name of the package.
     pub name: String,
-    /// The version that was chosen.
+    /// The installed version.
     pub version: String,
 }
 
-/// What people have asked for by hand, beside the usual packages or those of a file.
+/// Changes that people made to the default packages or to those of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WantedPackages {
-    /// Added ones, as they were written.
+    /// Added packages, as written.
     pub added: Vec<String>,
-    /// Usual ones that are not wanted, by their names.
+    /// Names of default packages that were removed.
     pub without: Vec<String>,
 }
 
-/// Why an environment could not be read, made or removed.
+/// Why an environment cannot be read, created or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum EnvironmentError {
-    /// A file or folder.
+    /// A file or folder cannot be accessed.
     #[error("{path:?}: {error}")]
     Io {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
-    /// It says nothing that makes sense.
+    /// A file is invalid.
     #[error("{path:?} is damaged: {reason}")]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Somebody else is making or removing one.
+    /// Another process is creating or removing an environment.
     #[error("the environments are being changed by another process")]
     Busy,
-    /// Sandboxes see it.
+    /// Sandboxes use the environment.
     #[error("environment {0} is in use")]
     InUse(u32),
-    /// It is not there.
+    /// The environment does not exist.
     #[error("there is no environment {0}")]
     Missing(u32),
 }
 
-/// An environment that stays for as long as this is held.
+/// An environment that cannot be removed while this is held.
 #[derive(Debug)]
 pub struct UsedEnvironment {
-    /// What is in it.
+    /// The description.
     pub environment: Environment,
-    /// The folder of its packages.
+    /// The folder of the packages.
     pub packages: PathBuf,
     _lock: File,
 }
 
-/// No description of an environment is longer.
+/// The maximum size of the description of an environment.
 const MAX_DESCRIPTION: u64 = 4 << 20;
 
-/// Besides the current one, so many older ones are kept.
+/// The number of older environments that are kept.
 const KEPT: usize = 1;
 
 const DESCRIPTION: &str = "environment.json";
@@ -111,7 +111,7 @@ const PACKAGES: &str = "packages";
 const IN_USE: &str = ".in-use";
 const CURRENT: &str = "current";
 const WANTED: &str = "packages.json";
-/// What begins so is unfinished, or on its way out.
+/// The prefix of folders of environments that are being created or removed.
 const NEW: &str = ".new-";
 const OLD: &str = ".old-";
 
@@ -134,7 +134,7 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, E
     read.map(Some).map_err(|error| EnvironmentError::Damaged { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// Puts a file in place, whole at once and for good.
+/// Writes a file atomically and durably.
 fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> Result<(), EnvironmentError> {
     let path = folder.join(name);
     let write = || {
@@ -148,12 +148,12 @@ fn write_json(folder: &Path, name: &str, value: &impl Serialize) -> Result<(), E
 }
 
 impl Environments {
-    /// Those of a data folder; nothing is made yet.
+    /// The environments of a data folder. Does not create anything.
     pub fn of(home: &Home) -> Self {
         Self { folder: home.root().join("environments") }
     }
 
-    /// The folder of all of them.
+    /// The folder of all environments.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -181,12 +181,12 @@ impl Environments {
         read_json(&self.of_version(version).join(DESCRIPTION))?.ok_or(EnvironmentError::Missing(version))
     }
 
-    /// The one that sandboxes see, if there is one.
+    /// The environment that sandboxes use, if there is one.
     pub fn current(&self) -> Result<Option<Environment>, EnvironmentError> {
         self.current_version()?.map(|version| self.read(version)).transpose()
     }
 
-    /// The same, for sandboxes that are to see it: nobody removes it while it is held.
+    /// Like [`Self::current`], for use by sandboxes: it is not removed while this is held.
     pub fn use_current(&self) -> Result<Option<UsedEnvironment>, EnvironmentError> {
         loop {
             let Some(version) = self.current_version()? else { return Ok(None) };
@@ -194,7 +194,7 @@ impl Environments {
             let path = folder.join(IN_USE);
             let held = OpenOptions::new().read(true).open(&path).and_then(|lock| lock.lock_shared().map(|()| lock));
             if self.current_version()? != Some(version) {
-                // Replaced meanwhile, and perhaps removed.
+                // The environment was replaced meanwhile, and perhaps removed.
                 continue;
             }
             let lock = held.map_err(at(&path))?;
@@ -203,7 +203,7 @@ impl Environments {
         }
     }
 
-    /// All of them, the newest first.
+    /// All environments, newest first.
     pub fn all(&self) -> Result<Vec<Environment>, EnvironmentError> {
         self.versions()?.into_iter().rev().map(|version| self.read(version)).collect()
     }
@@ -220,12 +220,12 @@ impl Environments {
         Ok(versions)
     }
 
-    /// What people have asked for by hand.
+    /// The changes that people made.
     pub fn wanted(&self) -> Result<WantedPackages, EnvironmentError> {
         Ok(read_json(&self.folder.join(WANTED))?.unwrap_or_default())
     }
 
-    /// Leave to change them, for one at a time. What somebody left unfinished goes.
+    /// Locks the environments for a change, and removes unfinished ones.
     pub fn change(&self) -> Result<ChangingEnvironments<'_>, EnvironmentError> {
         fs::create_dir_all(&self.folder).map_err(at(&self.folder))?;
         let path = self.folder.join(".lock");
@@ -248,30 +248,30 @@ impl Environments {
     }
 }
 
-/// The environments while nobody else changes them.
+/// The environments, locked for a change.
 #[derive(Debug)]
 pub struct ChangingEnvironments<'a> {
     all: &'a Environments,
     _lock: File,
 }
 
-/// An environment in the making; dropped, nothing is left of it.
+/// An environment that is being created. Dropping it removes it.
 #[derive(Debug)]
 pub struct NewEnvironment {
     folder: TempDir,
-    /// Where the packages go.
+    /// The folder for the packages.
     pub packages: PathBuf,
 }
 
 impl NewEnvironment {
-    /// A folder for what is needed while it is made.
+    /// A folder for temporary files.
     pub fn aside(&self) -> &Path {
         self.folder.path()
     }
 }
 
 impl ChangingEnvironments<'_> {
-    /// A place to make one in.
+    /// Begins to create an environment.
     pub fn begin(&self) -> Result<NewEnvironment, EnvironmentError> {
         let made = tempfile::Builder::new().prefix(NEW).tempdir_in(&self.all.folder);
         let folder = made.map_err(at(&self.all.folder))?;
@@ -280,8 +280,8 @@ impl ChangingEnvironments<'_> {
         Ok(NewEnvironment { folder, packages })
     }
 
-    /// Makes it the one that new sandboxes see, under the next version; gives what is in it. Those before the last go,
-    /// unless sandboxes see them. Whatever is in its folder beside the packages goes too.
+    /// Makes the environment the current one, under the next version, and returns its description. Removes everything in
+    /// its folder besides the packages, and older environments that no sandbox uses, except the previous one.
     pub fn publish(&self, new: NewEnvironment, mut environment: Environment) -> Result<Environment, EnvironmentError> {
         let versions = self.all.versions()?;
         environment.version = versions.last().copied().max(self.all.current_version()?).unwrap_or(0) + 1;
@@ -297,7 +297,7 @@ impl ChangingEnvironments<'_> {
         File::create(&in_use).map_err(at(&in_use))?;
         write_json(folder, DESCRIPTION, &environment)?;
         let settle = || {
-            // All that the installer has written: it does not see to that itself.
+            // Installers do not sync the files that they write.
             rustix::fs::syncfs(File::open(folder)?)?;
             let place = self.all.of_version(environment.version);
             fs::rename(folder, &place)?;
@@ -308,18 +308,18 @@ impl ChangingEnvironments<'_> {
             File::open(&self.all.folder)?.sync_all()
         };
         settle().map_err(at(folder))?;
-        // It is not where it would be removed from.
+        // The folder was renamed, so it must not be removed on drop.
         let _ = new.folder.keep();
         for version in versions.iter().rev().skip(KEPT) {
             match self.remove(*version) {
                 Ok(()) | Err(EnvironmentError::InUse(_)) => {}
-                Err(error) => tracing::warn!(%error, version, "an old environment could not be removed"),
+                Err(error) => tracing::warn!(%error, version, "cannot remove an old environment"),
             }
         }
         Ok(environment)
     }
 
-    /// Removes one that is not current and that no sandbox sees.
+    /// Removes an environment that is not current and that no sandbox uses.
     pub fn remove(&self, version: u32) -> Result<(), EnvironmentError> {
         let place = self.all.of_version(version);
         if !place.is_dir() {
@@ -337,7 +337,7 @@ impl ChangingEnvironments<'_> {
         fs::remove_dir_all(&old).map_err(at(&old))
     }
 
-    /// Notes what people have asked for by hand.
+    /// Stores the changes that people made.
     pub fn want(&self, wanted: &WantedPackages) -> Result<(), EnvironmentError> {
         write_json(&self.all.folder, WANTED, wanted)
     }
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sandboxes_see_stays() {
+    fn an_environment_in_use_is_not_removed() {
         let (_home, environments) = home();
         make(&environments);
         let used = environments.use_current().unwrap().unwrap();
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfinished_changes_nothing_and_goes() {
+    fn an_unfinished_environment_changes_nothing_and_is_removed() {
         let (_home, environments) = home();
         make(&environments);
         let changing = environments.change().unwrap();
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_is_kept() {
+    fn requested_packages_are_kept() {
         let (_home, environments) = home();
         assert_eq!(environments.wanted().unwrap(), WantedPackages::default());
         let wanted = WantedPackages { added: vec!["rich>=13".to_owned()], without: vec!["plotly".to_owned()] };

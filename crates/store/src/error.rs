@@ -3,27 +3,27 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What keeps a database or a file of the data folder from being used.
+/// The kind of problem with a database or a file of the data folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// No space is left on the file system, or a quota is used up.
+    /// The file system is full, or a quota is used up.
     Full,
-    /// Another process holds it.
+    /// Another process has locked the file.
     Locked,
-    /// It cannot be written: read-only, or not ours to write.
+    /// The file is not writable, or its file system is read-only.
     ReadOnly,
-    /// It is no database, or not a sound one.
+    /// The file is not a database, or is damaged.
     Damaged,
-    /// It was there, and is gone.
+    /// The file has been removed.
     Missing,
-    /// This process has as many files open as it may.
+    /// This process has reached its limit on open files.
     Descriptors,
-    /// Something else.
+    /// Another problem.
     Other,
 }
 
 impl Fault {
-    /// What the system means.
+    /// Classifies an error of the system.
     pub(crate) fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
@@ -51,7 +51,7 @@ impl Fault {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the problem.
     fn hint(self, path: &Path) -> Option<String> {
         let folder = path.parent().unwrap_or(path).display();
         Some(match self {
@@ -64,10 +64,10 @@ impl Fault {
                 format!("make {folder} writable for the user who runs coracle; no restart is needed")
             }
             Self::Damaged => format!(
-                "put a sound copy in its place (`coracle restore`), or move {} aside to begin with an empty one",
+                "restore an intact copy (`coracle restore`), or move {} away to start with an empty one",
                 path.display()
             ),
-            Self::Missing => format!("put {} back, or restart coracle to begin with an empty one", path.display()),
+            Self::Missing => format!("put {} back, or restart coracle to start with an empty one", path.display()),
             Self::Descriptors => {
                 "let coracle open more files: raise `ulimit -n`, or LimitNOFILE= of its systemd unit".to_owned()
             }
@@ -76,76 +76,76 @@ impl Fault {
     }
 }
 
-/// Why the store did not do what it was asked.
+/// Why an operation of the store failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     /// The data folder or the database in it cannot be used.
     #[error("the data folder {path:?} cannot be used: {reason}")]
     Home {
-        /// What could not be used.
+        /// The file or folder.
         path: PathBuf,
-        /// What is wrong.
+        /// The kind of problem.
         fault: Fault,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A later version of Coracle has written the database.
+    /// The database was written by a later version of Coracle.
     #[error("the database {path:?} has schema version {found}; this version of coracle knows {known}")]
     Newer {
         /// The database.
         path: PathBuf,
-        /// Its version.
+        /// The schema version of the database.
         found: i64,
-        /// The newest version that is known here.
+        /// The newest schema version that this version supports.
         known: i64,
     },
-    /// Somebody else has written in between.
+    /// Another process has written in between.
     #[error("{what} has changed since version {expected}")]
     Conflict {
-        /// What was to be written.
+        /// The entry that was to be written.
         what: String,
-        /// The version that the caller had read.
+        /// The version that the caller has read.
         expected: u64,
     },
-    /// There is no such session, or it has ended, or it is somebody else's.
-    #[error("there is no session {id} in which something could run")]
+    /// The session does not exist, has ended, or belongs to another user.
+    #[error("there is no open session {id}")]
     NoSession {
-        /// What was asked for.
+        /// The requested session.
         id: String,
     },
-    /// It is larger than what is kept.
-    #[error("the {what} is {bytes} bytes long: at most {max} are kept")]
+    /// A value is larger than the maximum.
+    #[error("the {what} is {bytes} bytes long: the maximum is {max}")]
     TooLarge {
-        /// What it is.
+        /// The kind of value.
         what: &'static str,
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The maximum.
         max: usize,
     },
-    /// A key that is empty, or text that not every database can keep.
-    #[error("the {what} is empty or holds a zero byte")]
+    /// A name is empty or has a zero byte, which not every database can store.
+    #[error("the {what} is empty or contains a zero byte")]
     InvalidName {
-        /// What it is.
+        /// The kind of name.
         what: &'static str,
     },
-    /// What was read makes no sense.
-    #[error("what is stored as {what} is damaged: {reason}")]
+    /// A stored value is invalid.
+    #[error("the stored {what} is damaged: {reason}")]
     Damaged {
-        /// What it should be.
+        /// The kind of value.
         what: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// A secret does not open: the row was changed, or belongs to another owner or name.
+    /// A secret cannot be decrypted: the row was changed, or belongs to another owner or name.
     #[error("the secret {name:?} of {owner} was tampered with or is damaged")]
     Tampered {
-        /// Whose it should be.
+        /// The owner in the row.
         owner: String,
-        /// What it should be called.
+        /// The name in the row.
         name: String,
     },
-    /// The master key.
+    /// An error of the master key.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// Another server uses the data folder.
@@ -153,25 +153,25 @@ pub enum StoreError {
     Served {
         /// The data folder.
         path: PathBuf,
-        /// Which one: its process, and its address as far as it has told.
+        /// The process of the other server, and its address if known.
         by: String,
     },
-    /// The database refused.
+    /// The database failed.
     #[error("the database {path:?} failed to {doing}: {reason}")]
     Database {
-        /// The database, or the file of it that is meant.
+        /// The database, or the file of it that failed.
         path: PathBuf,
-        /// What it was to do.
+        /// The operation.
         doing: &'static str,
-        /// What is wrong.
+        /// The kind of problem.
         fault: Fault,
-        /// What it says.
+        /// The reason.
         reason: String,
     },
 }
 
 impl StoreError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Home { .. } => "store_home",
@@ -188,40 +188,40 @@ impl StoreError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Home { path, fault: Fault::Other, .. } if !path.exists() => {
-                Some("name a folder that you may write to with CORACLE_HOME".to_owned())
+                Some("set CORACLE_HOME to a writable folder".to_owned())
             }
-            Self::Home { path, fault, .. } => fault.hint(path).or_else(|| {
-                Some("make it usable, or name a folder that you may write to with CORACLE_HOME".to_owned())
-            }),
+            Self::Home { path, fault, .. } => {
+                fault.hint(path).or_else(|| Some("fix it, or set CORACLE_HOME to a writable folder".to_owned()))
+            }
             Self::Newer { .. } => Some(
-                "use the version of coracle that wrote it, or another data folder by CORACLE_HOME; nothing was changed"
+                "use the version of coracle that wrote it, or set CORACLE_HOME to another folder; nothing was changed"
                     .to_owned(),
             ),
             Self::Tampered { .. } => Some("delete the secret and sign in again".to_owned()),
             Self::Key(error) => Some(error.hint()),
             Self::Conflict { .. } => Some("read it again, merge, and write with the new version".to_owned()),
-            Self::NoSession { .. } => Some("begin another session".to_owned()),
-            Self::Served { .. } => Some("stop it, or name another data folder with CORACLE_HOME".to_owned()),
+            Self::NoSession { .. } => Some("start another session".to_owned()),
+            Self::Served { .. } => Some("stop it, or set CORACLE_HOME to another folder".to_owned()),
             Self::Database { path, fault, .. } => fault.hint(path),
             Self::TooLarge { .. } | Self::InvalidName { .. } | Self::Damaged { .. } => None,
         }
     }
 
-    /// Something of the data folder that cannot be used, for this reason.
+    /// A part of the data folder cannot be used, for this reason.
     pub fn home(path: impl Into<PathBuf>, reason: impl Display) -> Self {
         Self::Home { path: path.into(), fault: Fault::Other, reason: reason.to_string() }
     }
 
-    /// A file of the data folder that the system does not let us use.
+    /// A file of the data folder cannot be used, because of this error of the system.
     pub(crate) fn file(path: impl Into<PathBuf>, error: &io::Error) -> Self {
         Self::Home { path: path.into(), fault: Fault::of(error), reason: error.to_string() }
     }
 
-    /// Whether the same may succeed later, without any change to what was asked.
+    /// Whether the same operation may succeed later without changes.
     pub fn is_passing(&self) -> bool {
         matches!(
             self,

@@ -5,36 +5,37 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The data folder, `CORACLE_HOME`, and what this crate keeps in it.
+/// The data folder, `CORACLE_HOME`, and the files of this crate in it.
 ///
 /// ```text
 /// CORACLE_HOME/
 ///   .in-use              0600  locked by every process that has the store open
-///   master.key           0600  32 bytes in hexadecimal; made when the first secret is put, never replaced
+///   master.key           0600  32 bytes in hexadecimal; created with the first secret, never replaced
 ///   store/               0700
 ///     coracle.db         0600  SQLite; with coracle.db-wal and coracle.db-shm while it is in use
-///     lock               0600  held while the schema is made or changed, and while somebody looks who lives
-///     serving            0600  locked by the `coracle up` that serves this folder, and says which one that is
-///     servers.sock       0600  where that one lends its connections to servers; there while it runs
-///     live/              0700  one file for each process that runs tasks of sessions, locked by it
+///     lock               0600  held while the schema is migrated, and while live processes are determined
+///     serving            0600  locked by the `coracle up` that serves this folder; contains its process and address
+///     servers.sock       0600  the socket where it lends its connections to servers, while it runs
+///     live/              0700  one file per process that runs tasks of sessions, locked by it
 ///   blobs/               0700
 ///     <sha-256>                bytes, under the digest of their content
 /// ```
 ///
-/// Beside them lie what other crates make: `workspaces/<user>/…` by the engine, and what the sandbox needs at run time.
-/// A backup is this folder (see [`crate::backup`]); the key can be kept apart from it, and without it the secrets in it are lost.
+/// Other crates have files here as well: the engine `workspaces/<user>/…`, and the sandbox its run-time files. A backup
+/// is a copy of this folder (see [`crate::backup`]). The key can be kept separately; without it, the secrets in the
+/// backup are lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
 }
 
-/// Only its owner may enter.
+/// The mode of a folder that only its owner may enter.
 const PRIVATE_FOLDER: u32 = 0o700;
-/// Only its owner may read.
+/// The mode of a file that only its owner may read.
 const PRIVATE_FILE: u32 = 0o600;
 
 impl Home {
-    /// The data folder at `root`; nothing is made yet.
+    /// The data folder at `root`. Does not create anything.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -73,7 +74,7 @@ impl Home {
         self.root.join("store")
     }
 
-    /// The folder of the processes that live.
+    /// The folder with a file per live process.
     pub(crate) fn live(&self) -> PathBuf {
         self.store().join("live")
     }
@@ -82,13 +83,14 @@ impl Home {
         self.store().join("lock")
     }
 
-    /// Makes the folder, for its owner only. One that is there already keeps its rights: others may live in it.
+    /// Creates the folder for its owner only. An existing folder keeps its permissions, because it may have other
+    /// users.
     fn make_root(&self) -> Result<(), StoreError> {
         let made = DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(&self.root);
         made.map_err(|error| StoreError::file(&self.root, &error))
     }
 
-    /// Makes a folder below the root that nobody else may enter.
+    /// Creates a folder below the root that only its owner may enter.
     fn make_private(&self, folder: &Path) -> Result<(), StoreError> {
         self.make_root()?;
         let failed = |error: io::Error| StoreError::file(folder, &error);
@@ -97,7 +99,7 @@ impl Home {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(failed(error)),
         }
-        // A link could lead to where others write, and is not what this crate made.
+        // A link is not created by this crate, and could lead to a folder that others can write to.
         let found = fs::symlink_metadata(folder).map_err(failed)?;
         if !found.is_dir() {
             return Err(StoreError::home(folder, "it is not a folder"));
@@ -108,9 +110,9 @@ impl Home {
         Ok(())
     }
 
-    /// Makes everything that the database needs to be opened.
+    /// Creates everything that is needed to open the database.
     ///
-    /// A database that is there is never opened here: closing it would end the locks that SQLite holds on it elsewhere
+    /// An existing database is never opened here: closing it would release the locks that SQLite holds on it elsewhere
     /// in this process.
     pub(crate) fn make_database(&self) -> Result<PathBuf, StoreError> {
         let store = self.store();
@@ -126,20 +128,20 @@ impl Home {
         Ok(path)
     }
 
-    /// Makes the folder of the blobs.
+    /// Creates the folder of the blobs.
     pub(crate) fn make_blobs(&self) -> Result<PathBuf, StoreError> {
         let folder = self.blobs();
         self.make_private(&folder)?;
         Ok(folder)
     }
 
-    /// Makes the root, for the key.
+    /// Creates the root, for the key.
     pub(crate) fn make_for_key(&self) -> Result<PathBuf, StoreError> {
         self.make_root()?;
         Ok(self.master_key())
     }
 
-    /// The file that everybody locks who has the store open: shared, or alone to put another in its place.
+    /// The file that every process with an open store locks: shared, or exclusively to replace the store.
     pub(crate) fn in_use(&self) -> Result<File, StoreError> {
         self.make_root()?;
         let path = self.root.join(IN_USE);
@@ -147,7 +149,7 @@ impl Home {
         opened.map_err(|error| StoreError::file(&path, &error))
     }
 
-    /// Makes this process the one server of the data folder, for as long as the claim lives.
+    /// Makes this process the only server of the data folder, while the claim is held.
     pub fn claim(&self) -> Result<Claim, StoreError> {
         self.make_private(&self.store())?;
         let path = self.store().join("serving");
@@ -159,7 +161,7 @@ impl Home {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut by = String::new();
-                // Whoever holds it may not have said who they are yet.
+                // The other server may not have written its description yet.
                 let _ = (&mut file).take(MAX_CLAIM).read_to_string(&mut by);
                 let by = if by.trim().is_empty() { "it is just starting".to_owned() } else { by.trim().to_owned() };
                 return Err(StoreError::Served { path: self.root.clone(), by });
@@ -169,10 +171,10 @@ impl Home {
         Ok(Claim { file, path })
     }
 
-    /// Looks at the database without opening it: whether it is one, and of a version that is known here. For programs
-    /// that do not use it, and not for those that do: closing the file would end locks that SQLite holds on it.
+    /// Checks the database without opening it: whether it is one, and whether its version is supported. Only for
+    /// programs that do not use it, because closing the file would release locks that SQLite holds on it.
     pub fn look(&self) -> Result<(), StoreError> {
-        /// Where the header has the version of the schema.
+        /// The position of the schema version in the header.
         const VERSION: std::ops::Range<usize> = 60..64;
         const MAGIC: &[u8] = b"SQLite format 3\0";
         let path = self.database();
@@ -182,7 +184,7 @@ impl Home {
             Err(error) => return Err(StoreError::file(&path, &error)),
             Ok(file) => file.take(100).read_to_end(&mut header).map_err(|error| StoreError::file(&path, &error))?,
         };
-        // Just made, and still empty.
+        // Just created, and still empty.
         if header.is_empty() {
             return Ok(());
         }
@@ -195,7 +197,7 @@ impl Home {
         if found > known { Err(StoreError::Newer { path, found, known }) } else { Ok(()) }
     }
 
-    /// Waits until no other process changes the schema. Ends with the file.
+    /// Waits until no other process migrates the schema. The lock ends with the file.
     pub(crate) fn locked(&self) -> Result<File, StoreError> {
         let path = self.lock();
         let failed = |error: io::Error| StoreError::file(&path, &error);
@@ -206,7 +208,7 @@ impl Home {
     }
 }
 
-/// What says who serves is no longer.
+/// The maximum length of the description of a server.
 const MAX_CLAIM: u64 = 200;
 
 /// The right to serve a data folder.
@@ -217,7 +219,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Says who serves, to those who come later.
+    /// Writes the description of this server, for processes that come later.
     pub fn say(&mut self, who: &str) -> Result<(), StoreError> {
         let said = self.file.set_len(0).and_then(|()| self.file.rewind()).and_then(|()| writeln!(self.file, "{who}"));
         said.map_err(|error| StoreError::file(&self.path, &error))
@@ -231,7 +233,7 @@ fn tighten(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(PRIVATE_FILE))
 }
 
-/// Puts a file at `path` that only its owner may read, whole at once. One that is there already stays as it is.
+/// Creates a file at `path` atomically, for its owner only. An existing file is left unchanged.
 pub(crate) fn place(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;

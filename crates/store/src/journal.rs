@@ -6,39 +6,39 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::time::SystemTime;
 
-/// A session: executions of one user that belong together.
+/// A session: a series of executions of one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRecord {
-    /// Minted, and unguessable.
+    /// A generated ID that cannot be guessed.
     pub id: SessionId,
-    /// Counts the sessions of its user, from 1.
+    /// The number of the session, counted per user from 1.
     pub number: u64,
-    /// What a person calls it.
+    /// A name that a person gave it.
     pub label: Option<String>,
-    /// When it was made.
+    /// When the session was created.
     pub started_at: SystemTime,
-    /// When something last began to run in it.
+    /// When a task last began in it.
     pub last_used: SystemTime,
-    /// When it was ended, if it was.
+    /// When the session was ended, if it was.
     pub ended_at: Option<SystemTime>,
-    /// How many tasks have begun in it, whether they are still kept or not.
+    /// The number of tasks that have begun in it, including those that are no longer kept.
     pub tasks: u64,
 }
 
-/// How far a task has come.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
-    /// It has begun, and whoever runs it lives.
+    /// The task has begun, and its process is alive.
     Running,
-    /// It came to an end, well or not.
+    /// The task ended, successfully or not.
     Done,
-    /// Whoever ran it was gone before it came to an end.
+    /// The process of the task was gone before the task ended.
     Interrupted,
 }
 
 impl TaskState {
-    /// Its name in the log.
+    /// The name of the state in the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -51,88 +51,88 @@ impl TaskState {
 /// A task that begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
-    /// The execution that it is.
+    /// The execution ID of the task.
     pub execution_id: ExecutionId,
-    /// What it is for, in the words of whoever asked for it.
+    /// What the task is for, in the words of the requester.
     pub description: Option<String>,
-    /// What the code is written in.
+    /// The language of the code.
     pub language: Language,
     /// The code.
     pub code: String,
-    /// The variables that came with it; none if they were too large to be kept.
+    /// The variables. `None` if they were too large to be kept.
     pub vars: Option<Map<String, Value>>,
     /// When it begins.
     pub started_at: SystemTime,
 }
 
-/// How a task ended.
+/// The end of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskEnd {
-    /// When.
+    /// When the task ended.
     pub ended_at: SystemTime,
     /// Done or interrupted.
     pub state: TaskState,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Value,
-    /// What the host answered to its calls.
+    /// The recorded answers to its calls.
     pub recording: Option<Value>,
 }
 
-/// A task, as it is kept.
+/// A stored task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskRecord {
-    /// Counts the tasks of the session, from 1.
+    /// The number of the task, counted per session from 1.
     pub number: u64,
-    /// What began.
+    /// The task as it began.
     pub begun: NewTask,
-    /// How far it has come.
+    /// The state.
     pub state: TaskState,
-    /// When it ended, if somebody was there to see it.
+    /// When the task ended, if that is known.
     pub ended_at: Option<SystemTime>,
-    /// What came of it; nothing while it runs, and if nobody was there to see it.
+    /// The outcome. `None` while the task runs, or if it is not known.
     pub outcome: Option<Value>,
 }
 
-/// Where code said that it had come to.
+/// A checkpoint that code has reported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checkpoint {
-    /// In the words of the code.
+    /// The step, in the words of the code.
     pub step: String,
-    /// What the next program should know.
+    /// Information for the next program.
     pub context: Value,
-    /// The task that said so.
+    /// The task that reported it.
     pub last_task: u64,
-    /// When.
+    /// When it was reported.
     pub made_at: SystemTime,
 }
 
-/// A task whose process was gone before it came to an end.
+/// A task whose process was gone before the task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostTask {
-    /// Whose.
+    /// The user.
     pub user: UserId,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
-    /// Which one.
+    /// The number of the task.
     pub number: u64,
 }
 
 /// The log of sessions.
 ///
 /// Contract, besides that of [`crate::Store`]:
-/// - a task that has begun is in the log whatever happens then; [`Journal::interrupt_lost`] tells those whose process is
-///   gone from those that run, in any process;
-/// - `finish_task`, `checkpoint` and `end_session` have returned when what they wrote is on the disk, and not before;
-/// - a session of another user is not there;
-/// - of a user's sessions, a session's tasks, what their calls were answered, and checkpoints the newest stay:
-///   [`crate::Kept::sessions`], [`crate::Kept::tasks`], [`crate::KEPT_RECORDINGS`], [`crate::KEPT_CHECKPOINTS`], and for a
-///   while a few more;
-/// - a session that has not ended stays, however many there are, while a task runs in it and for [`crate::Kept::live_for`]
-///   after it was used.
+/// - a task that has begun stays in the log in any case, and [`Journal::interrupt_lost`] distinguishes tasks whose
+///   process is gone from those that run in any process;
+/// - `finish_task`, `checkpoint` and `end_session` return only when their data is on the disk;
+/// - sessions of other users do not exist for a user;
+/// - only the newest sessions of a user, and the newest tasks, recordings and checkpoints of a session are kept
+///   ([`crate::Kept::sessions`], [`crate::Kept::tasks`], [`crate::KEPT_RECORDINGS`], [`crate::KEPT_CHECKPOINTS`]), and
+///   temporarily a few more;
+/// - a session that has not ended is kept in any case while a task runs in it, and for [`crate::Kept::live_for`] after
+///   its last use.
 #[async_trait]
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// The session with this label that has not ended; if there is none, a new one with this id. Without a label always
-    /// a new one.
+    /// Returns the session with this label that has not ended, or creates one with this ID. Without a label, always
+    /// creates one.
     async fn open_session(
         &self,
         user: &UserId,
@@ -144,11 +144,11 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// A session by its id.
     async fn session(&self, user: &UserId, id: &SessionId) -> Result<Option<SessionRecord>, StoreError>;
 
-    /// The session with this label that has not ended, else the one that had it last.
+    /// The session with this label that has not ended, or else the last one that had it.
     async fn session_labelled(&self, user: &UserId, label: &str) -> Result<Option<SessionRecord>, StoreError>;
 
-    /// Sessions of a user, the newest first, at most `limit` and never more than [`crate::MAX_PAGE`]; only those with
-    /// numbers below `before`, if it is given.
+    /// Sessions of a user, newest first. At most `limit`, and never more than [`crate::MAX_PAGE`]. If `before` is
+    /// given, only those with lower numbers.
     async fn sessions(
         &self,
         user: &UserId,
@@ -156,17 +156,19 @@ pub trait Journal: Send + Sync + fmt::Debug {
         before: Option<u64>,
     ) -> Result<Vec<SessionRecord>, StoreError>;
 
-    /// Ends a session: its label is free again, and nothing more runs in it. Returns whether it was there and had not
+    /// Ends a session: its label becomes free, and no more tasks can run in it. Returns whether it existed and had not
     /// ended.
     async fn end_session(&self, user: &UserId, id: &SessionId, at: SystemTime) -> Result<bool, StoreError>;
 
-    /// Deletes a session with its tasks and checkpoints, unless a task is running in it. Returns whether it is gone.
+    /// Deletes a session with its tasks and checkpoints, unless a task is running in it. Returns whether it was
+    /// deleted.
     async fn delete_session(&self, user: &UserId, id: &SessionId) -> Result<bool, StoreError>;
 
-    /// A task begins. Returns its number. Refused with [`StoreError::NoSession`] if there is none that has not ended.
+    /// Begins a task and returns its number. Fails with [`StoreError::NoSession`] if there is no such session or it has
+    /// ended.
     async fn begin_task(&self, user: &UserId, session: &SessionId, task: &NewTask) -> Result<u64, StoreError>;
 
-    /// A task that was running has ended; one that was not stays as it is.
+    /// Ends a running task. A task that is not running is left unchanged.
     async fn finish_task(
         &self,
         user: &UserId,
@@ -175,8 +177,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
         end: &TaskEnd,
     ) -> Result<(), StoreError>;
 
-    /// Tasks of a session, the newest first, at most `limit` and never more than [`crate::MAX_PAGE`]; only those with
-    /// numbers below `before`, if it is given.
+    /// Tasks of a session, newest first. At most `limit`, and never more than [`crate::MAX_PAGE`]. If `before` is
+    /// given, only those with lower numbers.
     async fn tasks(
         &self,
         user: &UserId,
@@ -185,16 +187,15 @@ pub trait Journal: Send + Sync + fmt::Debug {
         before: Option<u64>,
     ) -> Result<Vec<TaskRecord>, StoreError>;
 
-    /// What the host answered to the calls of a task.
+    /// The recorded answers to the calls of a task.
     async fn recording(&self, user: &UserId, session: &SessionId, number: u64) -> Result<Option<Value>, StoreError>;
 
-    /// Code says where it has come to. Refused with [`StoreError::NoSession`] if there is none that has not ended.
+    /// Stores a checkpoint. Fails with [`StoreError::NoSession`] if there is no such session or it has ended.
     async fn checkpoint(&self, user: &UserId, session: &SessionId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
     /// The newest checkpoint of a session.
     async fn last_checkpoint(&self, user: &UserId, session: &SessionId) -> Result<Option<Checkpoint>, StoreError>;
 
-    /// Marks as interrupted what is said to run in processes that are gone, tasks and executions, and tells which tasks
-    /// that were.
+    /// Marks tasks and executions as interrupted if their process is gone, and returns these tasks.
     async fn interrupt_lost(&self) -> Result<Vec<LostTask>, StoreError>;
 }

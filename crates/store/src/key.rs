@@ -1,4 +1,4 @@
-//! The master key: where it comes from, and what makes it unusable.
+//! The master key: its sources, and what makes it unusable.
 
 use crate::home::place;
 use crate::{Home, StoreError};
@@ -13,60 +13,60 @@ use zeroize::{Zeroize, Zeroizing};
 
 pub(crate) const KEY_BYTES: usize = 32;
 
-/// A key file is 64 digits and an end of line; what is longer is something else.
+/// The maximum size of a key file, which has 64 digits and a line ending.
 const MAX_KEY_FILE: u64 = 256;
 
-/// Where the master key comes from.
+/// The source of the master key.
 #[derive(Clone, Debug, Default)]
 pub enum KeySource {
-    /// The file `master.key` in the data folder, made when the first secret is put.
+    /// The file `master.key` in the data folder, created with the first secret.
     #[default]
     File,
-    /// Given by the operator: 64 hexadecimal digits. The file is neither read nor made.
+    /// A key from the operator: 64 hexadecimal digits. The file is neither read nor created.
     Given(Secret),
 }
 
-/// Why there is no master key, or not the right one.
+/// Why the master key is missing or cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// There are secrets, but no key.
-    #[error("the master key {path:?} is missing, and there are secrets that only it can open")]
+    #[error("the master key {path:?} is missing, and the stored secrets are encrypted with it")]
     Missing {
-        /// Where it should be.
+        /// Where the key should be.
         path: PathBuf,
     },
-    /// There are secrets that another key has sealed.
-    #[error("the master key from {origin} is not the one that the stored secrets are sealed with")]
+    /// The secrets are encrypted with another key.
+    #[error("the stored secrets are encrypted with another master key than the one from {origin}")]
     Wrong {
-        /// Where the key is from.
+        /// The source of the key.
         origin: String,
     },
-    /// It is no key.
+    /// The key is invalid.
     #[error("the master key from {origin} is not 64 hexadecimal digits")]
     Malformed {
-        /// Where it is from.
+        /// The source of the key.
         origin: String,
     },
-    /// Others can read it.
+    /// Other users can read the key.
     #[error("the master key {path:?} can be read by others (mode {mode:o})")]
     Exposed {
-        /// Where it is.
+        /// The file of the key.
         path: PathBuf,
-        /// Its mode.
+        /// The mode of the file.
         mode: u32,
     },
-    /// It cannot be read or made.
+    /// The key cannot be read or created.
     #[error("the master key {path:?} cannot be used: {reason}")]
     Unusable {
-        /// Where it should be.
+        /// The file of the key.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl KeyError {
-    /// The stable name of the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "key_missing",
@@ -77,26 +77,26 @@ impl KeyError {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the error.
     pub fn hint(&self) -> String {
         match self {
             Self::Missing { .. } | Self::Wrong { .. } => {
                 "put the right key back, or delete the stored secrets and sign in again; nothing was changed"
             }
-            Self::Malformed { .. } => "put the right key back; a new one is made by `openssl rand -hex 32`",
+            Self::Malformed { .. } => "put the right key back, or create a new one with `openssl rand -hex 32`",
             Self::Exposed { path, .. } => return format!("run `chmod 600 {}`", path.display()),
-            Self::Unusable { .. } => "look at the rights of the file and of its folder",
+            Self::Unusable { .. } => "check the permissions of the file and of its folder",
         }
         .to_owned()
     }
 }
 
-/// 32 bytes that are wiped when they are no longer needed.
+/// 32 bytes that are zeroed on drop.
 pub(crate) struct MasterKey {
     pub(crate) bytes: Zeroizing<[u8; KEY_BYTES]>,
-    /// Tells keys apart without telling them.
+    /// Identifies the key without revealing it.
     pub(crate) id: String,
-    /// For messages.
+    /// The source of the key, for messages.
     pub(crate) origin: String,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Debug for MasterKey {
     }
 }
 
-/// Bytes of the digest that name a key: enough to tell keys apart.
+/// The number of bytes of the digest that identify a key.
 const KEY_ID_BYTES: usize = 16;
 
 impl MasterKey {
@@ -141,13 +141,13 @@ impl MasterKey {
         if found.mode() & 0o077 != 0 {
             return Err(KeyError::Exposed { path: path.to_owned(), mode: found.mode() & 0o777 });
         }
-        // As large as it can become, so that no copy is left behind by growth.
+        // Allocated with the maximum size, so that growing leaves no copy behind.
         let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE as usize));
         file.take(MAX_KEY_FILE).read_to_string(&mut text).map_err(unusable)?;
         Self::parse(&text, path.display().to_string()).map(Some)
     }
 
-    /// Makes the key file. If another process was faster, its key is the key.
+    /// Creates the key file. If another process was faster, returns its key.
     pub(crate) fn make(home: &Home) -> Result<Self, StoreError> {
         let path = home.make_for_key()?;
         let unusable = |reason: String| KeyError::Unusable { path: path.clone(), reason };

@@ -1,11 +1,12 @@
-//! What survives a restart: everything that Coracle keeps below its data folder, `CORACLE_HOME`.
+//! Persistent data: everything that Coracle keeps in its data folder, `CORACLE_HOME`.
 //!
-//! Start at [`Store`], the seam: [`SqliteStore`] is what a machine of its own uses, [`MemoryStore`] what forgets.
-//! [`Blobs`] holds bytes under the digest of their content. [`Home`] says what lies where on disk, [`Environments`] which Python packages.
+//! Start at the trait [`Store`]: [`SqliteStore`] is the implementation for one machine, and [`MemoryStore`] forgets
+//! everything when the process ends. [`Blobs`] stores bytes under the digest of their content. [`Home`] defines the
+//! layout of the data folder, and [`Environments`] manages the Python packages.
 //!
-//! What must hold: owners never see each other's rows; a write is whole or not there, whatever kills the process;
-//! a secret is on disk only sealed, and only under the owner and name that it was put; a key that is lost or wrong is
-//! said aloud and never replaced while there is something that only it can open.
+//! Invariants: owners never see each other's rows. A write is complete or absent, however the process ends. A secret is
+//! stored only encrypted, and bound to its owner and name. A missing or wrong key is reported, and never replaced while
+//! there are secrets that only it can decrypt.
 
 mod accounts;
 mod artifacts;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A [`Store`] that ends with the process: for tests, and for programs that must leave nothing behind.
+/// A [`Store`] in memory, for tests, and for programs that must leave nothing behind.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<State>,

@@ -1,4 +1,4 @@
-//! Times as databases keep them: whole milliseconds since 1970, before it negative.
+//! Times as stored in databases: whole milliseconds since 1970, negative before.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ pub(crate) fn from_millis(millis: i64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// As a store gives it back.
+/// Rounds a time to the precision of a store.
 pub(crate) fn kept(time: SystemTime) -> SystemTime {
     from_millis(to_millis(time))
 }

@@ -1,17 +1,17 @@
 use coracle_types::{Scope, UserId};
 use std::fmt;
 
-/// Whose row it is.
+/// The owner of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// Everybody's: what a shared server gave.
+    /// All users: the data of a shared server.
     Shared,
-    /// One user's.
+    /// One user.
     User(UserId),
 }
 
 impl Owner {
-    /// Whose it is when `user` works with a server of this scope.
+    /// The owner of data when `user` uses a server of this scope.
     pub fn of(scope: Scope, user: &UserId) -> Self {
         match scope {
             Scope::Shared => Self::Shared,
@@ -20,7 +20,7 @@ impl Owner {
     }
 }
 
-/// The form that rows hold. A user called `shared` stays apart, since no id holds a colon.
+/// The form in rows. A user named `shared` is distinct, because IDs contain no colon.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -7,55 +7,55 @@ use std::time::SystemTime;
 /// The tools of a server as it last listed them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedTools {
-    /// Of how the server was reached: another one means that the list may be another.
+    /// A fingerprint of the server's settings. If it differs, the list may be outdated.
     pub fingerprint: String,
-    /// The tools, in the order in which they came.
+    /// The tools, in the order of the server.
     pub tools: Vec<Arc<Tool>>,
     /// When they were listed.
     pub listed_at: SystemTime,
 }
 
-/// What is known of the results of a tool.
+/// The learned shape of a tool's results.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// The merged shape: never a value that was seen.
+    /// The merged shape, which contains no values.
     pub value: Value,
-    /// Counts writes, from 1.
+    /// The number of writes, from 1.
     pub version: u64,
 }
 
-/// What a user decided about a tool for good.
+/// A permanent decision of a user about a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolDecision {
     /// The server of the tool.
     pub server: ServerName,
-    /// Its name on the wire.
+    /// The tool's name on the wire.
     pub tool: String,
-    /// Digest of the definition that the user saw: the decision is about no other.
+    /// Digest of the definition that the user saw. The decision applies only to it.
     pub definition: String,
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
-    /// When.
+    /// When it was made.
     pub decided_at: SystemTime,
 }
 
-/// One execution, as it is kept.
+/// A stored execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExecutionRecord {
-    /// Unique for its user.
+    /// The execution ID, unique per user.
     pub execution_id: ExecutionId,
-    /// Who asked for it.
+    /// The user who requested it.
     pub user: UserId,
-    /// The session it ran in, if it had one.
+    /// The session, if any.
     pub session: Option<SessionId>,
     /// When it started.
     pub started_at: SystemTime,
-    /// What the code is written in.
+    /// The language of the code.
     pub language: Language,
     /// The code.
     pub code: String,
-    /// How far it has come.
+    /// The state.
     pub state: TaskState,
-    /// What came of it; null while it runs.
+    /// The outcome. Null while it runs.
     pub outcome: Value,
 }

@@ -1,4 +1,4 @@
-//! Sealing and opening of secrets: XChaCha20-Poly1305, bound to owner and name.
+//! Encryption of secrets with XChaCha20-Poly1305, bound to owner and name.
 
 use crate::key::MasterKey;
 use crate::{Owner, StoreError};
@@ -10,8 +10,8 @@ use zeroize::Zeroizing;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
 
-/// What a sealed secret is bound to, so that a row put in the place of another does not open. Lengths go first: no two
-/// pairs of owner and name give the same bytes.
+/// The associated data of a secret, so that a row cannot take the place of another. Lengths come first, so no two pairs
+/// of owner and name give the same bytes.
 fn binding(owner: &Owner, name: &str) -> Vec<u8> {
     let owner = owner.to_string();
     let mut bytes = b"coracle secret 1\0".to_vec();
@@ -26,17 +26,17 @@ fn cipher(key: &MasterKey) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(<&Key>::from(&*key.bytes))
 }
 
-/// The nonce, then the sealed text with its tag.
+/// Encrypts a secret. Returns the nonce, followed by the ciphertext with its tag.
 pub(crate) fn seal(key: &MasterKey, owner: &Owner, name: &str, secret: &Secret) -> Result<Vec<u8>, StoreError> {
     sealed(key, &binding(owner, name), name, secret.expose().as_bytes())
 }
 
-/// The same for the content of a file of the data folder, in a backup.
+/// Encrypts the content of a file of the data folder, for a backup.
 pub(crate) fn seal_file(key: &MasterKey, path: &str, content: &[u8]) -> Result<Vec<u8>, StoreError> {
     sealed(key, &file_binding(path), path, content)
 }
 
-/// Only what was sealed by this key as the content of this file opens.
+/// Decrypts content that was encrypted with this key for this file.
 pub(crate) fn open_file(key: &MasterKey, path: &str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     opened(key, &file_binding(path), sealed)
 }
@@ -56,7 +56,7 @@ fn sealed(key: &MasterKey, binding: &[u8], name: &str, text: &[u8]) -> Result<Ve
     Ok([nonce.as_slice(), buffer.as_slice()].concat())
 }
 
-/// Only what was sealed by this key for this owner under this name opens.
+/// Decrypts a secret that was encrypted with this key for this owner and name.
 pub(crate) fn open(key: &MasterKey, owner: &Owner, name: &str, sealed: &[u8]) -> Result<Secret, StoreError> {
     let tampered = || StoreError::Tampered { owner: owner.to_string(), name: name.to_owned() };
     let buffer = opened(key, &binding(owner, name), sealed).ok_or_else(tampered)?;

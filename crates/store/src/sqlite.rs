@@ -27,38 +27,38 @@ use std::time::Duration;
 use vault::Vault;
 use writer::{Turn, Writer};
 
-/// Readers that work beside the writer.
+/// The number of connections for reading.
 const CONNECTIONS: u32 = 4;
-/// Longest wait for another process that writes.
+/// Maximum time to wait for another process that writes.
 const BUSY: Duration = Duration::from_secs(3);
-/// Longest wait for a connection that reads.
+/// Maximum time to wait for a connection for reading.
 const READER: Duration = Duration::from_secs(5);
 
 /// A [`crate::Store`] in a SQLite file below the data folder.
 ///
-/// Each write is one statement or one transaction. After a crash of the process all that was written is there; after
-/// one of the machine the last writes may be missing, and the file is still sound. What the log of sessions promises is
-/// on the disk when it is said to be.
+/// Each write is one statement or one transaction. After a crash of the process nothing is lost. After a crash of the
+/// machine the last writes may be missing, but the file is intact. Writes of the session log are on the disk when their
+/// methods return.
 #[derive(Debug)]
 pub struct SqliteStore {
-    /// For reading.
+    /// Connections for reading.
     pool: SqlitePool,
     writer: Writer,
     faults: Faults,
     readiness: Readiness,
     vault: Vault,
-    /// Executions that this process has written.
+    /// The number of executions that this process has written.
     recorded: AtomicUsize,
-    /// How much is kept.
+    /// How much history is kept.
     kept: Mutex<Kept>,
     durable: Durable,
     life: Life,
-    /// Nobody restores a backup in its place meanwhile.
+    /// The lock that prevents a restore while the store is open.
     _in_use: File,
 }
 
 impl SqliteStore {
-    /// Opens the store in the data folder, and makes what is missing. The master key is not touched until a secret is.
+    /// Opens the store in the data folder, and creates missing files. The master key is not read until a secret is.
     pub async fn open(home: &Home, key: KeySource) -> Result<Self, StoreError> {
         let in_use = home.in_use()?;
         if in_use.try_lock_shared().is_err() {
@@ -106,8 +106,8 @@ impl SqliteStore {
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the database as it is at this moment into a new file; returns the version of its schema. Others may go on
-    /// writing.
+    /// Writes a snapshot of the database to a new file. Returns the version of its schema. Other processes may continue
+    /// to write.
     pub(crate) async fn snapshot(&self, to: &Path) -> Result<i64, StoreError> {
         let path = to.to_str().ok_or_else(|| StoreError::home(to, "its path is not UTF-8"))?;
         let written = sqlx::query("VACUUM INTO ?1").bind(path).execute(&self.pool).await;
@@ -115,24 +115,24 @@ impl SqliteStore {
         Ok(schema_version())
     }
 
-    /// Waits for what is under way and tidies the file up. A store that is only dropped loses nothing.
+    /// Waits for pending operations and closes all connections. A store that is only dropped loses nothing.
     pub async fn close(&self) {
         self.pool.close().await;
         self.writer.close().await;
     }
 
-    /// The right to write, and the connection for it.
+    /// The right to write, with the connection for it.
     async fn writer(&self) -> Result<Turn<'_>, StoreError> {
         self.writer.turn("be written").await
     }
 
-    /// What the database said, with what it was to do.
+    /// Converts an error of the database, with the operation that failed.
     fn failed(&self, doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError + use<> {
         self.faults.failed(doing)
     }
 }
 
-/// The newest version of the schema that is known here.
+/// The newest schema version that this version supports.
 pub fn schema_version() -> i64 {
     schema::known()
 }

@@ -1,4 +1,4 @@
-//! The data folder in one file and back, while others write, and from archives that mean harm.
+//! Backup and restore of the data folder, during writes, and with malicious archives.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -48,7 +48,7 @@ impl Place {
         restore(&other.home, &other.workspaces(), &self.file(), force).await
     }
 
-    /// A data folder with a bit of everything.
+    /// A data folder with one of everything.
     async fn furnished() -> Self {
         let place = Self::new();
         let store = open(&place.home).await;
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// What is in a folder: kind, rights and content of everything, by its path.
+/// The contents of a folder: type, permissions and content of each entry, by path.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -124,7 +124,7 @@ async fn everything_comes_back() {
     assert_eq!(&middle, b"in the middle");
     assert_eq!(fs::metadata(other.workspaces().join("ann/files/empty")).unwrap().mode() & 0o7777, 0o751);
     assert_eq!(fs::read(other.home.root().join("blobs/0123")).unwrap(), b"bytes");
-    assert!(other.home.root().join("sealed/coracle.yaml").exists(), "nobody has given the key");
+    assert!(other.home.root().join("sealed/coracle.yaml").exists(), "without the key it stays encrypted");
     assert!(!other.home.root().join("run").exists() && !other.home.master_key().exists());
     let left: Vec<String> = fs::read_dir(other.home.root())
         .unwrap()
@@ -136,14 +136,14 @@ async fn everything_comes_back() {
     let store = open(&other.home).await;
     let ann = UserId::new("ann").unwrap();
     assert!(store.session_labelled(&ann, "log").await.unwrap().is_some());
-    assert!(store.secret(&Owner::Shared, "token").await.is_err(), "without the key it stays closed");
+    assert!(store.secret(&Owner::Shared, "token").await.is_err(), "without the key it stays encrypted");
     fs::copy(place.home.master_key(), other.home.master_key()).unwrap();
     let secret = open(&other.home).await.secret(&Owner::Shared, "token").await.unwrap().unwrap();
     assert_eq!(secret.expose(), "open sesame");
 }
 
 #[tokio::test]
-async fn the_key_comes_along_only_if_that_is_asked_for() {
+async fn the_key_is_included_only_on_request() {
     let place = Place::furnished().await;
     assert!(place.back_up(true, false).await.unwrap().with_key);
     let other = Place::new();
@@ -159,7 +159,7 @@ async fn the_key_comes_along_only_if_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_there_is_not_overwritten() {
+async fn existing_data_is_not_overwritten() {
     let place = Place::furnished().await;
     place.back_up(false, false).await.unwrap();
     let before = fs::read(place.file()).unwrap();
@@ -177,7 +177,7 @@ async fn what_is_there_is_not_overwritten() {
     let aside = restored.moved_aside.iter().find(|path| path.ends_with("workspaces")).unwrap();
     assert_eq!(fs::read(aside.join("ann/files/own")).unwrap(), b"kept");
     assert!(restored.moved_aside.iter().any(|path| path.join("coracle.db").exists()));
-    // What was moved aside is no part of the next backup.
+    // Data that was moved aside is not part of the next backup.
     let done =
         backup(&other.home, &open(&other.home).await, &other.workspaces(), &other.file(), false, false).await.unwrap();
     assert!(done.files <= restored.files + 1, "{} of {}", done.files, restored.files);
@@ -202,9 +202,9 @@ async fn a_data_folder_in_use_is_left_alone() {
     place.restore_to(&other, true).await.unwrap();
 }
 
-/// Files and rows are written all the time; the copy is sound, and has all that was there before it began.
+/// While files and rows are written, the copy is consistent, and has everything from before it began.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_go_on_writing_meanwhile() {
+async fn a_backup_during_writes_is_consistent() {
     let place = Arc::new(Place::furnished().await);
     let store = Arc::new(open(&place.home).await);
     let (ann, stop) = (UserId::new("ann").unwrap(), Arc::new(AtomicBool::new(false)));
@@ -216,7 +216,7 @@ async fn others_go_on_writing_meanwhile() {
         async move {
             let mut number = 1_000;
             while !stop.load(Ordering::SeqCst) {
-                // No more sessions than are kept: the oldest would go, and with them those that are looked for.
+                // No more sessions than are kept, because the oldest would be deleted.
                 let id = SessionId::from_random(number.min(1_900));
                 if number < 1_900 {
                     store.open_session(&ann, &id, None, SystemTime::now()).await.unwrap();
@@ -234,7 +234,7 @@ async fn others_go_on_writing_meanwhile() {
             let mut round = 0_usize;
             while !stop.load(Ordering::SeqCst) {
                 round += 1;
-                // Growing, shrinking, coming, going, and becoming something else.
+                // Files grow, shrink, appear, vanish and change their type.
                 fs::write(folder.join("changing"), vec![1; 3_000_000 * (round % 2)]).unwrap();
                 fs::create_dir_all(folder.join(format!("odd{}", round % 7))).unwrap();
                 fs::write(folder.join(format!("odd{}/f", round % 7)), "x").unwrap();
@@ -261,10 +261,10 @@ async fn others_go_on_writing_meanwhile() {
     stop.store(true, Ordering::SeqCst);
     files.join().unwrap();
     let written = rows.await.unwrap();
-    assert!(written > 1_010, "{written}: nobody wrote meanwhile");
+    assert!(written > 1_010, "{written}: nothing was written meanwhile");
 }
 
-/// Takes a backup apart, changes its entries, and puts it together again.
+/// Rewrites a backup with changed entries.
 fn forged(place: &Place, change: impl Fn(&mut Vec<(tar::Header, PathBuf, Vec<u8>)>)) -> PathBuf {
     let mut entries = Vec::new();
     let mut archive = tar::Archive::new(fs::File::open(place.file()).unwrap());
@@ -278,7 +278,7 @@ fn forged(place: &Place, change: impl Fn(&mut Vec<(tar::Header, PathBuf, Vec<u8>
     let path = place.folder.path().join("forged.tar");
     let mut writer = tar::Builder::new(fs::File::create(&path).unwrap());
     for (mut header, name, content) in entries {
-        // By hand: the writer refuses names that lead elsewhere.
+        // By hand, because the writer rejects such names.
         let bytes = name.to_str().unwrap().as_bytes();
         let field = &mut header.as_mut_bytes()[..100];
         field.fill(0);
@@ -306,7 +306,7 @@ fn entry(kind: tar::EntryType, name: &str, content: &[u8]) -> (tar::Header, Path
 }
 
 #[tokio::test]
-async fn an_archive_that_means_harm_changes_nothing() {
+async fn a_malicious_archive_changes_nothing() {
     use tar::EntryType::{Block, Fifo, Link, Regular, Symlink};
     let place = Place::new();
     fs::create_dir_all(place.workspaces().join("ann/files")).unwrap();
@@ -355,7 +355,7 @@ async fn an_archive_that_means_harm_changes_nothing() {
         let left: Vec<_> = tree(other.home.root()).into_keys().filter(|path| path != Path::new(".in-use")).collect();
         assert_eq!(left, Vec::<PathBuf>::new(), "{what}");
     }
-    // Changed, cut off, or none at all.
+    // Changed, truncated, or not an archive.
     for (what, change) in [
         ("a changed database", (|entries| entries[1].2[5_000] ^= 1) as fn(&mut Vec<(tar::Header, PathBuf, Vec<u8>)>)),
         ("cut off", |entries| entries.truncate(entries.len() - 1)),
@@ -367,7 +367,7 @@ async fn an_archive_that_means_harm_changes_nothing() {
         let refused = restore(&other.home, &other.workspaces(), &path, false).await.unwrap_err();
         assert_eq!(refused.code(), "backup_invalid", "{what}: {refused}");
     }
-    // Unchanged, it is as good as before.
+    // Positive control: unchanged, it can be restored.
     let path = forged(&place, |_| {});
     let other = Place::new();
     restore(&other.home, &other.workspaces(), &path, false).await.unwrap();
@@ -392,7 +392,7 @@ async fn a_backup_of_a_later_version_is_refused() {
     assert!(!other.home.root().exists());
 }
 
-/// With a control: what is the users' own, and what is in an archive with the key, is found by the same search.
+/// Positive control: user files, and files in an archive with the key, are found by the same search.
 #[tokio::test]
 async fn without_the_key_an_archive_holds_no_credential() {
     let place = Place::furnished().await;
@@ -415,7 +415,7 @@ async fn without_the_key_an_archive_holds_no_credential() {
     assert!(holds("canary-of-ann"));
     assert!(!secrets.iter().any(|secret| holds(secret)));
 
-    // Somebody else's key, or none, opens nothing.
+    // A different key, or none, decrypts nothing.
     let other = Place::new();
     let told = place.restore_to(&other, false).await.unwrap();
     assert_eq!(told.sealed, [".env", "certs/client.pem", "coracle.yaml"]);
@@ -425,7 +425,7 @@ async fn without_the_key_an_archive_holds_no_credential() {
     fs::set_permissions(&wrong, fs::Permissions::from_mode(0o600)).unwrap();
     let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&wrong), true).await.unwrap();
     assert_eq!(told.sealed.len(), 3);
-    // The right one opens all of it, and the secrets of the database.
+    // The right key decrypts all files, and the secrets of the database.
     let right = place.home.master_key();
     let told = restore_with_key(&other.home, &other.workspaces(), &place.file(), Some(&right), true).await.unwrap();
     assert_eq!(told.sealed, [""; 0]);

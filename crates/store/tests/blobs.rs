@@ -1,4 +1,4 @@
-//! Bytes under the digest of their content.
+//! Content-addressed blobs.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
 
-async fn keep_and_give_back(blobs: Blobs) {
+async fn stores_and_returns(blobs: Blobs) {
     let id = blobs.put(b"hello".to_vec()).await.unwrap();
     assert_eq!(id.as_str(), HELLO);
     assert_eq!(blobs.put(b"hello".to_vec()).await.unwrap(), id);
@@ -24,18 +24,18 @@ async fn keep_and_give_back(blobs: Blobs) {
 }
 
 #[tokio::test]
-async fn blobs_in_memory_keep_and_give_back() {
-    keep_and_give_back(Blobs::in_memory()).await;
+async fn blobs_in_memory_are_stored_and_returned() {
+    stores_and_returns(Blobs::in_memory()).await;
 }
 
 #[tokio::test]
-async fn blobs_on_disk_keep_and_give_back() {
+async fn blobs_on_disk_are_stored_and_returned() {
     let folder = tempfile::tempdir().unwrap();
-    keep_and_give_back(Blobs::local(&Home::new(folder.path())).unwrap()).await;
+    stores_and_returns(Blobs::local(&Home::new(folder.path())).unwrap()).await;
 }
 
 #[tokio::test]
-async fn blobs_on_disk_are_there_after_a_restart_and_for_nobody_else() {
+async fn blobs_on_disk_survive_a_restart_and_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut bytes = vec![0; 3 << 20];
@@ -71,7 +71,7 @@ fn only_a_digest_names_a_blob() {
 }
 
 #[tokio::test]
-async fn changed_bytes_are_noticed_and_mended() {
+async fn changed_bytes_are_noticed_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let blobs = Blobs::local(&home).unwrap();
@@ -91,7 +91,7 @@ async fn a_planted_link_is_neither_read_nor_written_through() {
     let outside = folder.path().join("outside");
     fs::write(&outside, "hello").unwrap();
     symlink(&outside, home.blobs().join(id.as_str())).unwrap();
-    assert_eq!(blobs.get(&id, 5).await.unwrap_err().code(), "blob_damaged", "not even the right bytes");
+    assert_eq!(blobs.get(&id, 5).await.unwrap_err().code(), "blob_damaged", "even with the right bytes");
 
     fs::write(&outside, "untouched").unwrap();
     blobs.put(b"hello".to_vec()).await.unwrap();

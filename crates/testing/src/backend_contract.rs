@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// Nothing of this takes as long, on a busy machine.
+/// A time limit that is sufficient even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Checks a backend, with an empty folder for its files. `runs_code` says whether its sandboxes run real code. The
@@ -18,18 +18,18 @@ pub async fn holds(backend: &dyn Backend, folder: &Path, runs_code: bool) {
     let workspace = folder.join("workspace");
     std::fs::create_dir(&workspace).unwrap();
     let spec = || Spec { workspace: workspace.clone(), servers: None, skills: None, limits: Limits::default() };
-    refuses_what_is_no_workspace(backend, folder).await;
+    rejects_invalid_workspaces(backend, folder).await;
     gives_sandboxes_that_are_ready(open(backend, spec()).await).await;
     ends_a_sandbox_that_is_dropped(open(backend, spec()).await).await;
     ends_a_sandbox_that_is_killed(open(backend, spec()).await).await;
     if runs_code {
-        shows_modules_and_lets_nobody_change_them(backend, &spec, folder).await;
+        shows_modules_read_only(backend, &spec, folder).await;
     }
     keeps_two_apart(open(backend, spec()).await, open(backend, spec()).await).await;
-    forgets_who_stopped_waiting(backend, &spec).await;
+    forgets_cancelled_requests(backend, &spec).await;
     let (left, right) = (open(backend, spec()).await, open(backend, spec()).await);
     shuts_down(backend, [left, right]).await;
-    works_or_says_why_not_after_shutdown(backend, spec()).await;
+    works_or_reports_why_not_after_shutdown(backend, spec()).await;
     within("the second shutdown", backend.shutdown()).await;
     within("a shutdown of nothing", backend.shutdown()).await;
 }
@@ -42,13 +42,13 @@ async fn open(backend: &dyn Backend, spec: Spec) -> Sandbox {
     within("open", backend.open(spec)).await.unwrap()
 }
 
-/// Asks a sandbox to run something small; whether it did.
+/// Runs something small in a sandbox. Returns whether it succeeded.
 async fn runs(sandbox: &mut Sandbox, id: u64) -> bool {
     let answer = answer_to(sandbox, id, "python", "6 * 7").await;
     matches!(answer, Some(FromGuest::Done { id: answered, ok: true, .. }) if answered == id)
 }
 
-/// What a sandbox answers to code, if it lives. Calls that the code makes to its host are refused.
+/// The answer of a sandbox to code, if it is alive. Calls to the host are refused.
 async fn answer_to(sandbox: &mut Sandbox, id: u64, language: &str, code: &str) -> Option<FromGuest> {
     let (language, code) = (language.to_owned(), code.to_owned());
     let run = ToGuest::Run { id, language, code, vars: serde_json::Map::new(), result_bytes: 1 << 20 };
@@ -82,8 +82,8 @@ def of_skill():
 [attempt(of_server), attempt(of_skill), *(attempt(lambda: change(path)) for path in (
     '/coracle/servers/alpha.py', '/coracle/skills/beta.py', '/coracle/skills/new', '/workspace/new'))]";
 
-/// Modules of servers and skills, each if given, whoever they belong to: importable in both languages, and read-only.
-async fn shows_modules_and_lets_nobody_change_them(backend: &dyn Backend, spec: &impl Fn() -> Spec, folder: &Path) {
+/// Modules of servers and skills, each optional, whoever owns them: importable in both languages, and read-only.
+async fn shows_modules_read_only(backend: &dyn Backend, spec: &impl Fn() -> Spec, folder: &Path) {
     let (servers, skills) = (folder.join("servers"), folder.join("skills"));
     for (folder, module) in [(&servers, "alpha"), (&skills, "beta")] {
         std::fs::create_dir(folder).unwrap();
@@ -91,7 +91,7 @@ async fn shows_modules_and_lets_nobody_change_them(backend: &dyn Backend, spec: 
         std::fs::write(folder.join(module).with_extension("py"), format!("word = {module:?}\n")).unwrap();
         std::fs::write(folder.join(module).with_extension("ts"), format!("export const word = {module:?};\n")).unwrap();
     }
-    // Skills are a user's own.
+    // Skills may be accessible only to their user.
     std::fs::set_permissions(&skills, std::fs::Permissions::from_mode(0o700)).unwrap();
     std::fs::set_permissions(skills.join("beta.py"), std::fs::Permissions::from_mode(0o600)).unwrap();
     for (given_servers, given_skills) in [(false, false), (true, false), (false, true), (true, true), (true, true)] {
@@ -118,7 +118,7 @@ async fn shows_modules_and_lets_nobody_change_them(backend: &dyn Backend, spec: 
     }
 }
 
-async fn refuses_what_is_no_workspace(backend: &dyn Backend, folder: &Path) {
+async fn rejects_invalid_workspaces(backend: &dyn Backend, folder: &Path) {
     let file = folder.join("file");
     std::fs::write(&file, "no folder").unwrap();
     for wrong in [folder.join("missing"), file] {
@@ -131,7 +131,7 @@ async fn refuses_what_is_no_workspace(backend: &dyn Backend, folder: &Path) {
     }
 }
 
-/// `ready` has been said and is not said again: the next frame is the answer.
+/// `ready` was already received and is not sent again: the next frame is the answer.
 async fn gives_sandboxes_that_are_ready(mut sandbox: Sandbox) {
     assert!(sandbox.artifacts.is_dir(), "{sandbox:?}");
     assert_eq!(std::fs::read_dir(&sandbox.artifacts).unwrap().count(), 0, "{sandbox:?}");
@@ -157,13 +157,13 @@ async fn ends_a_sandbox_that_is_dropped(mut sandbox: Sandbox) {
 }
 
 async fn ends_a_sandbox_that_is_killed(mut sandbox: Sandbox) {
-    // Before that its workspace may still be on its way, and a cause for not getting it could be given.
+    // Only then is the workspace bound for certain, so that no failure to bind it is reported as the cause.
     assert!(runs(&mut sandbox, 1).await);
     sandbox.control.kill();
     let exit = within("exit", sandbox.control.exit()).await;
     assert_eq!((exit.status, exit.causes), (128 + 9, Vec::new()));
     assert!(!runs(&mut sandbox, 2).await);
-    // Killing what is dead is no harm.
+    // Killing a dead sandbox is harmless.
     sandbox.control.kill();
     assert_eq!(within("exit", sandbox.control.exit()).await.status, 128 + 9);
 }
@@ -176,8 +176,8 @@ async fn keeps_two_apart(mut left: Sandbox, mut right: Sandbox) {
     assert!(runs(&mut right, 2).await, "one ended with the other");
 }
 
-/// `open` may be dropped at any time.
-async fn forgets_who_stopped_waiting(backend: &dyn Backend, spec: &impl Fn() -> Spec) {
+/// The future of `open` may be dropped at any time.
+async fn forgets_cancelled_requests(backend: &dyn Backend, spec: &impl Fn() -> Spec) {
     for microseconds in [0, 10, 100, 500, 1_000, 2_000, 5_000, 10_000] {
         let opened = tokio::time::timeout(Duration::from_micros(microseconds), backend.open(spec())).await;
         drop(opened);
@@ -193,7 +193,7 @@ async fn shuts_down(backend: &dyn Backend, open: [Sandbox; 2]) {
     }
 }
 
-async fn works_or_says_why_not_after_shutdown(backend: &dyn Backend, spec: Spec) {
+async fn works_or_reports_why_not_after_shutdown(backend: &dyn Backend, spec: Spec) {
     match within("open", backend.open(spec)).await {
         Ok(mut sandbox) => assert!(runs(&mut sandbox, 1).await),
         Err(SandboxError::Unavailable(reason)) => assert!(!reason.is_empty()),

@@ -1,4 +1,4 @@
-//! Frames as a guest would send them, and ways to spoil them that know where a frame hurts.
+//! Valid frames, and mutations that target the structure of a frame.
 
 use coracle_protocol::{CallFailure, FromGuest, MAX_FRAME, Reply, RunFailure, ToGuest};
 use fastrand::Rng;
@@ -32,7 +32,7 @@ fn object(rng: &mut Rng, depth: usize) -> Map<String, Value> {
     (0..rng.usize(..5)).map(|_| (text(rng), value(rng, depth))).collect()
 }
 
-/// A valid frame of a guest.
+/// A valid frame from a guest.
 pub fn from_guest(rng: &mut Rng) -> FromGuest {
     match rng.u8(..4) {
         0 => FromGuest::Ready { protocol: rng.u32(..), runtime: text(rng) },
@@ -58,7 +58,7 @@ pub fn from_guest(rng: &mut Rng) -> FromGuest {
     }
 }
 
-/// A valid frame of a host.
+/// A valid frame from a host.
 pub fn to_guest(rng: &mut Rng) -> ToGuest {
     if rng.bool() {
         let language = text(rng);
@@ -88,7 +88,7 @@ const NASTY: [&[u8]; 16] = [
     b",,,",
 ];
 
-/// Spoils the body of a frame in one way.
+/// Mutates the body of a frame in one way.
 fn spoil_body(rng: &mut Rng, body: &mut Vec<u8>, other: &[u8]) {
     let at = rng.usize(..=body.len());
     match rng.u8(..9) {
@@ -108,7 +108,7 @@ fn spoil_body(rng: &mut Rng, body: &mut Vec<u8>, other: &[u8]) {
             let piece = other[from.min(to)..from.max(to)].to_vec();
             body.splice(at..at, piece);
         }
-        // A piece of itself again: keys twice.
+        // A piece of the same frame, which duplicates keys.
         5 => {
             let end = rng.usize(at..=body.len());
             let piece = body[at..end].to_vec();
@@ -120,7 +120,7 @@ fn spoil_body(rng: &mut Rng, body: &mut Vec<u8>, other: &[u8]) {
             body.splice(at..at, open.repeat(deep));
         }
         7 => {
-            // The fields in another order, or some of them gone.
+            // The fields in another order, or with some missing.
             if let Ok(Value::Object(object)) = serde_json::from_slice(body) {
                 let mut fields: Vec<_> = object.into_iter().collect();
                 rng.shuffle(&mut fields);
@@ -135,7 +135,7 @@ fn spoil_body(rng: &mut Rng, body: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// Spoils a frame with its length.
+/// Mutates a frame including its length.
 pub fn mutated(rng: &mut Rng, frame: &[u8], other: &[u8]) -> Vec<u8> {
     let mut body = frame.get(4..).unwrap_or_default().to_vec();
     for _ in 0..rng.u8(..4) {

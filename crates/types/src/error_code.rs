@@ -1,39 +1,39 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why an execution did not succeed: the one vocabulary of every face.
+/// Why an execution did not succeed. MCP, HTTP, the CLI and the log all use these codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The code raised, or the program ended with a status other than zero.
+    /// The code raised an exception, or the program exited with a non-zero status.
     Exception,
     /// The code could not be parsed.
     Syntax,
-    /// The wall-clock limit passed.
+    /// The wall-clock limit was reached.
     Timeout,
-    /// The memory limit was met.
+    /// The memory limit was reached.
     Memory,
-    /// The limit on processes and threads was met.
+    /// The limit on processes and threads was reached.
     Processes,
-    /// The limit on open files was met.
+    /// The limit on open files was reached.
     Files,
-    /// A file, `/tmp`, the artifacts or the workspace met their size limit.
+    /// A file, `/tmp`, the artifacts or the workspace reached its size limit.
     Disk,
-    /// The code printed more than the output cap.
+    /// The code printed more than the output limit.
     Output,
     /// The code made more tool calls than allowed.
     Calls,
-    /// The caller cancelled.
+    /// The caller cancelled the execution.
     Cancelled,
-    /// Policy refused.
+    /// The policy denied a call.
     Denied,
-    /// The request itself was wrong; nothing ran.
+    /// The request was invalid; nothing ran.
     InvalidRequest,
     /// The guest broke the protocol and was killed.
     GuestProtocol,
-    /// No sandbox could be had.
+    /// No sandbox could be created.
     SandboxUnavailable,
-    /// A fault of Coracle's own.
+    /// An internal error of Coracle.
     Internal,
 }
 
@@ -57,7 +57,7 @@ impl ErrorCode {
         Self::Internal,
     ];
 
-    /// The stable name that goes over every wire.
+    /// The stable name, which is the same on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Exception => "exception",

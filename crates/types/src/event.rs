@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// Which of the two output streams of the code.
+/// One of the two output streams of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutputStream {
@@ -10,19 +10,19 @@ pub enum OutputStream {
     Stderr,
 }
 
-/// What happens while an execution runs.
+/// An event during an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The code wrote these bytes; they need not be whole lines or valid UTF-8.
+    /// The code wrote bytes. They need not be whole lines or valid UTF-8.
     Output {
-        /// Where they were written.
+        /// The stream that the code wrote to.
         stream: OutputStream,
-        /// What was written.
+        /// The bytes.
         bytes: Vec<u8>,
     },
-    /// The execution waits for servers to start, and its clock stands still.
+    /// The execution waits for servers to start, and its clock is stopped.
     Waiting {
-        /// The servers that are being started; none when the wait is over.
+        /// The servers that are being started. Empty when the wait is over.
         servers: Vec<String>,
     },
 }

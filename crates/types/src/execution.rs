@@ -2,26 +2,26 @@ use crate::{ArtifactId, Enforced, ErrorCode, ExecutionId, Language, Limits, Sess
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What one execution came to: the one shape that MCP, HTTP, the CLI and the log all give.
+/// The result of one execution. MCP, HTTP, the CLI and the log all report it in this form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Names this execution in the log and in artifacts.
+    /// The ID of this execution in the log and in artifacts.
     pub execution_id: ExecutionId,
-    /// The session it ran in, if any: what somebody calls it, else its id.
+    /// The session, if any: its label, or else its ID.
     pub session: Option<SessionId>,
-    /// The id of that session.
+    /// The ID of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The interpreter of the session had to start anew: variables of earlier executions are gone.
+    /// The session's interpreter was restarted: variables of earlier executions are gone.
     #[serde(default, skip_serializing_if = "is_false")]
     pub session_restarted: bool,
-    /// What the code was written in.
+    /// The language of the code.
     pub language: Language,
     /// Whether the code ran to its end without an error.
     pub success: bool,
-    /// The value of `result`, else of the last expression.
+    /// The value of `result`, or else of the last expression.
     pub result: Option<Value>,
-    /// Standard output in lines, within the output budget.
+    /// Standard output as lines, within the output budget.
     pub output: Vec<String>,
     /// Standard output, within the output budget.
     pub stdout: String,
@@ -29,23 +29,23 @@ pub struct Execution {
     pub stderr: String,
     /// The exit status: 0 is success, 128 + N is signal N.
     pub exit_code: i32,
-    /// Only when `success` is false.
+    /// The error, if `success` is false.
     #[serde(flatten)]
     pub failure: Option<Failure>,
-    /// From taking the request to having the answer.
+    /// Time from receiving the request to having the answer.
     pub execution_time_ms: f64,
-    /// Some of the output or the result was left out.
+    /// Part of the output or the result was left out.
     pub truncated: bool,
-    /// Where the whole output is, as the code sees it, if it was too long.
+    /// Path of the complete output inside the sandbox, if it was too long.
     pub output_file: Option<String>,
-    /// Tool calls that really happened.
+    /// Tool calls that were actually made.
     pub calls: Vec<ToolCall>,
     /// Files the code left in `/artifacts`.
     pub artifacts: Vec<Artifact>,
-    /// What did not become as the code meant it, though it ran.
+    /// Problems that did not stop the code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What was asked for, what held, and in which tier.
+    /// The requested limits, how they were enforced, and the tier.
     pub limits: LimitsReport,
 }
 
@@ -57,92 +57,92 @@ fn is_false(flag: &bool) -> bool {
 /// Why an execution did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened, to what.
+    /// What failed, and on what.
     pub error: String,
-    /// The kind, for programs.
+    /// The error code, for programs.
     pub error_code: ErrorCode,
-    /// The user's own frames.
+    /// The traceback, with the user's frames only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceback: Option<String>,
-    /// How to mend it.
+    /// How to fix the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// One line of the ledger.
+/// One tool call, as recorded in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The upstream server.
     pub server: String,
-    /// Its tool.
+    /// The tool.
     pub tool: String,
-    /// Whether it answered without an error.
+    /// Whether the tool answered without an error.
     pub ok: bool,
-    /// The error code, if not.
+    /// The error code, if the call failed.
     pub code: Option<String>,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub ms: u64,
-    /// Size of the arguments.
+    /// Size of the arguments in bytes.
     pub bytes_in: u64,
-    /// Size of the answer.
+    /// Size of the answer in bytes.
     pub bytes_out: u64,
-    /// How much of the time its server took to start, in milliseconds, if it was not running. Does not count as time of
-    /// the code.
+    /// How long the server took to start, in milliseconds, if it was not running. This part of the duration does not
+    /// count as time of the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<u64>,
 }
 
-/// The address of an artifact: `coracle://artifacts/<execution>/<path>` is one version, `coracle://artifacts/<id>`
-/// the newest, `coracle://artifacts/<id>/versions/<number>` any.
+/// The URI of an artifact. `coracle://artifacts/<execution>/<path>` and `coracle://artifacts/<id>/versions/<number>`
+/// are one version, and `coracle://artifacts/<id>` is the newest one.
 pub type ArtifactUri = String;
 
 /// A file the code left in `/artifacts`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// Relative to `/artifacts`.
+    /// The path relative to `/artifacts`.
     pub name: String,
-    /// As the code saw it.
+    /// The path inside the sandbox.
     pub path: String,
-    /// By its content and its ending.
+    /// The media type, derived from the content and the file extension.
     pub mime: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Where to fetch it.
+    /// The URI to fetch it from.
     pub uri: ArtifactUri,
-    /// Names it in all its versions.
+    /// The artifact ID, which all versions share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<ArtifactId>,
-    /// Counts how often this name was written.
+    /// The version number, which increases each time this name is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
 }
 
-/// What can be shown of an artifact at a glance.
+/// A preview of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Preview {
     /// The beginning of a text.
     Text {
-        /// Whole lines where that is possible.
+        /// Whole lines if possible.
         text: String,
-        /// There is more.
+        /// Whether the preview is shorter than the file.
         truncated: bool,
     },
-    /// An image of this size: it is its own preview.
+    /// An image, which is its own preview.
     Image {
-        /// In pixels, if it is known.
+        /// Width in pixels, if known.
         width: Option<u32>,
-        /// In pixels, if it is known.
+        /// Height in pixels, if known.
         height: Option<u32>,
     },
 }
 
-/// Which limits were asked for and which really hold.
+/// The requested limits, and how each one is enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsReport {
-    /// What was asked for.
+    /// The requested limits.
     pub requested: Limits,
-    /// How each is held; absent if nothing ran.
+    /// How each limit is enforced. Absent if nothing ran.
     pub enforced: Option<Enforced>,
     /// The backend and how complete it is, for example `native` or `native-partial`.
     pub tier: String,

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why a text is no id.
+/// Why a string is not a valid ID.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} {text:?} is not valid: use 1 to {MAX_ID} {alphabet}")]
 pub struct IdError {
@@ -10,13 +10,13 @@ pub struct IdError {
     alphabet: &'static str,
 }
 
-/// Ids become file names: no longer than this many bytes.
+/// The maximum length of an ID in bytes. IDs become file names.
 const MAX_ID: usize = 64;
 
 const ALPHABET: &str = "letters, digits, '-', '_' or '.', not starting with '.' or '-'";
 const WITHOUT_DOTS: &str = "letters, digits, '-' or '_', not starting with '-'";
 
-/// Ids become file names and log fields, so the alphabet is narrow and no id can be `.` or `..`.
+/// Checks an ID. IDs become file names and log fields, so the alphabet is narrow, and no ID can be `.` or `..`.
 fn validated(kind: &'static str, text: &str, alphabet: &'static str) -> Result<String, IdError> {
     let dots = alphabet == ALPHABET;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || (dots && c == '.');
@@ -32,12 +32,12 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// Takes a text that is a valid id.
+            /// Validates a string as an ID.
             pub fn new(text: impl AsRef<str>) -> Result<Self, IdError> {
                 validated($kind, text.as_ref(), $alphabet).map(Self)
             }
 
-            /// The text of the id.
+            /// The ID as a string.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -66,68 +66,69 @@ macro_rules! id {
 }
 
 id!(
-    /// A file that code has left for its user, whatever its version.
+    /// The ID of a file that code left for its user, in all its versions.
     ArtifactId,
     "artifact id",
     WITHOUT_DOTS
 );
 id!(
-    /// One execution of one piece of code.
+    /// The ID of one execution.
     ExecutionId,
     "execution id",
     ALPHABET
 );
 id!(
-    /// An upstream server, as the configuration calls it. In `server.tool` it ends at the first dot, so it has none.
+    /// The name of an upstream server in the configuration. It has no dots, because in `server.tool` the first dot ends
+    /// it.
     ServerName,
     "server name",
     WITHOUT_DOTS
 );
 id!(
-    /// A session whose interpreter lives on between executions: its id, or a name that somebody gave it.
+    /// A session whose interpreter is kept between executions: its ID or its label.
     SessionId,
     "session",
     ALPHABET
 );
 id!(
-    /// A person or a tenant: owns a workspace, never meets another.
+    /// A person or a tenant. Each one has a separate workspace.
     UserId,
     "user id",
     ALPHABET
 );
 
 impl ExecutionId {
-    /// Made from a number that the caller drew at random.
+    /// Creates an ID from a number that the caller drew at random.
     pub fn from_random(number: u64) -> Self {
         Self(format!("exec-{number:016x}"))
     }
 }
 
 impl SessionId {
-    /// Made from a number that the caller drew at random.
+    /// Creates an ID from a number that the caller drew at random.
     pub fn from_random(number: u128) -> Self {
         Self(format!("{MINTED}{number:032x}"))
     }
 
-    /// Whether it has the form of one that was minted, and is no name that somebody gave.
+    /// Whether this has the form of a generated ID rather than a label.
     pub fn is_minted(&self) -> bool {
         let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         self.0.strip_prefix(MINTED).is_some_and(|digits| digits.len() == 32 && digits.bytes().all(lower))
     }
 }
 
-/// How ids of sessions begin.
+/// The prefix of generated session IDs.
 const MINTED: &str = "ses-";
 
 impl ArtifactId {
-    /// Made from a number that the caller drew at random.
+    /// Creates an ID from a number that the caller drew at random.
     pub fn from_random(number: u128) -> Self {
         Self(format!("art-{number:032x}"))
     }
 }
 
 impl UserId {
-    /// The one user of a local, single-user Coracle.
+    /// The only user of a local, single-user Coracle.
     pub fn local() -> Self {
         Self("local".to_owned())
     }
@@ -138,7 +139,7 @@ mod tests {
     use super::{ServerName, SessionId};
 
     #[test]
-    fn ids_that_could_leave_a_folder_are_refused() {
+    fn ids_that_could_escape_a_folder_are_rejected() {
         for bad in ["", ".", "..", "a/b", "../x", "-rf", "a\0b", "é", &"x".repeat(65)] {
             assert!(SessionId::new(bad).is_err(), "{bad:?} was taken");
         }
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minted_id_is_told_from_a_name() {
+    fn a_generated_id_differs_from_a_label() {
         assert!(SessionId::from_random(7).is_minted() && SessionId::from_random(u128::MAX).is_minted());
         for name in ["ses-7", "analysis", &format!("ses-{}", "A".repeat(32)), &format!("ses-{}", "a".repeat(33))] {
             assert!(!SessionId::new(name).unwrap().is_minted(), "{name}");

@@ -15,7 +15,7 @@ pub enum Language {
     TypeScript,
 }
 
-/// The name is no language that Coracle runs.
+/// The name is not a language that Coracle runs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown language {0:?}: use one of python, bash, typescript")]
 pub struct UnknownLanguage(pub String);
@@ -24,7 +24,7 @@ impl Language {
     /// All languages.
     pub const ALL: [Self; 3] = [Self::Python, Self::Bash, Self::TypeScript];
 
-    /// The name used on every wire.
+    /// The name, which is the same on every wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Python => "python",

@@ -1,7 +1,7 @@
 //! Plain data that every crate of Coracle shares: ids, limits, results, events and error codes.
 //!
-//! Start at [`Execution`], what every face of Coracle gives back for one piece of code that was run.
-//! Invariant: serde and nothing else, no I/O, no knowledge of any other crate.
+//! Start at [`Execution`], the result of running one piece of code.
+//! Invariant: no dependency except serde, serde_json and thiserror, no I/O, no knowledge of other crates.
 
 mod error_code;
 mod event;
@@ -14,6 +14,7 @@ mod schema;
 mod secret;
 mod server;
 mod text;
+mod timestamp;
 mod tool;
 
 pub use error_code::ErrorCode;
@@ -27,4 +28,5 @@ pub use schema::Schema;
 pub use secret::Secret;
 pub use server::{OauthClient, Scope, ServerSpec, Transport};
 pub use text::is_hidden;
+pub use timestamp::Timestamp;
 pub use tool::{Content, Decision, MAX_CALL_BYTES, Tool, ToolHints, ToolResult};

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What one execution may use. Every field has a hard ceiling, see [`Limits::check`].
+/// The limits of one execution. Every field has a hard maximum, see [`Limits::check`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -8,7 +8,7 @@ pub struct Limits {
     pub wall_ms: u64,
     /// Memory of the whole process tree, in MB of 10^6 bytes.
     pub memory_mb: u64,
-    /// Processes and threads at once.
+    /// Number of processes and threads at the same time.
     pub processes: u64,
     /// Open files of one process.
     pub open_files: u64,
@@ -16,17 +16,17 @@ pub struct Limits {
     pub file_mb: u64,
     /// Size of the workspace, in MB.
     pub workspace_mb: u64,
-    /// Files and folders in the workspace, and as many in the artifacts.
+    /// Number of files and folders in the workspace, and separately in the artifacts.
     pub workspace_files: u64,
     /// Size of the private `/tmp`, in MB.
     pub tmp_mb: u64,
     /// Size of the artifacts of one sandbox, in MB.
     pub artifacts_mb: u64,
-    /// Bytes the code may print, both streams together; past that it is ended.
+    /// Bytes that the code may print to both streams together. The code is killed when it prints more.
     pub output_bytes: u64,
-    /// Tokens of output that a model gets to see; the rest is in a file.
+    /// Tokens of output that a model sees. The complete output is in a file.
     pub output_tokens: u64,
-    /// Tool calls.
+    /// Number of tool calls.
     pub calls: u64,
 }
 
@@ -49,22 +49,22 @@ impl Default for Limits {
     }
 }
 
-/// A limit that makes no sense.
+/// A limit that is out of range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("limit {name} is {value}: it must be between {least} and {most}")]
 pub struct LimitError {
-    /// The field of [`Limits`].
+    /// The name of the field in [`Limits`].
     pub name: &'static str,
-    /// What was asked for.
+    /// The requested value.
     pub value: u64,
-    /// The least that works.
+    /// The minimum.
     pub least: u64,
-    /// The most that is taken.
+    /// The maximum.
     pub most: u64,
 }
 
 impl Limits {
-    /// Refuses values that cannot work or that nobody can mean.
+    /// Rejects values that cannot work or are unreasonably large.
     pub fn check(&self) -> Result<(), LimitError> {
         let day = 24 * 3600 * 1000;
         let table = [
@@ -95,34 +95,34 @@ impl Limits {
     }
 }
 
-/// By what means a limit holds.
+/// The mechanism that enforces a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mechanism {
-    /// A cgroup of version 1: the kernel holds it for the whole tree.
+    /// A cgroup of version 1: enforced by the kernel for the whole process tree.
     Cgroup1,
-    /// A cgroup of version 2: the kernel holds it for the whole tree.
+    /// A cgroup of version 2: enforced by the kernel for the whole process tree.
     Cgroup2,
-    /// A resource limit: the kernel holds it for each process, that on processes for the whole tree.
+    /// A resource limit: enforced by the kernel for each process. The limit on processes applies to the whole tree.
     Rlimit,
-    /// The size of a file system: the kernel holds it.
+    /// The size of a file system: enforced by the kernel.
     Mount,
-    /// A quota of the file system: the kernel holds it.
+    /// A quota of the file system: enforced by the kernel.
     Quota,
-    /// Looked at again and again, and the sandbox killed when over: soft.
+    /// A soft limit: usage is measured repeatedly, and the sandbox is killed when it is over.
     Watch,
-    /// The host counts and ends the sandbox at the limit.
+    /// The host counts, and kills the sandbox at the limit.
     Host,
-    /// Nothing holds it.
+    /// The limit is not enforced.
     None,
 }
 
-/// How each limit is held in the sandbox at hand, found out by trying.
+/// How each limit is enforced in a sandbox, as found out by trying.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforced {
     /// Wall-clock time.
     pub wall: Mechanism,
-    /// Memory of the tree. `rlimit` caps each process, and a watch the tree.
+    /// Memory of the process tree. `rlimit` limits each process, and a watch the tree.
     pub memory: Mechanism,
     /// Processes and threads.
     pub processes: Mechanism,

@@ -1,17 +1,17 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A Python, told apart from others: packages are made for one.
+/// Identifies a Python interpreter. Packages are built for one interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonInterpreter {
-    /// The program, without symbolic links.
+    /// The path of the program, with symbolic links resolved.
     pub path: PathBuf,
     /// For example `3.11.7`.
     pub version: String,
-    /// What its extension modules end with: those of another ending are not for it.
+    /// The suffix of extension modules for this interpreter.
     pub abi: String,
-    /// Bytes of the program; with the next, to see that it is still the same without starting it.
+    /// Size of the program in bytes. Together with `modified`, shows that the program is unchanged without starting it.
     pub bytes: u64,
-    /// When the program was last changed, in seconds since 1970.
+    /// When the program was last modified, in seconds since 1970.
     pub modified: i64,
 }

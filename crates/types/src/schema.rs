@@ -4,8 +4,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A JSON Schema that is an object. It is kept as text, which takes a fraction of the memory of a parsed one, and copies
-/// share it: a catalogue holds a hundred thousand of them and looks into few. Equal schemas have equal texts.
+/// A JSON Schema that is an object. It is kept as text, which takes a fraction of the memory of a parsed schema, and
+/// clones share it: a catalogue can hold a hundred thousand schemas and parse few of them. Equal schemas have equal
+/// texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema(Arc<str>);
 
@@ -65,7 +66,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn it_is_written_as_the_object_that_it_was() {
+    fn it_serialises_as_the_original_object() {
         let value = json!({ "type": "object", "properties": { "n": { "default": 0.1, "description": "\u{0}\"é" } } });
         let schema: Schema = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(Value::Object(schema.object()), value);
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn order_does_not_matter_and_only_objects_will_do() {
+    fn key_order_does_not_matter_and_only_objects_are_accepted() {
         let one: Schema = serde_json::from_str(r#"{ "a": 1, "b": 2 }"#).unwrap();
         let other: Schema = serde_json::from_str(r#"{ "b": 2, "a": 1 }"#).unwrap();
         assert_eq!(one, other);

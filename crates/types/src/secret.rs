@@ -1,18 +1,18 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A text that may hold a credential: it is never printed by accident.
+/// A string that may hold a credential. Its `Debug` output does not contain the text.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `text`.
+    /// Wraps `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, for the one place that must have it.
+    /// The text itself, for code that must send or compare it.
     pub fn expose(&self) -> &str {
         &self.0
     }

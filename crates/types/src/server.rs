@@ -4,34 +4,34 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How to reach somebody's MCP server, with all variables filled in.
+/// How to reach an MCP server, with all variables expanded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerSpec {
-    /// What Coracle calls it.
+    /// The name of the server in the configuration.
     pub name: ServerName,
-    /// How to talk to it.
+    /// The transport.
     pub transport: Transport,
     /// Whether users share one connection.
     pub scope: Scope,
-    /// What it is for, if the configuration says so.
+    /// What the server is for, if the configuration says so.
     pub description: Option<String>,
-    /// Where it belongs, if the configuration says so.
+    /// The category, if the configuration sets one.
     pub category: Option<String>,
-    /// As whom to sign in to it, where that is settled beforehand.
+    /// The OAuth client to sign in with, if one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<OauthClient>,
-    /// Longest wait for it to be ready.
+    /// Maximum time until the server is ready.
     pub start_timeout: Duration,
-    /// Longest wait for the answer to one call.
+    /// Maximum time until a call is answered.
     pub call_timeout: Duration,
 }
 
-/// A client that an authorization server knows, or can look up.
+/// An OAuth client that an authorization server knows or can look up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OauthClient {
-    /// What it was registered as, or the address of a document that describes it.
+    /// The registered client ID, or the URL of a client ID metadata document.
     pub id: String,
-    /// Its secret, if it has one.
+    /// The client secret, if any.
     pub secret: Option<Secret>,
 }
 
@@ -43,35 +43,35 @@ pub enum Transport {
     Stdio {
         /// The program.
         command: String,
-        /// Its arguments; they may hold credentials.
+        /// Arguments. They may hold credentials.
         args: Vec<Secret>,
-        /// Added to a small environment.
+        /// Variables that are added to a minimal environment.
         env: BTreeMap<String, Secret>,
-        /// Its working directory.
+        /// The working directory.
         cwd: Option<PathBuf>,
     },
     /// Streamable HTTP.
     Http {
-        /// The address.
+        /// The URL.
         url: Secret,
-        /// Sent with each request.
+        /// Headers to send with each request.
         headers: BTreeMap<String, Secret>,
     },
-    /// HTTP with server-sent events, as servers did before 2025.
+    /// HTTP with server-sent events, the transport of 2024.
     Sse {
-        /// The address of the event stream.
+        /// The URL of the event stream.
         url: Secret,
-        /// Sent with each request.
+        /// Headers to send with each request.
         headers: BTreeMap<String, Secret>,
     },
 }
 
-/// Whether users share a connection.
+/// Whether users share one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Each user has their own process or credentials.
+    /// Each user has a separate process or separate credentials.
     User,
-    /// One for all: the server keeps nothing about anybody.
+    /// All users share one connection: the server keeps no data about users.
     Shared,
 }

@@ -1,7 +1,7 @@
-/// Whether a character is not seen, or changes how others are seen: controls, marks of direction, joiners, tags.
+/// Whether a character is invisible or changes how others are displayed: controls, direction marks, joiners, tags.
 ///
-/// Texts of others that are put into a line of ours (names, errors, questions) are shown without such characters: they
-/// could move a cursor, turn the rest of the line around, or make two names look the same.
+/// Such characters in foreign text (names, errors, questions) are removed or escaped before the text is displayed: they
+/// could move the cursor, reverse the rest of the line, or make two names look the same.
 pub fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
@@ -19,7 +19,7 @@ mod tests {
     use super::is_hidden;
 
     #[test]
-    fn what_is_hidden_is_told_from_what_is_read() {
+    fn hidden_characters_are_distinguished_from_visible_ones() {
         for c in ['\0', '\n', '\u{1b}', '\u{7f}', '\u{9b}', '\u{200b}', '\u{200d}', '\u{202e}', '\u{2066}', '\u{e0041}']
         {
             assert!(is_hidden(c), "{c:?}");

@@ -2,63 +2,63 @@ use crate::{Schema, ServerName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The largest arguments of a call of a tool, and the largest answer to one, as JSON: they go to and from a sandbox in one
-/// frame of 8 MiB, with some words around them.
+/// The maximum size of a call's arguments, and of its answer, as JSON. Each crosses the sandbox boundary in one frame
+/// of 8 MiB, which leaves 64 KiB for the rest of the frame.
 pub const MAX_CALL_BYTES: u64 = (8 << 20) - (64 << 10);
 
-/// A tool as its server describes it. Every text in it is hostile.
+/// A tool as its server describes it. Every text in it is untrusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
-    /// The server that offers it.
+    /// The server that offers the tool.
     pub server: ServerName,
-    /// Its name on the wire: any text.
+    /// The tool's name on the wire, which can be any text.
     pub name: String,
-    /// For people.
+    /// A title for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does.
+    /// What the tool does.
     #[serde(default)]
     pub description: String,
-    /// JSON Schema of its arguments: an object.
+    /// JSON Schema of the arguments: an object.
     pub input_schema: Schema,
-    /// JSON Schema of its structured result.
+    /// JSON Schema of the structured result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Schema>,
-    /// Where its server says that it belongs.
+    /// The category that the server assigns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
-    /// What it says of its effects.
+    /// What the server claims about the tool's effects.
     #[serde(default)]
     pub hints: ToolHints,
 }
 
-/// What a tool says of its effects: claims, not facts.
+/// What a server claims about a tool's effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolHints {
-    /// It changes nothing.
+    /// The tool does not change anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// It may destroy something.
+    /// The tool may destroy something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// Calling it again with the same arguments changes nothing more.
+    /// Calling the tool again with the same arguments has no further effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// It reaches beyond what its server holds.
+    /// The tool reaches beyond the server's own data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }
 
-/// What a call of a tool came to, as its server said it.
+/// The result of a tool call, as its server sent it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The structured result, if there is one.
+    /// The structured result, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
-    /// The parts, in order.
+    /// The content parts, in order.
     #[serde(default)]
     pub content: Vec<Content>,
-    /// The tool says that it failed; the content tells why.
+    /// The tool reports that it failed. The content says why.
     #[serde(default)]
     pub is_error: bool,
 }
@@ -72,49 +72,49 @@ pub enum Content {
         /// The text.
         text: String,
     },
-    /// An image, a sound or a resource in bytes: becomes a file in the sandbox.
+    /// An image, a sound or a binary resource, which becomes a file in the sandbox.
     Media {
-        /// For example `image/png`.
+        /// The media type, for example `image/png`.
         mime: String,
-        /// Base64, as it came.
+        /// The data in Base64, as received.
         data: String,
-        /// Where it is from, if it is a resource.
+        /// The URI, if this is a resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         uri: Option<String>,
     },
-    /// A resource in text.
+    /// A text resource.
     Resource {
-        /// Its address.
+        /// The URI.
         uri: String,
-        /// Its kind, if it says so.
+        /// The media type, if the server sent one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mime: Option<String>,
         /// The text.
         text: String,
     },
-    /// The address of a resource that was not sent along.
+    /// A link to a resource that was not sent.
     Link {
-        /// Its address.
+        /// The URI.
         uri: String,
-        /// Its name.
+        /// The name.
         name: String,
-        /// Its kind, if it says so.
+        /// The media type, if the server sent one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mime: Option<String>,
-        /// What it is.
+        /// A description of the resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         description: Option<String>,
     },
 }
 
-/// May this happen?
+/// Whether a tool may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Yes.
+    /// The call is allowed.
     Allow,
-    /// If a person says so.
+    /// A person has to approve the call.
     Ask,
-    /// No.
+    /// The call is denied.
     Deny,
 }

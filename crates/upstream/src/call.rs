@@ -6,28 +6,29 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// What goes along with one call, or with another request.
+/// The context of a call or of another request.
 #[derive(Clone, Default)]
 pub struct CallContext {
-    /// Ends the call; the server is told.
+    /// Cancels the call; the server is notified.
     pub cancel: CancellationToken,
-    /// Longest wait for the answer, in place of what the server's settings say. The time that somebody needs to answer
-    /// a question of the server does not count.
+    /// Maximum time to wait for the answer, instead of the one in the server's settings. Time that a person takes to
+    /// answer a question of the server does not count.
     pub timeout: Option<Duration>,
-    /// Where the server's reports of progress go. What does not fit is left out; progress extends no time-out.
+    /// Receives the server's progress reports. Reports that do not fit are dropped. Progress does not extend a
+    /// time-out.
     pub progress: Option<mpsc::Sender<Progress>>,
-    /// Where the server's log messages go: the parameters of `notifications/message` as they came. Where a server does
-    /// not say to which call a message belongs, it goes to the only call that wants to know, and to none of several.
+    /// Receives the server's log messages: the parameters of `notifications/message`, unchanged. If a server does not
+    /// say which call a message belongs to, it goes to the only call that wants messages, and to none of several.
     pub log: Option<mpsc::Sender<Value>>,
-    /// Who answers what the server asks during the call. Without one it is refused, or, in the revision where a
-    /// question is a result, that result is what comes back.
+    /// Answers the server's questions during the call. Without it, questions are refused or, in the revision where a
+    /// question is a result, that result is returned.
     pub reverse: Option<Arc<dyn Reverse>>,
-    /// What of it can be answered: client capabilities in the protocol's shape, of which `elicitation`, `sampling` and
-    /// `roots` count. A server of before 2026 only learns of those in [`Options`](crate::Options).
+    /// The questions that can be answered: client capabilities in the protocol's shape, of which `elicitation`,
+    /// `sampling` and `roots` count. Servers from before 2026 only learn about those in [`Options`](crate::Options).
     pub capabilities: Map<String, Value>,
-    /// More members for the `_meta` of the request. Those that belong to the connection are left out.
+    /// Additional members of the request's `_meta`. Those that belong to the connection are ignored.
     pub meta: Map<String, Value>,
-    /// Goes on with a request that was answered by questions.
+    /// Continues a request that was answered with questions.
     pub resume: Option<Resume>,
 }
 
@@ -40,19 +41,19 @@ impl fmt::Debug for CallContext {
 /// The answers to the questions of an `input_required` result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Resume {
-    /// By the keys of the questions.
+    /// The answers, by the keys of the questions.
     pub responses: Map<String, Value>,
-    /// What the server gave to be given back.
+    /// The state that the server sent, to be returned to it.
     pub state: Option<String>,
 }
 
-/// How far a call has come, as its server says.
+/// The progress of a call, as reported by its server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Done so far.
+    /// The progress so far.
     pub progress: f64,
-    /// Of so much, if it is known.
+    /// The total, if known.
     pub total: Option<f64>,
-    /// In words, shortened. Hostile text.
+    /// A description, shortened. Untrusted text.
     pub message: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Starts one connection: the transport, then the revision of the protocol, then the list of tools.
+//! Starts a connection: first the transport, then the revision of the protocol, then the list of tools.
 
 use crate::connection::{Connection, Origin, capabilities, chain, wants_sign_in};
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::error::UpstreamError;
 use crate::http::{self, HttpError, WebClient};
 use crate::lending::{self, Borrowed, NotLent};
@@ -35,14 +35,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
 
-/// Requests that one HTTP server has to answer at once; more wait their turn.
+/// The maximum number of concurrent requests to one HTTP server. Further requests wait.
 const MAX_CONCURRENT_REQUESTS: usize = 64;
-/// Longest name and version of a server.
+/// The maximum length of a server's name and version.
 const MAX_NAME: usize = 200;
-/// Longest instructions of a server.
+/// The maximum length of a server's instructions.
 const MAX_INSTRUCTIONS: usize = 16 * 1024;
 
-/// How a server wants to be spoken to at first.
+/// The handshake that a server expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
     /// Try `server/discover`, then `initialize`.
@@ -53,25 +53,25 @@ pub(crate) enum Lifecycle {
     Discover,
 }
 
-/// A connection, and what keeps it alive.
+/// A connection, and the service that keeps it alive.
 pub(crate) struct Started {
     pub(crate) service: RunningService<RoleClient, Handler>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) lifecycle: Lifecycle,
 }
 
-/// Everything but time.
+/// The inputs of an attempt to connect, except its time limit.
 struct Attempt<'a> {
     spec: &'a Arc<ServerSpec>,
     owner: &'a Owner,
     scrubber: &'a Arc<Scrubber>,
     shared: &'a Shared,
     challenge: &'a Arc<Challenge>,
-    /// What a child says while it starts, for the error if it takes too long.
+    /// The output of a child while it starts, for the error if it takes too long.
     words: Mutex<Option<Tail>>,
 }
 
-/// Starts a connection within the time that its settings give it.
+/// Starts a connection within the time limit of its settings.
 pub(crate) async fn connect(
     spec: &Arc<ServerSpec>,
     owner: &Owner,
@@ -90,20 +90,20 @@ pub(crate) async fn connect(
     }
 }
 
-/// A failed attempt, and what might do better.
+/// A failed attempt, and alternatives that might succeed.
 struct Failure {
     error: UpstreamError,
-    /// The older handshake.
+    /// Whether the older handshake may help.
     other_way_may_help: bool,
-    /// The older transport: the address does not take messages by POST.
+    /// Whether the older transport may help: the URL does not accept messages by POST.
     older_transport_may_help: bool,
 }
 
-/// What servers of the older transport answer to a message that is posted to the address of their stream.
+/// Statuses with which servers of the older transport answer a message that is posted to the URL of their stream.
 const NOT_POSTED_HERE: [u16; 5] = [400, 404, 405, 406, 415];
 
 impl Attempt<'_> {
-    /// The connection of a running `coracle up`, if there is one that would be the same.
+    /// The connection of a running `coracle up`, if there is one with identical settings.
     async fn borrowed(&self) -> Option<Started> {
         let path = self.shared.options.lender.as_ref()?;
         let is_lent = match self.owner {
@@ -117,23 +117,23 @@ impl Attempt<'_> {
         let (server, path) = (&self.spec.name, path.display());
         match borrowed.unwrap_or_else(|_| Err(NotLent::Refused("it was not ready in time".to_owned()))) {
             Ok(started) => {
-                tracing::debug!(%server, "the connection of the running `coracle up` is used");
+                tracing::debug!(%server, "using the connection of the running `coracle up`");
                 return Some(started);
             }
             Err(NotLent::NobodyThere) => {}
             Err(NotLent::Untrusted(reason)) => {
-                tracing::warn!(%server, reason, "a socket of `coracle up` is not used");
+                tracing::warn!(%server, reason, "ignoring a socket of `coracle up`");
             }
             Err(NotLent::Silent) => {
                 self.shared.silent.store(true, Ordering::Relaxed);
-                tracing::warn!(%path, "`coracle up` runs and does not answer: servers are started without it");
+                tracing::warn!(%path, "`coracle up` is running but does not answer: starting servers without it");
             }
-            Err(reason) => tracing::info!(%server, %reason, "the running `coracle up` lends no connection"),
+            Err(reason) => tracing::info!(%server, %reason, "the running `coracle up` does not lend its connection"),
         }
         None
     }
 
-    /// Connections that use a stored sign-in are not lent.
+    /// Whether there is a stored sign-in: connections that use one are not lent.
     async fn has_sign_in(&self) -> bool {
         match &self.spec.transport {
             Where::Stdio { .. } => false,
@@ -145,14 +145,14 @@ impl Attempt<'_> {
 
     async fn borrow(&self, path: &Path) -> Result<Started, NotLent> {
         let loan = lending::borrow(path, self.spec, &self.shared.options.chain).await?;
-        let desk = Arc::new(Desk::default());
-        let transport = Borrowed::new(loan, Arc::clone(&desk), Arc::clone(self.scrubber));
-        let screen = Screen::new(transport, Arc::clone(&desk), Silence::IsLeftAlone);
+        let state = Arc::new(ConnectionState::default());
+        let transport = Borrowed::new(loan, Arc::clone(&state), Arc::clone(self.scrubber));
+        let screen = Screen::new(transport, Arc::clone(&state), Silence::IsLeftAlone);
         let refused = |error: UpstreamError| NotLent::Refused(error.to_string());
-        let started = self.serve(screen, desk, None, Lifecycle::Initialize).await;
+        let started = self.serve(screen, state, None, Lifecycle::Initialize).await;
         let started = started.map_err(|failure| refused(failure.error))?;
         started.connection.load_tools().await.map_err(refused)?;
-        // How the server itself wants to be spoken to is not known.
+        // The handshake that the server itself expects is not known.
         Ok(Started { lifecycle: Lifecycle::Unknown, ..started })
     }
 
@@ -182,7 +182,7 @@ impl Attempt<'_> {
     }
 
     async fn once(&self, lifecycle: Lifecycle) -> Result<Started, Failure> {
-        let desk = Arc::new(Desk::default());
+        let state = Arc::new(ConnectionState::default());
         match &self.spec.transport {
             Where::Stdio { command, args, env, cwd } => {
                 let mut env = env.clone();
@@ -195,9 +195,9 @@ impl Attempt<'_> {
                 let pid = process.pid();
                 *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Some(process.stderr.clone());
                 let server = self.spec.name.clone();
-                let stdio = Stdio::new(server, process, Arc::clone(&desk), Arc::clone(self.scrubber))
+                let stdio = Stdio::new(server, process, Arc::clone(&state), Arc::clone(self.scrubber))
                     .map_err(|error| final_failure(self.unavailable(&error.to_string())))?;
-                self.serve(Screen::new(stdio, Arc::clone(&desk), Silence::GivesUp), desk, pid, lifecycle).await
+                self.serve(Screen::new(stdio, Arc::clone(&state), Silence::GivesUp), state, pid, lifecycle).await
             }
             Where::Http { url, headers } => {
                 let uri = self.address(url).map_err(final_failure)?;
@@ -208,16 +208,16 @@ impl Attempt<'_> {
                     .custom_headers(custom)
                     .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
                     .max_sse_event_size(MAX_MESSAGE);
-                let web = WebClient::new(client, Arc::clone(&desk), Arc::clone(self.challenge));
-                // Whoever configures a header of their own signs in by that.
+                let web = WebClient::new(client, Arc::clone(&state), Arc::clone(self.challenge));
+                // A configured header replaces the sign-in.
                 let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
-                desk.signed_in.store(manager.is_some(), Ordering::Relaxed);
+                state.signed_in.store(manager.is_some(), Ordering::Relaxed);
                 match manager {
-                    Some(manager) => self.serve_http(AuthClient::new(web, manager), config, desk, lifecycle).await,
-                    None => self.serve_http(web, config, desk, lifecycle).await,
+                    Some(manager) => self.serve_http(AuthClient::new(web, manager), config, state, lifecycle).await,
+                    None => self.serve_http(web, config, state, lifecycle).await,
                 }
             }
-            Where::Sse { url, headers } => self.serve_sse(url, headers, desk).await,
+            Where::Sse { url, headers } => self.serve_sse(url, headers, state).await,
         }
     }
 
@@ -225,21 +225,21 @@ impl Attempt<'_> {
         &self,
         url: &Secret,
         headers: &BTreeMap<String, Secret>,
-        desk: Arc<Desk>,
+        state: Arc<ConnectionState>,
     ) -> Result<Started, Failure> {
         let uri = self.address(url).map_err(final_failure)?;
         let client = http::client().map_err(|error| self.web_failure(&error))?;
         let headers = self.header_map(headers)?;
         let has_own = headers.contains_key(AUTHORIZATION);
         let manager = if has_own { None } else { self.sign_in(&uri).await.map_err(final_failure)? };
-        desk.signed_in.store(manager.is_some(), Ordering::Relaxed);
-        let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&desk)).await;
+        state.signed_in.store(manager.is_some(), Ordering::Relaxed);
+        let sse = Sse::connect(Caller::new(client, headers, manager), uri, Arc::clone(&state)).await;
         let sse = sse.map_err(|error| self.web_failure(&error))?;
-        let screen = Screen::new(sse, Arc::clone(&desk), Silence::IsLeftAlone);
-        self.serve(screen, desk, None, Lifecycle::Initialize).await
+        let screen = Screen::new(sse, Arc::clone(&state), Silence::IsLeftAlone);
+        self.serve(screen, state, None, Lifecycle::Initialize).await
     }
 
-    /// The address took no message: perhaps it is that of an event stream, as servers had before 2025.
+    /// The URL did not accept a message: it may be that of an event stream, the transport of 2024.
     async fn older(
         &self,
         url: &Secret,
@@ -267,17 +267,17 @@ impl Attempt<'_> {
         &self,
         client: C,
         config: StreamableHttpClientTransportConfig,
-        desk: Arc<Desk>,
+        state: Arc<ConnectionState>,
         lifecycle: Lifecycle,
     ) -> Result<Started, Failure> {
         let transport = StreamableHttpClientTransport::with_client(client, config);
-        self.serve(Screen::new(transport, Arc::clone(&desk), Silence::IsLeftAlone), desk, None, lifecycle).await
+        self.serve(Screen::new(transport, Arc::clone(&state), Silence::IsLeftAlone), state, None, lifecycle).await
     }
 
     async fn serve<T: Transport<RoleClient> + 'static>(
         &self,
         transport: T,
-        desk: Arc<Desk>,
+        state: Arc<ConnectionState>,
         pid: Option<u32>,
         lifecycle: Lifecycle,
     ) -> Result<Started, Failure> {
@@ -290,9 +290,9 @@ impl Attempt<'_> {
             Lifecycle::Initialize => ClientLifecycleMode::Initialize,
             Lifecycle::Discover => ClientLifecycleMode::Discover { preferred_versions: newest },
         };
-        let service = match self.handler(&desk).serve_with_lifecycle(transport, mode).await {
+        let service = match self.handler(&state).serve_with_lifecycle(transport, mode).await {
             Ok(service) => service,
-            Err(error) => return Err(self.not_initialized(&error, &desk)),
+            Err(error) => return Err(self.not_initialized(&error, &state)),
         };
         let peer = service.peer().clone();
         let about = peer.peer_info();
@@ -308,7 +308,7 @@ impl Attempt<'_> {
         let origin = Origin {
             spec: Arc::clone(self.spec),
             scrubber: Arc::clone(self.scrubber),
-            desk,
+            state,
             info: info.unwrap_or_default(),
             pid,
             owner: self.owner.clone(),
@@ -320,7 +320,7 @@ impl Attempt<'_> {
         Ok(Started { service, connection, lifecycle })
     }
 
-    fn handler(&self, desk: &Arc<Desk>) -> Handler {
+    fn handler(&self, state: &Arc<ConnectionState>) -> Handler {
         let options = &self.shared.options;
         let client = Implementation::new(options.client_name.clone(), options.client_version.clone());
         let mut capabilities = capabilities(&options.capabilities);
@@ -330,15 +330,15 @@ impl Attempt<'_> {
         }
         let config = ClientConfig::new(capabilities, client);
         let config = config.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
-        Handler { config, desk: Arc::clone(desk) }
+        Handler { config, state: Arc::clone(state) }
     }
 
-    fn not_initialized(&self, error: &ClientInitializeError, desk: &Desk) -> Failure {
+    fn not_initialized(&self, error: &ClientInitializeError, state: &ConnectionState) -> Failure {
         let server = self.server();
         if error.is_authorization_required() || error.auth_challenge().is_some() || wants_sign_in(error) {
-            return final_failure(UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() });
+            return final_failure(UpstreamError::Unauthorized { server, reason: "it answered 401".to_owned() });
         }
-        let error = match desk.fault() {
+        let error = match state.fault() {
             Some(Fault::TooLarge(reason)) => {
                 return final_failure(UpstreamError::TooLarge { server, reason: reason.clone() });
             }
@@ -348,7 +348,7 @@ impl Attempt<'_> {
             Some(Fault::Ended(reason)) => self.unavailable(reason),
             None => self.unavailable(&plain(error)),
         };
-        let refused = desk.refused.load(Ordering::Relaxed);
+        let refused = state.refused.load(Ordering::Relaxed);
         Failure { error, other_way_may_help: true, older_transport_may_help: NOT_POSTED_HERE.contains(&refused) }
     }
 
@@ -369,7 +369,7 @@ impl Attempt<'_> {
 
     fn web_failure(&self, error: &HttpError) -> Failure {
         if sse::wants_sign_in(error) {
-            let reason = "its answer is 401".to_owned();
+            let reason = "it answered 401".to_owned();
             return final_failure(UpstreamError::Unauthorized { server: self.server(), reason });
         }
         final_failure(self.unavailable(&error.to_string()))
@@ -378,7 +378,7 @@ impl Attempt<'_> {
     fn took_too_long(&self) -> UpstreamError {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let words = words.as_ref().map(Tail::text).filter(|text| !text.is_empty());
-        let words = words.map(|text| format!("; its last words: {text}")).unwrap_or_default();
+        let words = words.map(|text| format!("; its last output: {text}")).unwrap_or_default();
         self.unavailable(&format!("it was not ready within {:?}{words}", self.spec.start_timeout))
     }
 
@@ -393,7 +393,7 @@ impl Attempt<'_> {
     }
 }
 
-/// The reason without the library's names for its own parts.
+/// The reason, without the library's names for its parts.
 fn plain(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => chain(error.error.as_ref()),
@@ -418,10 +418,10 @@ fn offers(capabilities: &ServerCapabilities) -> Offers {
     }
 }
 
-/// What servers get when they ask us for something: what the caller of the call under way answers, or a refusal.
+/// Handles requests from servers: passes them to the caller of the call in progress, or refuses them.
 pub(crate) struct Handler {
     config: ClientConfig,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
 }
 
 impl Service<RoleClient> for Handler {
@@ -440,7 +440,7 @@ impl Service<RoleClient> for Handler {
         };
         let question = Question { kind, params: request.params.unwrap_or_default() };
         let origin = context.extensions.get::<InboundStreamOrigin>();
-        match self.desk.answer(question, origin, context.ct.clone()).await {
+        match self.state.answer(question, origin, context.ct.clone()).await {
             Ok(answer) => Ok(ClientResult::CustomResult(CustomResult(answer))),
             Err(refusal) => Err(ErrorData::new(ErrorCode(refusal.number), refusal.message, None)),
         }

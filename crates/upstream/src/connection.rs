@@ -1,4 +1,4 @@
-//! One live connection: its tools, its calls, and the task that keeps it.
+//! A live connection: its tools, its calls, and the task that maintains it.
 
 mod keeper;
 mod lists;
@@ -11,8 +11,8 @@ pub(crate) use lists::{PROMPTS, RESOURCES, TEMPLATES};
 pub(crate) use requests::capabilities;
 
 use crate::call::CallContext;
+use crate::connection_state::{ConnectionState, Fault, InFlight};
 use crate::content;
-use crate::desk::{Desk, Fault, Flight};
 use crate::error::UpstreamError;
 use crate::http::TOO_LARGE;
 use crate::screen::Ticket;
@@ -33,41 +33,42 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-/// Largest further information in an error.
+/// The maximum size of additional data in an error.
 const MAX_ERROR_DATA: usize = 64 * 1024;
-/// Longest name of a tool in an error.
+/// The maximum length of a tool's name in an error.
 const SHOWN_NAME: usize = 100;
-/// A failed write and the end of a process are seen apart, but are one event: so long is waited for its reason.
+/// How long to wait for the reason after a failed write: the end of the process, which causes it, is noticed
+/// separately.
 const REASON_COMES_WITHIN: Duration = Duration::from_secs(1);
 
-/// What is known about a connection from the outset.
+/// The properties of a connection that are known when it starts.
 pub(crate) struct Origin {
     pub(crate) spec: Arc<ServerSpec>,
     pub(crate) scrubber: Arc<Scrubber>,
-    pub(crate) desk: Arc<Desk>,
+    pub(crate) state: Arc<ConnectionState>,
     pub(crate) info: ServerInfo,
     pub(crate) pid: Option<u32>,
     pub(crate) owner: Owner,
-    /// Learns when something has changed.
+    /// Announces changes.
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Whether it speaks a revision in which every request stands for itself.
+    /// Whether the connection uses a revision of the protocol with stateless requests.
     pub(crate) is_modern: bool,
 }
 
-/// A connection that can be used.
+/// A connection that is ready for use.
 pub(crate) struct Connection {
     origin: Origin,
     peer: Peer<RoleClient>,
     tools: RwLock<Arc<ToolList>>,
-    /// Held while the tools are asked for, so that many who want to know ask once.
+    /// Held while tools are listed, so that concurrent callers list them once.
     refreshing: tokio::sync::Mutex<()>,
     activity: Mutex<Activity>,
     watching: watching::Watching,
-    /// From which level on its log messages are wanted.
+    /// The minimum level of log messages.
     level: Mutex<Option<String>>,
-    /// Asks the keeper to end it.
+    /// Tells the keeper to end the connection.
     pub(crate) close: CancellationToken,
-    /// It gets no new calls, and ends when those that it has are done.
+    /// Cancelled when the connection gets no new calls. It ends when its current calls are done.
     retired: CancellationToken,
 }
 
@@ -99,51 +100,51 @@ impl Connection {
         self.origin.pid
     }
 
-    /// What it said of itself when it was connected.
+    /// The server's answer to the handshake.
     pub(crate) fn introduction(&self) -> Option<Arc<ServerPeerInfo>> {
         self.peer.peer_info()
     }
 
-    /// Whether it uses a stored sign-in.
+    /// Whether the connection uses a stored sign-in.
     pub(crate) fn is_signed_in(&self) -> bool {
-        self.origin.desk.signed_in.load(Ordering::Relaxed)
+        self.origin.state.signed_in.load(Ordering::Relaxed)
     }
 
-    /// Whether something has changed here.
+    /// Whether the change is one of this connection.
     pub(crate) fn is_of(&self, change: &Change) -> bool {
         change.server == *self.server() && change.owner == self.origin.owner
     }
 
-    /// Returns when it has ended, or gets no new calls.
+    /// Returns when the connection has ended or gets no new calls.
     pub(crate) async fn ending(&self) {
         tokio::select! {
-            () = self.origin.desk.ended.cancelled() => {}
+            () = self.origin.state.ended.cancelled() => {}
             () = self.close.cancelled() => {}
             () = self.retired.cancelled() => {}
         }
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.origin.desk.ended.is_cancelled() || self.close.is_cancelled() || self.retired.is_cancelled()
+        self.origin.state.ended.is_cancelled() || self.close.is_cancelled() || self.retired.is_cancelled()
     }
 
-    /// What is known of the tools now.
+    /// The tools as currently known.
     pub(crate) fn known_tools(&self) -> Arc<ToolList> {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The tools as the server has them: asks again if it has said that they changed.
+    /// The current tools. Lists them again if the server announced a change.
     pub(crate) async fn current_tools(&self) -> Result<Arc<ToolList>, UpstreamError> {
-        if self.origin.desk.tools_stale.load(Ordering::Acquire) {
+        if self.origin.state.tools_stale.load(Ordering::Acquire) {
             self.refresh().await?;
         }
         Ok(self.known_tools())
     }
 
-    /// Asks for the tools if they may have changed, and tells those who want to know if they have.
+    /// Lists the tools if they may have changed, and announces it if they have.
     pub(crate) async fn refresh(&self) -> Result<(), UpstreamError> {
         let _one_at_a_time = self.refreshing.lock().await;
-        if !self.origin.desk.tools_stale.swap(false, Ordering::AcqRel) {
+        if !self.origin.state.tools_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         match self.load_tools().await {
@@ -154,7 +155,7 @@ impl Connection {
                 Ok(())
             }
             Err(error) => {
-                self.origin.desk.tools_stale.store(true, Ordering::Release);
+                self.origin.state.tools_stale.store(true, Ordering::Release);
                 Err(error)
             }
         }
@@ -162,11 +163,11 @@ impl Connection {
 
     fn tell(&self, what: Changed) {
         let change = Change { owner: self.origin.owner.clone(), server: self.server().clone(), what };
-        // It is no error if nobody listens.
+        // There may be no listeners.
         let _ = self.origin.changes.send(change);
     }
 
-    /// Asks for all tools, page by page; tells whether they are others than before.
+    /// Lists all tools, page by page. Returns whether they have changed.
     pub(crate) async fn load_tools(&self) -> Result<bool, UpstreamError> {
         let mut intake = Intake::new(self.server());
         self.pages(lists::TOOLS, |definition| {
@@ -177,7 +178,7 @@ impl Connection {
         let list = Arc::new(intake.finish());
         for warning in &list.warnings {
             let (tool, problem) = (self.origin.scrubber.clean(&warning.tool), &warning.problem);
-            tracing::warn!(server = %self.server(), tool, problem, kept = warning.kept, "a tool is not as it should be");
+            tracing::warn!(server = %self.server(), tool, problem, kept = warning.kept, "invalid tool definition");
         }
         let mut tools = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         let has_changed = **tools != *list;
@@ -197,10 +198,10 @@ impl Connection {
             let (server, tool) = (self.server().clone(), shortened(tool, SHOWN_NAME));
             return Err(UpstreamError::InputRequired { server, tool });
         }
-        content::result(result).ok_or_else(|| self.protocol("what it sent in place of a result is none"))
+        content::result(result).ok_or_else(|| self.protocol("it did not send a valid result"))
     }
 
-    /// One request and its answer. If the caller stops waiting, for whatever reason, the server is told.
+    /// Sends a request and returns its answer. If the caller stops waiting for any reason, the server is notified.
     pub(crate) async fn ask(
         &self,
         method: &str,
@@ -209,11 +210,11 @@ impl Connection {
         what: &str,
     ) -> Result<Value, UpstreamError> {
         let after = context.timeout.unwrap_or(self.origin.spec.call_timeout);
-        let flight = Arc::new(Flight::new(context));
+        let flight = Arc::new(InFlight::new(context));
         let mut request = request(method, params);
         request.extensions_mut().insert(Ticket(Arc::clone(&flight)));
         let options = PeerRequestOptions::no_options().with_meta(self.meta(context));
-        let mut pending = Pending::new(&self.origin.desk, Arc::clone(&flight));
+        let mut pending = Pending::new(&self.origin.state, Arc::clone(&flight));
         let answer = async {
             let handle = self.peer.send_cancellable_request(request, options).await?;
             receive(pending.started(handle)).await
@@ -222,7 +223,7 @@ impl Connection {
             biased;
             answer = answer => Ok(answer),
             () = context.cancel.cancelled() => Err(UpstreamError::Cancelled { server: self.server().clone() }),
-            () = self.origin.desk.ended.cancelled() => Err(self.ended()),
+            () = self.origin.state.ended.cancelled() => Err(self.ended()),
             () = flight.time_out(after) => Err(self.timed_out(what, after)),
         };
         match outcome {
@@ -230,7 +231,7 @@ impl Connection {
                 pending.answered();
                 match answer {
                     Ok(ServerResult::CustomResult(answer)) => Ok(answer.0),
-                    Ok(answer) => serde_json::to_value(answer).map_err(|_| self.protocol("its answer is none")),
+                    Ok(answer) => serde_json::to_value(answer).map_err(|_| self.protocol("its answer is not valid")),
                     Err(error) => Err(self.explained(error).await),
                 }
             }
@@ -255,14 +256,14 @@ impl Connection {
             }
             ServiceError::Cancelled { .. } => UpstreamError::Cancelled { server },
             ServiceError::TransportSend(error) => {
-                // What state the connection is in is anybody's guess: the next call makes another.
+                // The state of the connection is unknown, so the next call makes a new one.
                 self.retired.cancel();
                 if wants_sign_in(&error) {
-                    return UpstreamError::Unauthorized { server, reason: "its answer is 401".to_owned() };
+                    return UpstreamError::Unauthorized { server, reason: "it answered 401".to_owned() };
                 }
                 let reason = clean(&chain(error.error.as_ref()));
                 if self.origin.pid.is_some() {
-                    let ended = self.origin.desk.ended.cancelled();
+                    let ended = self.origin.state.ended.cancelled();
                     if tokio::time::timeout(REASON_COMES_WITHIN, ended).await.is_ok() {
                         return self.ended();
                     }
@@ -274,10 +275,10 @@ impl Connection {
         }
     }
 
-    /// Why it ended, for those who still waited.
+    /// Why the connection ended, for callers that are still waiting.
     pub(crate) fn ended(&self) -> UpstreamError {
         let server = self.server().clone();
-        match self.origin.desk.fault() {
+        match self.origin.state.fault() {
             Some(Fault::TooLarge(reason)) => UpstreamError::TooLarge { server, reason: reason.clone() },
             Some(Fault::Protocol(reason)) => UpstreamError::Protocol { server, reason: reason.clone() },
             Some(Fault::Ended(reason)) => UpstreamError::Closed { server, reason: reason.clone() },
@@ -286,7 +287,7 @@ impl Connection {
     }
 
     fn timed_out(&self, what: &str, after: Duration) -> UpstreamError {
-        let note = match self.origin.desk.garbage.load(Ordering::Relaxed) {
+        let note = match self.origin.state.garbage.load(Ordering::Relaxed) {
             0 => String::new(),
             1 => "; so far it printed one line that is not a message".to_owned(),
             count => format!("; so far it printed {count} lines that are not messages"),
@@ -307,7 +308,7 @@ impl Connection {
     }
 }
 
-/// A request of the library's, if it knows this one, else one that it does not know.
+/// A typed request if the library knows the method, or else a custom one.
 fn request(method: &str, params: Map<String, Value>) -> ClientRequest {
     let whole = Value::from_iter([("method", Value::from(method)), ("params", Value::Object(params.clone()))]);
     let known = serde_json::from_value(whole);
@@ -318,7 +319,7 @@ async fn receive(handle: &mut RequestHandle<RoleClient>) -> Result<ServerResult,
     (&mut handle.rx).await.unwrap_or(Err(ServiceError::TransportClosed))
 }
 
-/// Whoever holds one may use the connection; while there is one, it is not idle.
+/// The right to use a connection. While there is a lease, the connection is not idle.
 pub(crate) struct Lease(Arc<Connection>);
 
 impl Lease {

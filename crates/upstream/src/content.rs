@@ -1,23 +1,23 @@
-//! Results of calls, from the shapes of the MCP library to ours.
+//! Converts results of calls from the types of the MCP library to ours.
 
 use coracle_types::{Content, ToolResult};
 use rmcp::model::{ContentBlock, ResourceContents};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-/// What bytes are when nobody says.
+/// The media type of bytes if the server does not send one.
 const UNKNOWN_KIND: &str = "application/octet-stream";
-/// Members of a result that are no result.
+/// Members that do not make an object a result.
 const SAYS_NOTHING: &[&str] = &["_meta", "resultType", "isError"];
 
-/// What a result comes to. Parts of newer kinds are kept as well as can be.
+/// Converts a result. Parts of unknown kinds are kept as far as possible.
 pub(crate) fn result(value: Value) -> Option<ToolResult> {
     let Value::Object(mut members) = value else {
         return None;
     };
     let content = match members.remove("content") {
         Some(Value::Array(parts)) => parts.iter().map(lenient_part).collect(),
-        // A result with nothing in it.
+        // An empty result.
         None if members.contains_key("structuredContent")
             || members.keys().all(|key| SAYS_NOTHING.contains(&key.as_str())) =>
         {
@@ -34,7 +34,7 @@ fn lenient_part(part: &Value) -> Content {
     ContentBlock::deserialize(part).map_or_else(|_| unknown(part), block)
 }
 
-/// A part of a kind that is not known: an address if it has one, else its text, else all of it as text.
+/// Converts a part of an unknown kind: to a link if it has a URI, or else its text, or else all of it as text.
 fn unknown(part: &Value) -> Content {
     let text = |key: &str| part.get(key).and_then(Value::as_str).map(str::to_owned);
     if let Some(uri) = text("uri") {
@@ -63,7 +63,7 @@ fn block(block: ContentBlock) -> Content {
         ContentBlock::ResourceLink(link) => {
             Content::Link { uri: link.uri, name: link.name, mime: link.mime_type, description: link.description }
         }
-        // The library may learn new kinds.
+        // The library may add new kinds.
         other => unknown(&serde_json::to_value(&other).unwrap_or_default()),
     }
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_none() {
+    fn an_invalid_result_is_none() {
         assert_eq!(result(json!([])), None);
         assert_eq!(result(json!({"messages": []})), None);
         assert_eq!(result(json!({"content": "text"})), None);

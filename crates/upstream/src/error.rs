@@ -1,127 +1,127 @@
 use coracle_types::ServerName;
 use std::time::Duration;
 
-/// Why an upstream server did not do what it was asked to. Texts that come from servers are shortened and hold no
-/// secret of the configuration.
+/// Why a request to an upstream server failed. Texts that come from servers are shortened and contain no secret of the
+/// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// The configuration names no such server.
+    /// The server is not configured.
     #[error("there is no server {server}")]
     UnknownServer {
-        /// The name that was asked for.
+        /// The requested name.
         server: ServerName,
     },
-    /// It cannot be started or reached.
+    /// The server cannot be started or reached.
     #[error("server {server} is not available: {reason}")]
     Unavailable {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// When it will be tried again; until then calls fail at once.
+        /// When the server will be tried again. Until then, calls fail at once.
         retry_in: Option<Duration>,
     },
-    /// It gave no answer in time.
-    #[error("server {server} gave no answer to {what} within {after:?}{note}")]
+    /// The server did not answer in time.
+    #[error("server {server} did not answer {what} within {after:?}{note}")]
     Timeout {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// What it was asked.
+        /// The request.
         what: String,
-        /// How long it had.
+        /// The time limit.
         after: Duration,
-        /// What it did instead, if that is known.
+        /// What the server did instead, if known.
         note: String,
     },
-    /// The caller no longer wanted the answer.
+    /// The caller cancelled the call.
     #[error("the call to server {server} was cancelled")]
     Cancelled {
-        /// Which server.
+        /// The server.
         server: ServerName,
     },
-    /// It does not speak the protocol as it should.
+    /// The server violates the protocol.
     #[error("server {server} broke the protocol: {reason}")]
     Protocol {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// How.
+        /// The violation.
         reason: String,
     },
-    /// It sent more than is accepted.
+    /// The server sent more than is accepted.
     #[error("server {server} sent too much: {reason}")]
     TooLarge {
-        /// Which server.
+        /// The server.
         server: ServerName,
         /// What was too large.
         reason: String,
     },
-    /// It offers no such tool.
+    /// The server has no such tool.
     #[error("server {server} has no tool {tool:?}")]
     ToolNotFound {
-        /// Which server.
+        /// The server.
         server: ServerName,
         /// The tool's name on the wire, shortened.
         tool: String,
     },
-    /// It wants a sign-in first, or no longer accepts the one it had.
-    #[error("server {server} wants a sign-in: {reason}")]
+    /// The server requires a sign-in, or no longer accepts the current one.
+    #[error("server {server} requires a sign-in: {reason}")]
     Unauthorized {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// What it said.
+        /// The server's response.
         reason: String,
     },
-    /// The connection ended while the answer was awaited. Whether the call had its effect is not known.
-    #[error("server {server} ended the connection in the middle of it: {reason}")]
+    /// The connection ended before the answer arrived. Whether the call had an effect is not known.
+    #[error("server {server} closed the connection during the call: {reason}")]
     Closed {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Why, as far as that is known.
+        /// The reason, as far as it is known.
         reason: String,
     },
-    /// It refused the call by a protocol error; a tool that fails says so in its result instead.
+    /// The server refused the call with a protocol error. (A tool that fails reports that in its result instead.)
     #[error("server {server} refused the call ({number}): {message}")]
     Refused {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// The error's number in JSON-RPC.
+        /// The JSON-RPC error number.
         number: i64,
-        /// What it said.
+        /// The server's message.
         message: String,
-        /// More of it, as it came, for who passes the error on. Hostile, and may be of any shape.
+        /// Additional data of the error, unchanged, for callers that forward it. Untrusted, of any shape.
         data: Option<Box<serde_json::Value>>,
     },
-    /// The tool asks for something that only a person could answer.
-    #[error("server {server} wants more input for {tool:?} than its arguments")]
+    /// The tool requires input that only a person could give.
+    #[error("server {server} requires more input for {tool:?} than its arguments")]
     InputRequired {
-        /// Which server.
+        /// The server.
         server: ServerName,
         /// The tool's name on the wire, shortened.
         tool: String,
     },
-    /// It asked something during a call, and got no answer.
-    #[error("server {server} asked something that was not answered: {reason}")]
+    /// The server asked a question during a call, and got no answer.
+    #[error("server {server} asked a question that was not answered: {reason}")]
     Unanswered {
-        /// Which server.
+        /// The server.
         server: ServerName,
         /// Why there was no answer.
         reason: String,
     },
-    /// A sign-in did not succeed.
+    /// A sign-in failed.
     #[error("the sign-in to server {server} failed: {reason}")]
     Login {
-        /// Which server.
+        /// The server.
         server: ServerName,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Coracle is ending.
+    /// Coracle is shutting down.
     #[error("connections to servers are shut down")]
     ShutDown,
 }
 
 impl UpstreamError {
-    /// A stable name for the kind of error.
+    /// The stable error code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::UnknownServer { .. } => "server_not_found",
@@ -141,30 +141,30 @@ impl UpstreamError {
         }
     }
 
-    /// Whether the same call may succeed later with nothing changed. A call whose connection ended may already have
-    /// had its effect, so whether to repeat that one depends on the tool.
+    /// Whether the same call may succeed later with nothing changed. A call whose connection ended may already have had
+    /// an effect, so whether to repeat it depends on the tool.
     pub fn retryable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Timeout { .. } | Self::Closed { .. })
     }
 
-    /// What a person can do about it.
+    /// What a person can do about the error.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::UnknownServer { .. } => "`coracle servers list` shows the servers there are".to_owned(),
-            Self::Unavailable { server, .. } => format!("`coracle servers test {server}` tries it and shows more"),
+            Self::UnknownServer { .. } => "`coracle servers list` prints the configured servers".to_owned(),
+            Self::Unavailable { server, .. } => format!("`coracle servers test {server}` prints details"),
             Self::Timeout { server, .. } => {
                 format!("give server {server} more time with `start_timeout` or `call_timeout` in the settings")
             }
             Self::ToolNotFound { server, .. } => {
-                format!("`coracle tools list --server {server}` shows the tools there are")
+                format!("`coracle tools list --server {server}` prints its tools")
             }
             Self::Unauthorized { server, .. } | Self::Login { server, .. } => {
                 format!("sign in with `coracle servers login {server}`")
             }
             Self::TooLarge { .. } => "ask the tool for less at once: a filter, a page, a range".to_owned(),
-            Self::InputRequired { .. } => "give everything that the tool needs in its arguments".to_owned(),
+            Self::InputRequired { .. } => "pass everything that the tool needs as arguments".to_owned(),
             Self::Closed { .. } => {
-                "the next call starts it anew; look first whether this one had its effect".to_owned()
+                "the next call restarts the server; first check whether this call had an effect".to_owned()
             }
             Self::Cancelled { .. }
             | Self::Protocol { .. }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: the client that the MCP library's transport uses, with a cap on everything that is read.
+//! Streamable HTTP: the client that the MCP library's transport uses, with a limit on everything that is read.
 
 mod body;
 mod errors;
@@ -6,7 +6,7 @@ mod errors;
 pub(crate) use body::{BodyError, event_stream};
 pub(crate) use errors::HttpError;
 
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::login::Challenge;
 use crate::stdio::MAX_MESSAGE;
 use bytes::Bytes;
@@ -28,14 +28,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-/// Longest wait for a connection to be made.
+/// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most redirects of one request; all within one origin.
+/// The maximum number of redirects of one request, all within one origin.
 const MAX_REDIRECTS: usize = 5;
-/// Longest body of an answer that is an error.
+/// The maximum size of the body of an error response.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// The number of an error that stands in for an answer that was too large to be read.
+/// The error number of an answer that was too large to be read.
 pub(crate) const TOO_LARGE: ErrorCode = ErrorCode(-31_999);
 
 const EVENTS: &str = "text/event-stream";
@@ -46,11 +46,11 @@ const LAST_EVENT: &str = "last-event-id";
 /// Headers that the transport sets itself.
 const RESERVED: &[&str] = &["accept", SESSION, LAST_EVENT, "mcp-protocol-version", "content-length", "host"];
 
-/// A client for one server.
+/// Creates a client for one server.
 pub(crate) fn client() -> Result<reqwest::Client, HttpError> {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
-        // An error means that the program has installed one before us, which is as good.
+        // An error means that the program has already installed a provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     reqwest::Client::builder()
@@ -61,7 +61,7 @@ pub(crate) fn client() -> Result<reqwest::Client, HttpError> {
         .map_err(HttpError::from)
 }
 
-/// Headers hold credentials and a body must not get lost: only redirects that keep both where they belong.
+/// Headers may hold credentials, and a body must not get lost: only redirects that preserve both are followed.
 fn within_origin() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
         let keeps_body = [StatusCode::TEMPORARY_REDIRECT, StatusCode::PERMANENT_REDIRECT].contains(&attempt.status());
@@ -71,7 +71,7 @@ fn within_origin() -> reqwest::redirect::Policy {
     })
 }
 
-/// The configured headers, or the name of one that cannot be sent.
+/// The configured headers. Fails with the name of a header that cannot be sent.
 pub(crate) fn headers(headers: &BTreeMap<String, Secret>) -> Result<HashMap<HeaderName, HeaderValue>, HttpError> {
     headers
         .iter()
@@ -87,19 +87,19 @@ pub(crate) fn headers(headers: &BTreeMap<String, Secret>) -> Result<HashMap<Head
         .collect()
 }
 
-/// What the library's transport calls.
+/// The HTTP client that the library's transport calls.
 #[derive(Clone)]
 pub(crate) struct WebClient {
     client: reqwest::Client,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
     challenge: Arc<Challenge>,
 }
 
 type Refusal = StreamableHttpError<HttpError>;
 
 impl WebClient {
-    pub(crate) fn new(client: reqwest::Client, desk: Arc<Desk>, challenge: Arc<Challenge>) -> Self {
-        Self { client, desk, challenge }
+    pub(crate) fn new(client: reqwest::Client, state: Arc<ConnectionState>, challenge: Arc<Challenge>) -> Self {
+        Self { client, state, challenge }
     }
 
     async fn sent(
@@ -144,14 +144,14 @@ impl WebClient {
             return Err(Refusal::SessionExpired);
         }
         if !status.is_success() {
-            self.desk.refused.store(status.as_u16(), Ordering::Relaxed);
+            self.state.refused.store(status.as_u16(), Ordering::Relaxed);
             return Self::refused(message, status, response).await;
         }
         let session = header(&response, SESSION);
         let kind = header(&response, CONTENT_TYPE.as_str()).unwrap_or_default();
         if kind.starts_with(EVENTS) {
             let events = event_stream(response.bytes_stream(), MAX_MESSAGE);
-            return Ok(StreamableHttpPostResponse::Sse(self.with_a_word_at_the_end(events, id), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.with_final_error(events, id), session));
         }
         let body = match body::read(response, MAX_MESSAGE).await {
             Ok(body) => body,
@@ -161,18 +161,18 @@ impl WebClient {
             Err(error) => return Err(Refusal::Client(error.into())),
         };
         match (id, kind.starts_with(JSON), serde_json::from_slice::<ServerJsonRpcMessage>(&body)) {
-            // Nothing had to come back.
+            // No response was expected.
             (None, ..) => Ok(StreamableHttpPostResponse::Accepted),
             (_, true, Ok(answer)) => {
-                self.desk.look_at(&body, None);
+                self.state.inspect(&body, None);
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
-            (_, true, Err(_)) => Err(Refusal::UnexpectedServerResponse("the answer is no JSON-RPC message".into())),
+            (_, true, Err(_)) => Err(Refusal::UnexpectedServerResponse("the answer is not a JSON-RPC message".into())),
             (_, false, _) => Err(Refusal::UnexpectedContentType(Some(kind))),
         }
     }
 
-    /// An answer that is no success may still hold a message of the protocol.
+    /// Handles an error response, which may still hold a message of the protocol.
     async fn refused(
         message: &ClientJsonRpcMessage,
         status: StatusCode,
@@ -185,7 +185,7 @@ impl WebClient {
             _ => None,
         };
         let id = request_id(message);
-        // A server of before 2026 refuses the probe in many ways, with ids of its own; `initialize` comes next then.
+        // Servers from before 2026 refuse the probe in many ways, some with other IDs. `initialize` is tried next.
         if is_probe(message) && status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
             let unknown = || ErrorData::new(ErrorCode::INVALID_REQUEST, "the probe was refused", None);
             let error = error.map_or_else(unknown, |error| error.error);
@@ -199,18 +199,18 @@ impl WebClient {
         }
     }
 
-    /// If an event is too large, whoever waits for it is told, and the stream ends.
-    fn with_a_word_at_the_end(
+    /// If an event is too large, reports that to the request that waits for it, and ends the stream.
+    fn with_final_error(
         &self,
         events: BoxStream<'static, Result<Sse, BodyError>>,
         id: Option<RequestId>,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
-        let desk = Arc::clone(&self.desk);
+        let state = Arc::clone(&self.state);
         events
             .map(move |event| match event {
                 Ok(mut event) => {
-                    // Its id stays: the stream may be taken up again from there.
-                    event.data = event.data.filter(|data| desk.look_at(data.as_bytes(), id.as_ref()));
+                    // The ID stays, so that the stream can be resumed from there.
+                    event.data = event.data.filter(|data| state.inspect(data.as_bytes(), id.as_ref()));
                     Ok(event)
                 }
                 Err(BodyError::TooLarge(limit)) if id.is_some() => {
@@ -218,7 +218,7 @@ impl WebClient {
                     Ok(Sse::default().data(serde_json::to_string(&answer).unwrap_or_default()))
                 }
                 Err(error @ BodyError::TooLarge(_)) => {
-                    desk.fail(Fault::TooLarge(error.to_string()));
+                    state.fail(Fault::TooLarge(error.to_string()));
                     Err(SseError::Body(Box::new(error)))
                 }
                 Err(error) => Err(SseError::Body(Box::new(error))),
@@ -270,7 +270,7 @@ impl StreamableHttpClient for WebClient {
         let response = self.sent(request, session_id.as_deref(), auth_header, custom_headers).await?;
         let status = response.status();
         if !status.is_success() {
-            // Servers that offer no such stream say so in different ways.
+            // Servers that do not offer such a stream respond in different ways.
             return Err(if status.is_client_error() {
                 Refusal::ServerDoesNotSupportSse
             } else {
@@ -281,11 +281,11 @@ impl StreamableHttpClient for WebClient {
         if !kind.starts_with(EVENTS) {
             return Err(Refusal::UnexpectedContentType(Some(kind)));
         }
-        Ok(self.with_a_word_at_the_end(event_stream(response.bytes_stream(), MAX_MESSAGE), None))
+        Ok(self.with_final_error(event_stream(response.bytes_stream(), MAX_MESSAGE), None))
     }
 }
 
-/// Whether the server wants a sign-in.
+/// Whether the response requires a sign-in.
 fn challenge(response: &Response) -> Option<Refusal> {
     let asked = header(response, WWW_AUTHENTICATE.as_str());
     match response.status() {

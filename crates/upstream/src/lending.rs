@@ -1,15 +1,15 @@
 //! A running `coracle up` lends its connections to commands of the same user, so that they need not start the same
 //! servers again.
 //!
-//! It listens on a UNIX socket in the data folder (`lender.rs`). A command asks for one server by name, with digests of
-//! everything that makes the server what it is (`settings.rs`): the values themselves are never sent. If they are the
-//! same on both sides, the rest of the stream is MCP of the revisions with `initialize`, one message per line. The lender
-//! passes requests on as they come (`lent.rs`); for the command the stream is one more transport (`borrowed.rs`).
+//! The lender listens on a UNIX socket in the data folder (`lender.rs`). A command requests one server by name, with
+//! digests of everything that defines the server (`settings.rs`); the values themselves are never sent. If the digests
+//! match, the rest of the stream is MCP with `initialize`, one message per line. The lender forwards requests unchanged
+//! (`lent.rs`), and for the command the stream is a transport like others (`borrowed.rs`).
 //!
-//! **Invariants:** only processes of the same user are spoken to, on both sides. Only the operator's own connections and
-//! shared ones are lent, and none that uses a stored sign-in: a command must notice when that is withdrawn. Policy,
-//! approvals, records and the answers to a server's questions belong to the command: none of them is known here. Whatever
-//! goes wrong before a connection is lent, the command starts its own server.
+//! **Invariants:** both sides only talk to processes of the same user. Only the operator's connections and shared ones
+//! are lent, and none that uses a stored sign-in, because a command must notice when that is revoked. Policy,
+//! approvals, records and answers to a server's questions belong to the command. If anything fails before a connection
+//! is lent, the command starts the server itself.
 
 mod borrowed;
 mod lender;
@@ -28,16 +28,16 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The version of what is said before MCP begins.
+/// The version of the handshake before MCP begins.
 const VERSION: u32 = 1;
-/// Longest line before MCP begins.
+/// The maximum length of a line before MCP begins.
 const MAX_HANDSHAKE: usize = 4 * 1024;
-/// Longest path in the address of a socket, without the byte that ends it.
+/// The maximum length of a socket's path, without the terminating zero byte.
 const MAX_ADDRESS: usize = 107;
-/// Rights that nobody but the owner may have.
+/// Permissions that only the owner may have.
 const OTHERS: u32 = 0o077;
 
-/// What a command wants.
+/// The request of a command.
 #[derive(Debug, Serialize, Deserialize)]
 struct Wish {
     version: u32,
@@ -45,28 +45,28 @@ struct Wish {
     settings: Settings,
 }
 
-/// What it is told.
+/// The lender's reply.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 enum Answer {
-    /// It gets the connection, as soon as there is one.
+    /// The command gets the connection as soon as it is ready.
     Wait,
     /// MCP begins with the next line.
     Lent,
-    /// It has to start its own server.
+    /// The command has to start the server itself.
     Refused {
-        /// Why, for a log.
+        /// The reason, for a log.
         reason: String,
     },
 }
 
-/// The last line: why nothing more will come.
+/// The last line, with the reason why the stream ends.
 #[derive(Debug, Serialize, Deserialize)]
 struct Ended {
     ended: String,
 }
 
-/// A socket in a folder that nobody else can enter.
+/// A socket in a folder that only its owner can enter.
 struct Place {
     folder: OwnedFd,
     name: Box<OsStr>,
@@ -74,7 +74,7 @@ struct Place {
 }
 
 impl Place {
-    /// Opens the folder, and refuses one that is not the user's alone.
+    /// Opens the folder. Fails if other users have access to it.
     fn open(path: &Path) -> io::Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::ErrorKind::InvalidFilename.into());
@@ -87,7 +87,7 @@ impl Place {
         Ok(Self { folder: opened, name: name.into(), path: path.to_owned() })
     }
 
-    /// What lies there, if anything does.
+    /// The file at the path of the socket, if any.
     fn look(&self) -> io::Result<Option<Stat>> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(found)),
@@ -96,7 +96,7 @@ impl Place {
         }
     }
 
-    /// A path to it that fits into the address of a socket, however long its own is.
+    /// A path to the socket that fits into a socket address, however long the real path is.
     fn address(&self) -> PathBuf {
         if self.path.as_os_str().len() <= MAX_ADDRESS {
             return self.path.clone();
@@ -114,7 +114,7 @@ fn is_private(found: &Stat) -> bool {
 }
 
 fn not_private(path: &Path) -> io::Error {
-    let reason = format!("{} must belong to the user who runs this, and nobody else may have rights", path.display());
+    let reason = format!("{} must belong to the current user, with no permissions for others", path.display());
     io::Error::new(io::ErrorKind::PermissionDenied, reason)
 }
 

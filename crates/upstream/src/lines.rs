@@ -1,40 +1,40 @@
-//! Lines of a byte stream. No line is held in memory beyond its cap.
+//! Reads lines from a byte stream, with a limit on the length of a line in memory.
 
 use std::io;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
 const READ_BUFFER: usize = 64 * 1024;
 
-/// Reads line by line. A read may be interrupted at any await and begun again: what has come is kept here.
+/// Reads line by line. Cancel-safe: bytes that were read are kept here.
 pub(crate) struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
     most: usize,
 }
 
-/// What has come.
+/// The outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// A whole line: see [`Lines::current`].
+    /// A complete line: see [`Lines::current`].
     Whole,
-    /// More than a line may have.
+    /// The line is too long.
     TooLong,
-    /// Nothing more will come.
+    /// The stream has ended.
     End,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Lines of at most so many bytes.
+    /// Reads lines of at most `most` bytes.
     pub(crate) fn new(read: R, most: usize) -> Self {
         Self { read: BufReader::with_capacity(READ_BUFFER, read), line: Vec::new(), most }
     }
 
-    /// From now on lines may have so many bytes.
+    /// Changes the maximum length of lines.
     pub(crate) fn allow(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Reads to the end of a line. The next call goes on with it until [`Self::clear`] is called.
+    /// Reads up to the end of a line. The next call continues the same line until [`Self::clear`] is called.
     pub(crate) async fn next(&mut self) -> io::Result<Line> {
         loop {
             let available = self.read.fill_buf().await?;
@@ -55,15 +55,15 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// The line, without its end.
+    /// The line, without its line ending.
     pub(crate) fn current(&self) -> &[u8] {
         &self.line
     }
 
-    /// Makes room for the next.
+    /// Removes the line, before the next one is read.
     pub(crate) fn clear(&mut self) {
         self.line.clear();
-        // One long message must not keep its memory for ever.
+        // The memory of one long message is not kept.
         self.line.shrink_to(READ_BUFFER);
     }
 }

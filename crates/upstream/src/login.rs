@@ -1,4 +1,4 @@
-//! Signing in to servers by OAuth 2.1: discovery, registration, the trip through a browser, and what is kept of it.
+//! Signs in to servers with OAuth 2.1: discovery, registration, authorization in a browser, and storage.
 
 mod redirect;
 
@@ -7,7 +7,7 @@ use crate::error::UpstreamError;
 use crate::options::Options;
 use crate::scrub::{Scrubber, shortened};
 use crate::status::Owner;
-use crate::tokens::TokenStore;
+use crate::token_store::TokenStore;
 use async_trait::async_trait;
 use coracle_types::{OauthClient, Secret, ServerName, ServerSpec, Transport};
 use redirect::{ANYWHERE, Redirect};
@@ -20,10 +20,10 @@ use url::Url;
 
 const SHOWN: usize = 500;
 
-/// Longest challenge that is kept.
+/// The maximum length of a challenge.
 const MAX_CHALLENGE: usize = 8 << 10;
 
-/// What a server last said when it wanted a sign-in, or a better one: where that is to be had, and for what.
+/// The last challenge of a server that requires a sign-in, or more scopes: where to get it, and for what.
 #[derive(Debug, Default)]
 pub(crate) struct Challenge(Mutex<Option<String>>);
 
@@ -43,7 +43,7 @@ impl Challenge {
     }
 }
 
-/// What the MCP library sees of our store.
+/// Adapts our store to the MCP library.
 struct Credentials {
     store: Arc<dyn TokenStore>,
     owner: Owner,
@@ -58,13 +58,13 @@ fn store_error(error: impl std::fmt::Display) -> AuthError {
 impl CredentialStore for Credentials {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let kept = self.store.load(&self.owner, &self.server).await.map_err(store_error)?;
-        // The error of the parser could quote what it read.
-        kept.map(|kept| serde_json::from_str(kept.expose()).map_err(|_| store_error("what was kept cannot be read")))
+        // The error of the parser could quote the credential.
+        kept.map(|kept| serde_json::from_str(kept.expose()).map_err(|_| store_error("the stored text is invalid")))
             .transpose()
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
-        let text = serde_json::to_string(&credentials).map_err(|_| store_error("it cannot be written"))?;
+        let text = serde_json::to_string(&credentials).map_err(|_| store_error("the sign-in cannot be serialised"))?;
         self.store.save(&self.owner, &self.server, Secret::new(text)).await.map_err(store_error)
     }
 
@@ -73,7 +73,7 @@ impl CredentialStore for Credentials {
     }
 }
 
-/// The sign-in that was kept for this server, ready to be used and refreshed; none if there is none.
+/// The stored sign-in for this server, ready to be used and refreshed. `None` if there is none.
 pub(crate) async fn stored(
     store: &Arc<dyn TokenStore>,
     owner: &Owner,
@@ -97,7 +97,7 @@ pub(crate) async fn stored(
         if !manager.initialize_from_store().await? {
             return Ok::<_, AuthError>(None);
         }
-        // The library keeps no secrets of clients, and cannot refresh without.
+        // The library does not store client secrets, but needs them to refresh.
         if let Some(OauthClient { id, secret: Some(secret) }) = &spec.client {
             manager.configure_client(OAuthClientConfig::new(id, ANYWHERE).with_client_secret(secret.expose()))?;
         }
@@ -112,7 +112,7 @@ async fn manager(
     server: &ServerName,
     uri: &Url,
 ) -> Result<AuthorizationManager, AuthError> {
-    // The library makes an HTTP client of its own, which needs the provider that this installs.
+    // The library creates its own HTTP client, which needs the provider that this installs.
     crate::http::client().map_err(|error| AuthError::InternalError(error.to_string()))?;
     let mut manager = AuthorizationManager::new(uri.as_str()).await?;
     let (store, owner, server) = (Arc::clone(store), owner.clone(), server.clone());
@@ -120,7 +120,7 @@ async fn manager(
     Ok(manager)
 }
 
-/// Signs in with the help of a person and a browser.
+/// Signs in with a person and a browser.
 pub(crate) async fn login(
     spec: &ServerSpec,
     owner: &Owner,
@@ -134,7 +134,7 @@ pub(crate) async fn login(
         reason: shortened(&scrubber.without_secrets(reason), SHOWN),
     };
     let (Transport::Http { url, .. } | Transport::Sse { url, .. }) = &spec.transport else {
-        return Err(failed("it is a program, not an address; only servers on the web have sign-ins"));
+        return Err(failed("it is a local program: only servers with a `url` have sign-ins"));
     };
     let uri = Url::parse(url.expose()).map_err(|_| failed("its `url` is not valid"))?;
     let auth = |error: AuthError| failed(&chain(&error));
@@ -161,14 +161,14 @@ pub(crate) async fn login(
     let state = Url::parse(&address)
         .ok()
         .and_then(|url| url.query_pairs().find(|(key, _)| key == "state").map(|(_, value)| value.into_owned()))
-        .ok_or_else(|| failed("the address for the browser has no `state`"))?;
+        .ok_or_else(|| failed("the authorization URL has no `state`"))?;
     open(&address);
     let callback = redirect.wait(&state).await.map_err(|error| failed(&error.to_string()))?;
     session.handle_callback_url(&callback).await.map_err(auth)?;
     Ok(())
 }
 
-/// If a sign-in was not enough for what was tried: what it was for, and what more is wanted.
+/// The scopes to request if the sign-in had insufficient ones: those already granted, and those that are missing.
 async fn more_scopes(
     store: &Arc<dyn TokenStore>,
     owner: &Owner,

@@ -1,41 +1,42 @@
-use crate::tokens::{MemoryTokens, TokenStore};
+use crate::token_store::{MemoryTokens, TokenStore};
 use serde_json::{Map, Value};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A connection that nobody has used for so long is closed.
+/// The default time after which an unused connection is closed.
 pub const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_mins(15);
 
-/// How [`Upstream`](crate::Upstream) behaves towards all servers.
+/// Options that apply to all servers.
 #[derive(Clone)]
 pub struct Options {
-    /// What servers are told about who is calling.
+    /// The client name that servers are told.
     pub client_name: String,
-    /// Its version.
+    /// The client version.
     pub client_version: String,
-    /// A connection that nobody has used for so long is closed.
+    /// The time after which an unused connection is closed.
     pub idle_timeout: Duration,
-    /// Where sign-ins are kept.
+    /// The storage of sign-ins.
     pub tokens: Arc<dyn TokenStore>,
-    /// A program that, started with [`WARDEN_ARGUMENT`](crate::WARDEN_ARGUMENT), runs [`warden_main`](crate::warden_main):
-    /// it ends child processes that outlive this one. Without it they end when they find their input ended, if they look.
+    /// A program that, started with [`WARDEN_ARGUMENT`](crate::WARDEN_ARGUMENT), runs
+    /// [`warden_main`](crate::warden_main): it ends child processes that outlive this process. Without it, they end
+    /// when they notice the end of their input, if they do.
     pub warden: Option<PathBuf>,
-    /// What servers of before 2026 are told that they may ask during a call: client capabilities in the protocol's
-    /// shape, of which `elicitation`, `sampling` and `roots` count. Who can really be asked is up to each call.
+    /// The questions that servers from before 2026 may ask during a call: client capabilities in the protocol's shape,
+    /// of which `elicitation`, `sampling` and `roots` count. Whether a question can be answered depends on each call.
     pub capabilities: Map<String, Value>,
-    /// Which Coracles this one serves, the outermost first and this one last, each by something that tells it from
-    /// others. Servers are told: one that finds itself among them is itself, and refuses.
+    /// The IDs of the Coracles that this one serves, outermost first, with this one last. Servers are told: a Coracle
+    /// that finds itself in the chain refuses to serve.
     pub chain: Vec<String>,
-    /// The socket of a [`Lender`](crate::Lender): if somebody listens there who has the operator's connection to a server, or
-    /// a shared one, that is used. Else, and without this, a connection of one's own is made.
+    /// The socket of a [`Lender`](crate::Lender). If it lends the operator's connection to a server, or a shared one,
+    /// that is used. Otherwise, and without a socket, a separate connection is made.
     pub lender: Option<PathBuf>,
 }
 
-/// The experimental capability of a client by which a Coracle tells whom it serves.
+/// The experimental client capability that contains the chain of Coracles.
 pub const CHAIN_CAPABILITY: &str = "coracle";
-/// The environment variable by which programs are told the same.
+/// The environment variable that contains the chain of Coracles, for child processes.
 pub const CHAIN_VARIABLE: &str = "CORACLE_CHAIN";
 
 impl Default for Options {

@@ -1,40 +1,40 @@
-//! What servers ask of their client while a call runs.
+//! Questions that servers ask their client during a call.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-/// Answers what a server asks of its client during one call: a person, a model, a list of folders.
+/// Answers the questions of a server during one call, with the help of a person, a model or a list of folders.
 ///
-/// Everything in a question is hostile. How long an answer may take is for the implementation to decide; the time of
-/// the call stands still meanwhile. When the call is over, the future is dropped.
+/// Everything in a question is untrusted. The implementation decides how long an answer may take; the clock of the call
+/// is stopped meanwhile. When the call is over, the future is dropped.
 #[async_trait]
 pub trait Reverse: Send + Sync {
-    /// The answer as the protocol wants it, or why there is none.
+    /// Returns the answer in the protocol's shape, or why there is none.
     async fn ask(&self, question: Question) -> Result<Value, Refusal>;
 }
 
-/// Something that a server asks.
+/// A question of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What kind of question it is.
+    /// The kind of question.
     pub kind: QuestionKind,
-    /// The parameters as they came; null if there were none.
+    /// The parameters, unchanged. Null if there are none.
     pub params: Value,
 }
 
-/// What can be asked.
+/// The kinds of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuestionKind {
-    /// `sampling/createMessage`: let a model say something.
+    /// `sampling/createMessage`: a model generates a message.
     Sampling,
-    /// `elicitation/create`: ask a person.
+    /// `elicitation/create`: a person is asked.
     Elicitation,
-    /// `roots/list`: which folders are open.
+    /// `roots/list`: lists the open folders.
     Roots,
 }
 
 impl QuestionKind {
-    /// Its method in the protocol.
+    /// The method in the protocol.
     pub fn method(self) -> &'static str {
         match self {
             Self::Sampling => "sampling/createMessage",
@@ -48,7 +48,7 @@ impl QuestionKind {
         [Self::Sampling, Self::Elicitation, Self::Roots].into_iter().find(|kind| kind.method() == method)
     }
 
-    /// The member of a client's capabilities that announces it.
+    /// The client capability that announces this kind.
     pub fn capability(self) -> &'static str {
         match self {
             Self::Sampling => "sampling",
@@ -57,7 +57,7 @@ impl QuestionKind {
         }
     }
 
-    /// Whether a client with these capabilities, in the protocol's shape, can be asked this.
+    /// Whether a client with these capabilities, in the protocol's shape, can be asked this question.
     pub fn is_within(self, capabilities: &Map<String, Value>, params: &Value) -> bool {
         let announced = capabilities.get(self.capability()).filter(|value| !value.is_null());
         let by_address = self == Self::Elicitation && params.get("mode").and_then(Value::as_str) == Some("url");
@@ -65,24 +65,24 @@ impl QuestionKind {
     }
 }
 
-/// Why a question gets no answer; the server is told so by an error of JSON-RPC.
+/// Why a question is not answered. The server gets a JSON-RPC error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// The error's number in JSON-RPC.
+    /// The JSON-RPC error number.
     pub number: i32,
-    /// For the server.
+    /// The message for the server.
     pub message: String,
 }
 
 impl Refusal {
-    /// Nobody can be asked such a thing.
+    /// The client cannot answer such questions.
     pub fn unsupported(message: impl Into<String>) -> Self {
         const METHOD_NOT_FOUND: i32 = -32_601;
         Self { number: METHOD_NOT_FOUND, message: message.into() }
     }
 
-    /// The question is not one that can be answered now.
+    /// The question cannot be answered now.
     pub fn invalid(message: impl Into<String>) -> Self {
         const INVALID_REQUEST: i32 = -32_600;
         Self { number: INVALID_REQUEST, message: message.into() }
@@ -95,7 +95,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_was_announced_may_be_asked() {
+    fn only_announced_kinds_of_questions_may_be_asked() {
         let Value::Object(announced) = json!({"elicitation": {"form": {}}, "sampling": {}}) else { unreachable!() };
         assert!(QuestionKind::Sampling.is_within(&announced, &json!({})));
         assert!(QuestionKind::Elicitation.is_within(&announced, &json!({"mode": "form"})));

@@ -1,8 +1,8 @@
-//! What stands between every transport and the MCP library: it passes answers on, deals with notifications itself, and
+//! A layer between every transport and the MCP library: it forwards answers, handles notifications itself, and
 //! remembers why a connection ended.
 
 use crate::call::Progress;
-use crate::desk::{Desk, Fault, Flight};
+use crate::connection_state::{ConnectionState, Fault, InFlight};
 use crate::reverse::QuestionKind;
 use crate::scrub::{MAX_REASON, shortened};
 use rmcp::RoleClient;
@@ -16,21 +16,23 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Servers of before 2026 may not answer `server/discover` at all: so long is waited before `initialize` is sent.
+/// Maximum time for an answer to `server/discover` before `initialize` is sent. Servers from before 2026 may not answer
+/// at all.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// So many messages that lead nowhere are read in a row before others get their turn.
+/// The maximum number of ignored messages that are read in a row before other tasks get their turn.
 const TURN: u32 = 64;
 
-/// A server that asks for more than this within [`REQUEST_WINDOW`] is cut off: each request must be answered.
+/// The maximum number of requests of a server within [`REQUEST_WINDOW`], because each of them must be answered. Beyond
+/// it, the connection ends.
 const MAX_REQUESTS: u32 = 1000;
 const REQUEST_WINDOW: Duration = Duration::from_secs(1);
 
-/// Travels with a request up to here; see [`Flight`].
+/// Attached to a request up to this layer; see [`InFlight`].
 #[derive(Clone)]
-pub(crate) struct Ticket(pub(crate) Arc<Flight>);
+pub(crate) struct Ticket(pub(crate) Arc<InFlight>);
 
-/// Whether a probe that gets no answer is given up here. Over HTTP the library does it.
+/// Whether this layer gives up on a probe that gets no answer. Over HTTP, the library does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Silence {
     GivesUp,
@@ -42,35 +44,35 @@ struct Probe {
     until: tokio::time::Instant,
 }
 
-/// A transport whose messages have been looked at.
+/// A transport whose messages are screened.
 pub(crate) struct Screen<T> {
     inner: T,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
     silence: Silence,
     probe: Option<Probe>,
-    /// A probe that was given up: its answer may come late and must not be taken for another.
+    /// The ID of a probe that was given up. Its answer may come late, and must be ignored.
     late: Option<RequestId>,
     requests: (Instant, u32),
 }
 
 impl<T> Screen<T> {
-    pub(crate) fn new(inner: T, desk: Arc<Desk>, silence: Silence) -> Self {
-        Self { inner, desk, silence, probe: None, late: None, requests: (Instant::now(), 0) }
+    pub(crate) fn new(inner: T, state: Arc<ConnectionState>, silence: Silence) -> Self {
+        Self { inner, state, silence, probe: None, late: None, requests: (Instant::now(), 0) }
     }
 
-    /// Whether the library should see this.
+    /// Whether to pass a message to the library.
     fn admits(&mut self, message: &mut RxJsonRpcMessage<RoleClient>) -> bool {
         match message {
             JsonRpcMessage::Response(response) => {
-                if let Some(result) = self.desk.take_result(&response.id) {
-                    let result = as_it_came(result, &response.result);
+                if let Some(result) = self.state.take_result(&response.id) {
+                    let result = raw_result(result, &response.result);
                     response.result = ServerResult::CustomResult(CustomResult(result));
                 }
                 self.admits_answer(Some(&response.id))
             }
             JsonRpcMessage::Error(error) => self.admits_answer(error.id.as_ref()),
             JsonRpcMessage::Request(request) => {
-                let params = self.desk.take_question(&request.id);
+                let params = self.state.take_question(&request.id);
                 if let Some(question) = question(&mut request.request, params) {
                     request.request = ServerRequest::CustomRequest(question);
                 }
@@ -81,7 +83,7 @@ impl<T> Screen<T> {
                 *count += 1;
                 if *count > MAX_REQUESTS {
                     let reason = format!("it made more than {MAX_REQUESTS} requests of its own within a second");
-                    self.desk.fail(Fault::Protocol(reason));
+                    self.state.fail(Fault::Protocol(reason));
                 }
                 *count <= MAX_REQUESTS
             }
@@ -103,37 +105,37 @@ impl<T> Screen<T> {
     fn admits_notification(&self, notification: &ServerNotification) -> bool {
         match notification {
             ServerNotification::ToolListChangedNotification(_) => {
-                self.desk.mark(&self.desk.tools_stale);
+                self.state.mark(&self.state.tools_stale);
                 false
             }
             ServerNotification::ResourceListChangedNotification(_) => {
-                self.desk.mark(&self.desk.resources_changed);
+                self.state.mark(&self.state.resources_changed);
                 false
             }
             ServerNotification::PromptListChangedNotification(_) => {
-                self.desk.mark(&self.desk.prompts_changed);
+                self.state.mark(&self.state.prompts_changed);
                 false
             }
             ServerNotification::ResourceUpdatedNotification(update) => {
-                self.desk.report_update(&update.params.uri);
+                self.state.report_update(&update.params.uri);
                 false
             }
             ServerNotification::LoggingMessageNotification(log) => {
-                if self.desk.wants_logs() {
-                    self.desk.report_log(None, serde_json::to_value(&log.params).unwrap_or_default());
+                if self.state.wants_logs() {
+                    self.state.report_log(None, serde_json::to_value(&log.params).unwrap_or_default());
                 }
                 false
             }
             ServerNotification::ProgressNotification(progress) => {
                 let params = &progress.params;
-                self.desk.report_progress(&params.progress_token, || Progress {
+                self.state.report_progress(&params.progress_token, || Progress {
                     progress: params.progress,
                     total: params.total,
                     message: params.message.as_deref().map(|message| shortened(message, MAX_REASON)),
                 });
                 false
             }
-            // The library needs these two to keep track of its own requests.
+            // The library needs these two to track its own requests.
             ServerNotification::SubscriptionsAcknowledgedNotification(_)
             | ServerNotification::CancelledNotification(_) => true,
             _ => false,
@@ -152,7 +154,7 @@ impl<T> Screen<T> {
         }
         let token = request.request.get_meta().get_progress_token();
         if let Some(Ticket(flight)) = request.request.extensions_mut().remove::<Ticket>() {
-            self.desk.depart(request.id.clone(), token, flight);
+            self.state.register(request.id.clone(), token, flight);
         }
     }
 }
@@ -186,13 +188,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
                 },
             };
             let Some(mut message) = message else {
-                self.desk.fail(Fault::Ended("the connection was closed".to_owned()));
+                self.state.fail(Fault::Ended("the connection was closed".to_owned()));
                 return None;
             };
             if self.admits(&mut message) {
                 return Some(message);
             }
-            if self.desk.ended.is_cancelled() {
+            if self.state.ended.is_cancelled() {
                 return None;
             }
             in_a_row += 1;
@@ -203,14 +205,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Screen<T> {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.desk.fail(Fault::Ended("the connection was closed by Coracle".to_owned()));
+        self.state.fail(Fault::Ended("the connection was closed by Coracle".to_owned()));
         self.inner.close().await
     }
 }
 
-/// The whole result, but without what the library has taken out of it on purpose: tools whose definitions ask for
-/// headers that must not be sent.
-fn as_it_came(mut result: Value, seen: &ServerResult) -> Value {
+/// The unparsed result, without tools that the library removed on purpose: those whose definitions require headers that
+/// must not be sent.
+fn raw_result(mut result: Value, seen: &ServerResult) -> Value {
     if let (ServerResult::ListToolsResult(seen), Some(Value::Array(tools))) = (seen, result.get_mut("tools"))
         && seen.tools.len() < tools.len()
     {
@@ -222,7 +224,7 @@ fn as_it_came(mut result: Value, seen: &ServerResult) -> Value {
     result
 }
 
-/// What a server asks of a person or a model, with all its parameters.
+/// A question to a person or a model, with all its parameters.
 fn question(request: &mut ServerRequest, as_they_came: Option<Value>) -> Option<CustomRequest> {
     let (kind, params) = match request {
         ServerRequest::CreateMessageRequest(request) => {
@@ -235,7 +237,7 @@ fn question(request: &mut ServerRequest, as_they_came: Option<Value>) -> Option<
         _ => return None,
     };
     let mut question = CustomRequest::new(kind.method(), as_they_came.or(params));
-    // Among them is the stream that it came on.
+    // They include the stream that the question arrived on.
     question.extensions = std::mem::take(request.extensions_mut());
     Some(question)
 }

@@ -1,23 +1,23 @@
-//! Texts from outside, made fit for errors and logs: short, printable, and without secrets of the configuration.
+//! Cleans foreign texts for errors and logs: short, printable, and without secrets of the configuration.
 
 use coracle_types::{ServerSpec, Transport, is_hidden};
 use std::path::Path;
 use url::Url;
 
-/// Longest text of a server in an error.
+/// The maximum length of a server's text in an error.
 pub(crate) const MAX_REASON: usize = 1000;
 
-/// Shorter texts cannot be told from ordinary words.
+/// The minimum length of a secret. Shorter ones cannot be distinguished from ordinary words.
 const SHORTEST_SECRET: usize = 4;
 /// The same for arguments, most of which are ordinary words.
 const SHORTEST_ARGUMENT: usize = 8;
 
-/// Programs whose first plain argument names a package: never a secret, and worth seeing when it is misspelt.
+/// Programs whose first plain argument is a package: never a secret, and useful to see when it is misspelt.
 const PACKAGE_RUNNERS: &[&str] = &["npx", "uvx", "bunx", "pnpx", "pipx"];
 
 const HIDDEN: &str = "[hidden]";
 
-/// Knows the secrets of one server and removes them from texts.
+/// Removes the secrets of one server from texts.
 #[derive(Clone, Default)]
 pub(crate) struct Scrubber {
     secrets: Vec<String>,
@@ -42,13 +42,13 @@ impl Scrubber {
         }
         secrets.extend(spec.client.iter().filter_map(|client| client.secret.as_ref()).map(|it| it.expose().to_owned()));
         secrets.retain(|secret| secret.len() >= SHORTEST_SECRET);
-        // The longest first, so that no part of a longer one is left over.
+        // Longest first, so that no part of a longer secret is left.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         Self { secrets }
     }
 
-    /// `text` without secrets, in one line of printable characters, shortened.
+    /// `text` without secrets, on one line of printable characters, shortened.
     pub(crate) fn clean(&self, text: &str) -> String {
         shortened(&self.without_secrets(text), MAX_REASON)
     }
@@ -60,7 +60,7 @@ impl Scrubber {
     }
 }
 
-/// At most `limit` bytes of `text`, with characters that are not seen as spaces.
+/// At most `limit` bytes of `text`, with invisible characters replaced by spaces.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
     let mut short = String::new();
     for c in text.trim().chars().map(|c| if is_hidden(c) { ' ' } else { c }) {
@@ -79,7 +79,7 @@ fn secret_arguments<'a>(command: &str, args: impl Iterator<Item = &'a str>) -> V
     let mut secrets = Vec::new();
     for arg in args {
         if arg.starts_with('-') {
-            // A flag is no secret; what follows its `=` may be.
+            // A flag is not a secret, but the value after its `=` may be.
             secrets.extend(arg.split_once('=').map(|(_, value)| value.to_owned()));
         } else if package_is_next {
             package_is_next = false;
@@ -93,7 +93,7 @@ fn secret_arguments<'a>(command: &str, args: impl Iterator<Item = &'a str>) -> V
     secrets
 }
 
-/// What of an address may be a credential: its user part and its query. The rest may be shown.
+/// The parts of a URL that may be credentials: user, password, query, and random parts of the path.
 fn url_secrets(text: &str) -> Vec<String> {
     let Ok(url) = Url::parse(text) else {
         return vec![text.to_owned()];
@@ -115,7 +115,7 @@ fn url_secrets(text: &str) -> Vec<String> {
     secrets
 }
 
-/// Long, with letters and digits: no word that a person chose.
+/// Whether a text is long and has letters and digits, unlike words that people choose.
 fn looks_random(text: &str) -> bool {
     const LONG: usize = 16;
     text.len() >= LONG && text.chars().any(|c| c.is_ascii_digit()) && text.chars().any(|c| c.is_ascii_alphabetic())
@@ -126,14 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_packages_and_existing_paths_are_no_secrets() {
+    fn flags_packages_and_existing_paths_are_not_secrets() {
         let args = ["-y", "@scope/server-1", "--token=k3yk3yk3y", "/", "canary-value", "stdio"];
         assert_eq!(secret_arguments("/usr/bin/npx", args.into_iter()), ["k3yk3yk3y", "canary-value"]);
         assert_eq!(secret_arguments("node", ["script-that-is-not-there"].into_iter()), ["script-that-is-not-there"]);
     }
 
     #[test]
-    fn an_address_hides_its_user_query_and_random_parts() {
+    fn user_query_and_random_parts_of_a_url_are_hidden() {
         let secrets = url_secrets("https://me:pass@host/mcp/a1b2c3d4e5f6a7b8c9?key=canary%20x&b=2");
         for secret in ["me", "pass", "a1b2c3d4e5f6a7b8c9", "canary x", "canary%20x"] {
             assert!(secrets.iter().any(|s| s == secret), "{secret}: {secrets:?}");

@@ -1,4 +1,4 @@
-//! The place of one server for one owner: whether it is connected, is being connected, or may not be tried yet.
+//! The connection of one server for one owner: idle, starting, ready, or failed until a retry is allowed.
 
 use crate::connect::{self, Lifecycle};
 use crate::connection::{Connection, Idle, Lease, keep};
@@ -16,19 +16,19 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Pause after the first failed start; it doubles with each further one.
+/// The pause after the first failed start. It doubles with each further failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause.
+/// The maximum pause.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// A connection that ends as soon as it is made is made again so often for one call.
+/// The maximum number of connections for one call, if they end right after they start.
 const ATTEMPTS: usize = 2;
 
-/// What all slots share.
+/// The state that all slots share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) warden: Arc<Warden>,
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Whoever listens where connections are lent does not answer: it is asked no more.
+    /// Set when the lender does not answer. It is not asked again.
     pub(crate) silent: AtomicBool,
     pub(crate) shutdown: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -40,16 +40,16 @@ pub(crate) struct Slot {
     spec: Arc<ServerSpec>,
     scrubber: Arc<Scrubber>,
     shared: Arc<Shared>,
-    /// For the next sign-in.
+    /// The last challenge, for the next sign-in.
     challenge: Arc<Challenge>,
     state: Mutex<State>,
 }
 
 struct State {
     phase: Phase,
-    /// In a row.
+    /// Failures in a row.
     failures: u32,
-    /// How the last successful start went.
+    /// The handshake of the last successful start.
     lifecycle: Lifecycle,
 }
 
@@ -57,7 +57,7 @@ type Outcome = Option<Result<(), UpstreamError>>;
 
 enum Phase {
     Idle,
-    /// One start for all who wait for it; none of them can end it by going away.
+    /// One start for all callers that wait for it. It continues when they stop waiting.
     Starting(watch::Receiver<Outcome>),
     Ready(Arc<Connection>),
     Failed {
@@ -73,7 +73,7 @@ impl Slot {
         Self { owner, spec, scrubber, shared, challenge: Arc::default(), state: Mutex::new(state) }
     }
 
-    /// A connection to use; starts it if there is none.
+    /// A lease of the connection, which is started if necessary.
     pub(crate) async fn lease(self: &Arc<Self>) -> Result<Lease, UpstreamError> {
         for _ in 0..ATTEMPTS {
             let mut outcome = match self.lease_or_start()? {
@@ -83,7 +83,7 @@ impl Slot {
             match outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone()) {
                 Ok(Some(Err(error))) => return Err(error),
                 Ok(_) => {}
-                // The task that starts it is gone: the runtime ends.
+                // The task that starts it is gone, because the runtime is shutting down.
                 Err(_) => return Err(UpstreamError::ShutDown),
             }
             let state = self.state();
@@ -96,7 +96,7 @@ impl Slot {
         if let Phase::Ready(connection) = &self.state().phase {
             return Err(connection.ended());
         }
-        let reason = "it ends as soon as it has started".to_owned();
+        let reason = "its connection ends right after it starts".to_owned();
         Err(UpstreamError::Unavailable { server: self.spec.name.clone(), reason, retry_in: None })
     }
 
@@ -128,7 +128,7 @@ impl Slot {
                 () = shutdown.cancelled() => Err(UpstreamError::ShutDown),
             };
             let result = slot.started(result);
-            // It is no error if nobody waits any more.
+            // There may be no one left waiting.
             let _ = sender.send(Some(result));
         });
         Ok(Err(outcome))
@@ -138,9 +138,9 @@ impl Slot {
         connect::connect(&self.spec, &self.owner, &self.scrubber, &self.shared, &self.challenge, lifecycle).await
     }
 
-    /// Signs in by OAuth; the next use starts anew.
+    /// Signs in with OAuth. The next use makes a new connection.
     pub(crate) async fn login(self: &Arc<Self>, open: impl FnOnce(&str) + Send) -> Result<(), UpstreamError> {
-        // Where to sign in, and for what, is best known from the server's own refusal.
+        // The server's own challenge is the best source of where to sign in, and for what.
         if matches!(self.spec.transport, Transport::Http { .. }) && !self.challenge.is_noted() {
             let _ = self.lease().await;
         }
@@ -178,21 +178,21 @@ impl Slot {
             }
             Err(error) => {
                 state.failures = state.failures.saturating_add(1);
-                // After a failure nothing is taken for granted about how it wants to be spoken to.
+                // After a failure, the handshake that the server expects is unknown.
                 state.lifecycle = Lifecycle::Unknown;
                 let pause = match &error {
-                    // Only a person can mend it, and at any moment.
+                    // Only a person can fix this, and at any time.
                     UpstreamError::Unauthorized { .. } => Duration::ZERO,
                     _ => pause_after(state.failures),
                 };
-                tracing::warn!(server = %self.spec.name, %error, ?pause, "a server could not be started");
+                tracing::warn!(server = %self.spec.name, %error, ?pause, "cannot start a server");
                 state.phase = Phase::Failed { error: error.clone(), until: Instant::now() + pause };
                 Err(error)
             }
         }
     }
 
-    /// No call can slip in: leases are given out under the same lock.
+    /// Ends an idle connection. No call can begin meanwhile, because leases are given out under the same lock.
     fn give_up(&self, connection: &Connection, idle_timeout: Duration) -> Idle {
         let mut state = self.state();
         if !connection.is_idle(idle_timeout) {
@@ -204,7 +204,7 @@ impl Slot {
         Idle::GiveUp
     }
 
-    /// Forgets failures and ends the connection: the next use starts anew.
+    /// Forgets failures and ends the connection. The next use makes a new one.
     pub(crate) fn reset(&self) {
         let mut state = self.state();
         if let Phase::Ready(connection) = &state.phase {
@@ -252,7 +252,7 @@ impl Slot {
     }
 }
 
-/// Grows with the failures; a little random, so that many servers that failed together do not return together.
+/// Grows with the number of failures, with some randomness, so that servers that failed together do not retry together.
 fn pause_after(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);

@@ -1,9 +1,9 @@
-//! The transport of before 2025: one stream of server-sent events for what comes, one POST for each message that goes.
+//! The transport of 2024: one stream of server-sent events for incoming messages, and one POST per outgoing message.
 //!
-//! The stream's first event names the address for messages. When the stream ends, the connection has ended: what was
-//! missed meanwhile cannot be had again, so starting anew is the only honest mend.
+//! The stream's first event contains the endpoint for messages. When the stream ends, the connection has ended: missed
+//! messages cannot be recovered, so the only correct reaction is to reconnect.
 
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::http::{BodyError, HttpError, event_stream};
 use crate::stdio::{MAX_MESSAGE, message};
 use futures::stream::{BoxStream, StreamExt as _};
@@ -19,7 +19,7 @@ use url::Url;
 
 const ENDPOINT: &str = "endpoint";
 
-/// Makes requests, with our headers and the sign-in if there is one.
+/// Sends requests with the configured headers, and the sign-in if there is one.
 #[derive(Clone)]
 pub(crate) struct Caller {
     client: reqwest::Client,
@@ -29,7 +29,7 @@ pub(crate) struct Caller {
 
 struct SignIn {
     manager: AuthorizationManager,
-    /// Of several who find that their token is good no more, one refreshes it: most servers take that once.
+    /// Held while a token is refreshed: most servers accept a refresh token only once.
     turn: Mutex<()>,
 }
 
@@ -39,7 +39,7 @@ impl Caller {
         Self { client, headers, sign_in }
     }
 
-    /// Sends what `make` makes; if the server takes our token no more, once again with a new one.
+    /// Sends the request that `make` builds. If the server rejects the token, sends it once more with a new one.
     async fn send(
         &self,
         make: impl Fn(&reqwest::Client) -> reqwest::RequestBuilder,
@@ -63,7 +63,7 @@ impl Caller {
 }
 
 impl SignIn {
-    /// A token that is not the one that was used.
+    /// A token that differs from the one that was used.
     async fn refreshed(&self, used: Option<String>) -> Option<String> {
         let _turn = self.turn.lock().await;
         let current = self.manager.get_access_token().await.ok();
@@ -71,24 +71,24 @@ impl SignIn {
             return current;
         }
         if let Err(error) = self.manager.refresh_token().await {
-            tracing::debug!(%error, "a sign-in cannot be refreshed");
+            tracing::debug!(%error, "cannot refresh a sign-in");
             return None;
         }
         self.manager.get_access_token().await.ok()
     }
 }
 
-/// A connection of the older kind.
+/// A connection over the older transport.
 pub(crate) struct Sse {
     caller: Caller,
     endpoint: Url,
     events: BoxStream<'static, Result<Event, BodyError>>,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
 }
 
 impl Sse {
-    /// Opens the stream and waits for the address of messages.
-    pub(crate) async fn connect(caller: Caller, url: Url, desk: Arc<Desk>) -> Result<Self, HttpError> {
+    /// Opens the stream and waits for the endpoint.
+    pub(crate) async fn connect(caller: Caller, url: Url, state: Arc<ConnectionState>) -> Result<Self, HttpError> {
         let response = caller.send(|client| client.get(url.clone()).header(ACCEPT, "text/event-stream")).await?;
         if !response.status().is_success() {
             return Err(HttpError::Status(response.status().as_u16()));
@@ -98,20 +98,20 @@ impl Sse {
             let event = event?;
             if event.event.as_deref() == Some(ENDPOINT) {
                 let endpoint = endpoint(&url, event.data.as_deref().unwrap_or_default())?;
-                return Ok(Self { caller, endpoint, events, desk });
+                return Ok(Self { caller, endpoint, events, state });
             }
         }
-        Err(HttpError::Endpoint("the stream ended before it named the address for messages".to_owned()))
+        Err(HttpError::Endpoint("the stream ended before it announced the endpoint for messages".to_owned()))
     }
 }
 
-/// The address for messages, which must be of the same origin: our headers go there.
+/// The endpoint for messages. It must have the same origin, because the headers are sent there.
 fn endpoint(stream: &Url, text: &str) -> Result<Url, HttpError> {
     let endpoint = stream
         .join(text.trim())
-        .map_err(|_| HttpError::Endpoint("the address that it names for messages is not valid".to_owned()))?;
+        .map_err(|_| HttpError::Endpoint("the endpoint that it announces is not a valid URL".to_owned()))?;
     if endpoint.origin() != stream.origin() {
-        return Err(HttpError::Endpoint("the address that it names for messages is of another origin".to_owned()));
+        return Err(HttpError::Endpoint("the endpoint that it announces has another origin".to_owned()));
     }
     Ok(endpoint)
 }
@@ -148,7 +148,7 @@ impl Transport<RoleClient> for Sse {
                         .data
                         .filter(|_| is_message)
                         .and_then(|data| serde_json::from_str(&data).ok())
-                        .and_then(|value| message(value, &self.desk));
+                        .and_then(|value| message(value, &self.state));
                     if message.is_some() {
                         return message;
                     }
@@ -158,7 +158,7 @@ impl Transport<RoleClient> for Sse {
                 Some(Err(error)) => Fault::Ended(error.to_string()),
                 None => Fault::Ended("the event stream ended".to_owned()),
             };
-            self.desk.fail(fault);
+            self.state.fail(fault);
             return None;
         }
     }
@@ -169,7 +169,7 @@ impl Transport<RoleClient> for Sse {
     }
 }
 
-/// Whether a failure means that a sign-in is wanted.
+/// Whether a failure means that a sign-in is required.
 pub(crate) fn wants_sign_in(error: &HttpError) -> bool {
     *error == HttpError::Status(StatusCode::UNAUTHORIZED.as_u16())
 }
@@ -180,7 +180,7 @@ mod tests {
     use url::Url;
 
     #[test]
-    fn messages_go_to_the_same_origin_only() {
+    fn messages_are_sent_to_the_same_origin_only() {
         let stream = Url::parse("https://host:8443/sse?key=1").unwrap();
         assert_eq!(endpoint(&stream, "/messages?id=7\n").unwrap().as_str(), "https://host:8443/messages?id=7");
         assert_eq!(endpoint(&stream, "messages").unwrap().as_str(), "https://host:8443/messages");

@@ -2,17 +2,17 @@ use coracle_types::{Scope, ServerName, UserId};
 use std::fmt;
 use std::time::Duration;
 
-/// To whom a connection belongs.
+/// The owner of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// To all users: the server is shared.
+    /// All users: the server is shared.
     Everyone,
-    /// To one user, and nobody else ever uses it.
+    /// One user, who never shares it.
     User(UserId),
 }
 
 impl Owner {
-    /// Whose connection `user` gets to a server of this scope.
+    /// The owner of the connection that `user` gets to a server of this scope.
     pub fn of(user: &UserId, scope: Scope) -> Self {
         match scope {
             Scope::User => Self::User(user.clone()),
@@ -30,87 +30,87 @@ impl fmt::Display for Owner {
     }
 }
 
-/// Something that a server offers is no longer what it was.
+/// A change of something that a server offers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Whose connection noticed it.
+    /// The owner of the connection that noticed it.
     pub owner: Owner,
-    /// Which server.
+    /// The server.
     pub server: ServerName,
-    /// What has changed.
+    /// The kind of change.
     pub what: Changed,
 }
 
-/// What has changed.
+/// The kind of change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Changed {
-    /// The tools.
+    /// The tools changed.
     Tools,
-    /// Which resources there are, as the server says.
+    /// The list of resources changed, according to the server.
     Resources,
-    /// The prompts, as the server says.
+    /// The prompts changed, according to the server.
     Prompts,
-    /// What is in a resource that somebody watches.
+    /// The contents of a watched resource changed.
     Resource {
-        /// Its address, or that of something below it. Hostile text.
+        /// The URI of the resource, or of something below it. Untrusted text.
         uri: String,
     },
 }
 
-/// How one server is doing for one user.
+/// The status of one server for one user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStatus {
-    /// Which server.
+    /// The name of the server.
     pub name: ServerName,
-    /// What its connection does.
+    /// The state of its connection.
     pub state: ServerState,
-    /// How many tools it has, once that is known.
+    /// The number of tools, if known.
     pub tools: Option<usize>,
-    /// The child process, if it is one.
+    /// The process ID of the child process, if it is one.
     pub pid: Option<u32>,
 }
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerState {
-    /// Nothing: it starts when it is needed.
+    /// Not connected: the connection starts when it is needed.
     Idle,
-    /// It is being started.
+    /// Being started.
     Starting,
-    /// It can be used.
+    /// Ready for use.
     Ready(ServerInfo),
-    /// It could not be started.
+    /// The start failed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
-        /// When it may be tried again.
+        /// Time until the next attempt.
         retry_in: Duration,
     },
 }
 
-/// What a server says of itself, shortened.
+/// A server's description of itself, shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// The revision of the protocol that is spoken with it.
+    /// The revision of the protocol that is in use.
     pub protocol: String,
-    /// Its name for itself.
+    /// The name.
     pub name: Option<String>,
-    /// Its version.
+    /// The version.
     pub version: Option<String>,
-    /// How it wants to be used, for a model. Hostile text.
+    /// Instructions for a model. Untrusted text.
     pub instructions: Option<String>,
-    /// What it offers.
+    /// The capabilities.
     pub offers: Offers,
 }
 
-/// What a server offers beyond what every one must.
+/// The optional capabilities of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offers {
     /// Tools.
     pub tools: bool,
     /// Resources.
     pub resources: bool,
-    /// Word when a resource changes.
+    /// Notifications when a resource changes.
     pub subscriptions: bool,
     /// Prompts.
     pub prompts: bool,

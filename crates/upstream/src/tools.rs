@@ -1,4 +1,4 @@
-//! Tool definitions as they come from a server, made fit to be kept.
+//! Validates tool definitions of a server.
 
 mod schema;
 
@@ -8,41 +8,41 @@ use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most tools of one server; the rest is left out.
+/// The maximum number of tools of one server. The rest is left out.
 pub(crate) const MAX_TOOLS: usize = 2000;
-/// Longest name of a tool, in bytes.
+/// The maximum length of a tool's name in bytes.
 const MAX_NAME: usize = 256;
-/// Longest name of a category, in bytes.
+/// The maximum length of a category in bytes.
 const MAX_CATEGORY: usize = 64;
-/// Longest description of a tool, in bytes; the rest is cut off.
+/// The maximum length of a tool's description in bytes. The rest is cut off.
 const MAX_DESCRIPTION: usize = 32 * 1024;
-/// Largest schema of a tool, as JSON text.
+/// The maximum size of a tool's schema, as JSON text.
 const MAX_SCHEMA: usize = 256 * 1024;
-/// Most of what else a definition may hold, as JSON text: annotations, icons, `_meta`.
+/// The maximum size of the other members of a definition, as JSON text: annotations, icons, `_meta`.
 const MAX_MORE: usize = 64 * 1024;
-/// Most warnings that are kept for one server.
+/// The maximum number of warnings for one server.
 const MAX_WARNINGS: usize = 100;
 
 /// The tools of one server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolList {
-    /// In the order of the server; names are unique.
+    /// The tools in the order of the server, with unique names.
     pub tools: Vec<Arc<Tool>>,
-    /// What was wrong with some.
+    /// Problems of definitions.
     pub warnings: Vec<ToolWarning>,
     index: HashMap<String, usize>,
-    /// What else each definition holds, as JSON: few ask for it.
+    /// The other members of each definition as JSON text, which is rarely needed.
     more: Vec<Box<str>>,
 }
 
-/// Something about a tool's definition is not right.
+/// A problem of a tool's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolWarning {
-    /// The tool's name on the wire, shortened. Hostile text.
+    /// The tool's name on the wire, shortened. Untrusted text.
     pub tool: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// Whether the tool can be used all the same.
+    /// Whether the tool can still be used.
     pub kept: bool,
 }
 
@@ -52,8 +52,8 @@ impl ToolList {
         self.index.get(name).and_then(|&position| self.tools.get(position))
     }
 
-    /// The definitions in the protocol's shape, with everything that the server said: what could not be kept of a tool
-    /// is left out here, too. Of tools of this program, what there is.
+    /// The definitions in the protocol's shape, with everything that the server sent except the parts that could not be
+    /// kept. Tools of this program have no other members.
     pub fn definitions(&self) -> impl Iterator<Item = Value> + '_ {
         self.tools.iter().enumerate().map(move |(position, tool)| {
             let more = self.more.get(position).and_then(|text| serde_json::from_str(text).ok());
@@ -73,7 +73,7 @@ impl ToolList {
 }
 
 impl FromIterator<Tool> for ToolList {
-    /// Of definitions that need no screening, since they come from this program. Of two with one name the first counts.
+    /// Collects definitions of this program, which need no validation. Of two with the same name, the first counts.
     fn from_iter<T: IntoIterator<Item = Tool>>(tools: T) -> Self {
         let mut list = Self::default();
         for tool in tools {
@@ -86,7 +86,7 @@ impl FromIterator<Tool> for ToolList {
     }
 }
 
-/// Takes definitions one by one and keeps what can be kept.
+/// Validates definitions one by one.
 pub(crate) struct Intake<'a> {
     server: &'a ServerName,
     list: ToolList,
@@ -105,7 +105,7 @@ impl<'a> Intake<'a> {
         self.list
     }
 
-    /// One definition as it came, of any shape.
+    /// Adds one definition, which can be any JSON.
     pub(crate) fn take(&mut self, definition: Value) {
         let Value::Object(mut definition) = definition else {
             return self.warn("", "its definition is not an object", false);
@@ -120,7 +120,7 @@ impl<'a> Intake<'a> {
             return self.warn(&name, &format!("its name is empty or longer than {MAX_NAME} bytes"), false);
         }
         if self.list.index.contains_key(&name) {
-            return self.warn(&name, "there is another tool of this name", false);
+            return self.warn(&name, "there is another tool with this name", false);
         }
         let input_schema = match definition.remove("inputSchema") {
             None | Some(Value::Null) => {
@@ -159,7 +159,7 @@ impl<'a> Intake<'a> {
         let category = category(&definition);
         let mut more = serde_json::to_string(&definition).unwrap_or_default();
         if more.len() > MAX_MORE {
-            self.warn(&name, &format!("what else it says is longer than {MAX_MORE} bytes and is ignored"), true);
+            self.warn(&name, &format!("its other members are longer than {MAX_MORE} bytes and are ignored"), true);
             more.clear();
         }
         let server = self.server.clone();
@@ -188,7 +188,7 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Where the tool belongs, by its `_meta`: `category`, with or without a prefix as in `com.example/category`.
+/// The category in `_meta`: `category`, with or without a prefix, as in `com.example/category`.
 fn category(definition: &Map<String, Value>) -> Option<String> {
     let meta = definition.get("_meta")?.as_object()?;
     let is_category = |key: &str| key.rsplit('/').next() == Some("category");
@@ -196,7 +196,7 @@ fn category(definition: &Map<String, Value>) -> Option<String> {
     category.as_str().map(str::trim).filter(|text| !text.is_empty()).map(|text| shortened(text, MAX_CATEGORY))
 }
 
-/// The schema, if it is the schema of an object and can be followed to its end.
+/// The schema, if it describes an object and has no endless references.
 fn usable(schema: Value) -> Result<Schema, String> {
     let Value::Object(schema) = schema else {
         return Err("is not an object".to_owned());

@@ -16,10 +16,10 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Changes that a slow listener may miss: it learns that it missed some.
+/// The number of changes that a slow listener may be behind. Beyond it, the listener learns that it missed some.
 const KEPT_CHANGES: usize = 1024;
 
-/// All upstream servers. Clones share the same connections; the last one that is dropped ends them.
+/// All upstream servers. Clones share the same connections, which end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Upstream(Arc<Inner>);
 
@@ -31,7 +31,7 @@ struct Inner {
 }
 
 impl Upstream {
-    /// Knows these servers; starts none of them. Of two with the same name the later one counts.
+    /// Creates it with these servers, without starting any. Of two with the same name, the later one counts.
     pub fn new(specs: Vec<ServerSpec>, options: Options) -> Self {
         let specs: Vec<_> = specs.into_iter().map(Arc::new).collect();
         let by_name = specs.iter().enumerate().map(|(position, spec)| (spec.name.clone(), position)).collect();
@@ -46,19 +46,19 @@ impl Upstream {
         Self(Arc::new(Inner { specs, by_name, slots: Mutex::default(), shared: Arc::new(shared) }))
     }
 
-    /// The servers there are, in the order of the configuration.
+    /// The servers, in the order of the configuration.
     pub fn servers(&self) -> Vec<&ServerSpec> {
         self.0.specs.iter().map(AsRef::as_ref).collect()
     }
 
-    /// The tools of a server; connects to it if need be.
+    /// The tools of a server. Connects to it if necessary.
     pub async fn tools(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
         let slot = self.slot(user, server)?;
         let lease = slot.lease().await?;
         lease.current_tools().await
     }
 
-    /// Calls a tool by its name on the wire; connects to the server if need be.
+    /// Calls a tool by its name on the wire. Connects to the server if necessary.
     pub async fn call(
         &self,
         user: &UserId,
@@ -70,7 +70,7 @@ impl Upstream {
         self.lease_for(user, server, &context).await?.call(tool, arguments, &context).await
     }
 
-    /// How the servers are doing for this user. Starts nothing.
+    /// The status of the servers for this user. Does not start any.
     pub fn status(&self, user: &UserId) -> Vec<ServerStatus> {
         let slots = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let status = |spec: &Arc<ServerSpec>| {
@@ -83,22 +83,23 @@ impl Upstream {
         self.0.specs.iter().map(status).collect()
     }
 
-    /// Tells when something that a connected server offers has changed.
+    /// Receives a change when a connected server offers something else than before.
     pub fn changes(&self) -> broadcast::Receiver<Change> {
         self.0.shared.changes.subscribe()
     }
 
-    /// Tells whoever listens to [`Self::changes`] that a server has tools now that it was asked for before it had started.
+    /// Tells listeners of [`Self::changes`] that a server which was asked for its tools before it had started now has
+    /// them.
     pub fn announce(&self, user: &UserId, server: &ServerName) {
         if let Ok(spec) = self.spec(server) {
             let (owner, server) = (Owner::of(user, spec.scope), server.clone());
-            // It is no error if nobody listens.
+            // There may be no listeners.
             let _ = self.0.shared.changes.send(Change { owner, server, what: Changed::Tools });
         }
     }
 
-    /// Signs in to a server by OAuth. `open` gets the address that the person has to visit with a browser on this
-    /// machine; the answer comes back to a port that is opened for it on the loopback interface.
+    /// Signs in to a server with OAuth. `open` gets the URL that the person has to open in a browser on this machine.
+    /// The response arrives at a port that is opened for it on the loopback interface.
     pub async fn login(
         &self,
         user: &UserId,
@@ -108,7 +109,7 @@ impl Upstream {
         self.slot(user, server)?.login(open).await
     }
 
-    /// Forgets a sign-in.
+    /// Deletes a stored sign-in.
     pub async fn logout(&self, user: &UserId, server: &ServerName) -> Result<(), UpstreamError> {
         let spec = self.spec(server)?;
         let owner = Owner::of(user, spec.scope);
@@ -118,20 +119,20 @@ impl Upstream {
         Ok(())
     }
 
-    /// Ends this user's connection to a server and forgets its failures: the next use starts anew.
+    /// Ends this user's connection to a server and forgets its failures. The next use makes a new one.
     pub fn restart(&self, user: &UserId, server: &ServerName) -> Result<(), UpstreamError> {
         self.slot(user, server)?.reset();
         Ok(())
     }
 
-    /// Ends all connections, politely, and waits until they have ended. There is no way back.
+    /// Shuts down all connections and waits until they have ended. This cannot be undone.
     pub async fn shutdown(&self) {
         self.0.shared.shutdown.cancel();
         self.0.shared.tasks.close();
         self.0.shared.tasks.wait().await;
     }
 
-    /// Who waits for a connection can be cancelled, too.
+    /// A lease of the connection. Waiting for it can be cancelled.
     pub(crate) async fn lease_for(
         &self,
         user: &UserId,
@@ -139,7 +140,7 @@ impl Upstream {
         context: &CallContext,
     ) -> Result<Lease, UpstreamError> {
         let slot = self.slot(user, server)?;
-        // What is not wanted any more is not begun, however soon the answer would be there.
+        // A cancelled request is not started, even if the connection is ready.
         if context.cancel.is_cancelled() {
             return Err(UpstreamError::Cancelled { server: server.clone() });
         }
@@ -150,7 +151,7 @@ impl Upstream {
         }
     }
 
-    /// Which Coracles this one serves.
+    /// The chain of Coracles, with this one last.
     pub(crate) fn chain(&self) -> &[String] {
         &self.0.shared.options.chain
     }

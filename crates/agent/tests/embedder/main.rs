@@ -1,5 +1,4 @@
-//! Embedders behind an address: what they are asked, what is believed of their answers, and that tools are found with
-//! them and without.
+//! Remote embedders: their requests, the checks on their answers, and searches with and without them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -65,7 +64,7 @@ fn workshop(tools: &[(&str, &str)]) -> InProcess {
     InProcess::new(server.clone(), tools.iter().map(tool))
 }
 
-/// What a process has at its start.
+/// The state of a process at its start.
 struct Start {
     toolbox: Arc<Toolbox>,
     inventory: Arc<Inventory>,
@@ -139,7 +138,7 @@ async fn searches_get_better() {
 }
 
 #[tokio::test]
-async fn what_is_known_is_not_sent_again() {
+async fn known_vectors_are_not_requested_again() {
     let (peer, home) = (Peer::start().await, TempDir::new().unwrap());
     Start::new(home.path(), Some(embedder(&peer)), &TOOLS).await.read().await;
     let all = peer.texts();
@@ -161,7 +160,7 @@ async fn what_is_known_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_made_again() {
+async fn a_damaged_file_is_rebuilt() {
     let (peer, home) = (Peer::start().await, TempDir::new().unwrap());
     Start::new(home.path(), Some(embedder(&peer)), &TOOLS).await.read().await;
     let all = peer.texts();
@@ -176,9 +175,9 @@ async fn a_damaged_file_is_made_again() {
     assert!(peer.seen().is_empty());
 }
 
-/// Whatever the other side does: tools are found by the table.
+/// However the server fails, tools are found with the built-in model.
 #[tokio::test]
-async fn failures_leave_the_table() {
+async fn failures_fall_back_to_the_built_in_model() {
     let (peer, home) = (Peer::start().await, TempDir::new().unwrap());
     Start::new(home.path(), Some(embedder(&peer)), &TOOLS).await.read().await;
     peer.seen();
@@ -230,9 +229,9 @@ async fn answers_are_checked_and_put_in_order() {
     assert!(RemoteEmbedder::new(&right).unwrap().embed(&texts(&["a"])).await.is_ok());
 }
 
-/// The peer has seen the key, and nobody else does: not in errors, not in what is printed, not by a redirect.
+/// Only the peer sees the key: it is not in errors or printed values, and does not follow a redirect.
 #[tokio::test]
-async fn the_key_stays_where_it_belongs() {
+async fn the_key_is_sent_only_to_its_address() {
     let (peer, elsewhere, home) = (Peer::start().await, Peer::start().await, TempDir::new().unwrap());
     let modes = [
         (Mode::Status(401), "embedder_refused"),
@@ -278,7 +277,7 @@ async fn asked(peer: &Peer, settings: EmbedderSettings) -> Seen {
 }
 
 #[tokio::test]
-async fn addresses_are_those_of_openai_and_azure() {
+async fn urls_of_openai_and_azure_are_recognised() {
     let peer = Peer::start().await;
     for path in ["/v1", "/v1/", "/v1/embeddings", "/v1/embeddings/"] {
         let seen = asked(&peer, EmbedderSettings { url: format!("{}{path}", peer.address), ..settings(&peer) }).await;
@@ -315,7 +314,7 @@ async fn addresses_are_those_of_openai_and_azure() {
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
+fn invalid_settings_are_rejected() {
     let refused = |url: &str, model: &str, key: &str| {
         let settings = EmbedderSettings {
             url: url.to_owned(),

@@ -1,4 +1,4 @@
-//! A server that answers as OpenAI's embeddings do, or badly.
+//! A server that implements OpenAI's embeddings API, correctly or with faults.
 
 use axum::Router;
 use axum::body::Bytes;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What has no word in common with this has it in meaning: to this server, and to no other.
+/// A query that shares no word with [`NAMED`] but, on this server, gets the same vector.
 pub(crate) const MEANT: &str = "qqqqzzzzxxxx";
 pub(crate) const NAMED: &str = "frobnicate";
 
@@ -30,7 +30,7 @@ pub(crate) enum Mode {
     Flood,
 }
 
-/// What somebody asked.
+/// A request that the server received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) address: String,
@@ -66,12 +66,12 @@ impl Peer {
         *self.mode.lock().unwrap() = mode;
     }
 
-    /// What was asked since this was last called.
+    /// Returns the requests since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap())
     }
 
-    /// The texts that were sent since then, in order.
+    /// Returns the texts of the requests since the last call, in order.
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut texts: Vec<String> = self.seen().iter().flat_map(Seen::texts).collect();
         texts.sort();
@@ -87,7 +87,7 @@ async fn answer(State(peer): State<Peer>, uri: Uri, headers: HeaderMap, body: By
     peer.seen.lock().unwrap().push(seen);
     let mut data: Vec<Value> =
         texts.iter().enumerate().map(|(index, text)| json!({ "index": index, "embedding": vector(text) })).collect();
-    // The order is what `index` says.
+    // Clients must go by `index` and not by the order.
     data.reverse();
     let mode = peer.mode.lock().unwrap().clone();
     match mode {
@@ -114,7 +114,7 @@ async fn answer(State(peer): State<Peer>, uri: Uri, headers: HeaderMap, body: By
     axum::Json(json!({ "object": "list", "data": data, "usage": {} })).into_response()
 }
 
-/// All texts have something in common, and one direction of their own, which is that of their first letter.
+/// Returns a vector with a part that all texts share and a part that depends on the first letter.
 pub(crate) fn vector(text: &str) -> Vec<f32> {
     let mut vector = vec![0.0; LENGTH];
     vector[LENGTH - 1] = 1.0;

@@ -2,7 +2,7 @@ use super::*;
 use crate::model::Record as Declared;
 use serde_json::json;
 
-/// What was learned from these, as compact JSON.
+/// The shape learned from these values, as compact JSON.
 fn learned(values: &[Value]) -> String {
     let mut shape = Shape::default();
     for value in values {
@@ -12,7 +12,7 @@ fn learned(values: &[Value]) -> String {
 }
 
 #[test]
-fn a_record_has_fields_and_a_table_has_none() {
+fn a_record_keeps_its_fields_and_a_table_does_not() {
     assert_eq!(
         learned(&[json!({ "id": 1, "name": "x" })]),
         r#"{"object":{"record":{"fields":{"id":{"value":{"integer":true}},"name":{"value":{"text":true}}}}}}"#
@@ -21,7 +21,7 @@ fn a_record_has_fields_and_a_table_has_none() {
 }
 
 #[test]
-fn a_stranger_among_fields_is_left_out() {
+fn an_unknown_key_among_fields_is_left_out() {
     assert_eq!(
         learned(&[json!({ "total": 1, "count": 1, "alice": 1 })]),
         r#"{"object":{"record":{"fields":{"count":{"value":{"integer":true}},"total":{"value":{"integer":true}}},"open":true}}}"#
@@ -55,7 +55,7 @@ fn many_fields_are_a_table() {
 }
 
 #[test]
-fn what_is_deep_is_anything() {
+fn deeply_nested_values_are_any() {
     let mut deep = json!("secret");
     for _ in 0..100 {
         deep = json!([deep]);
@@ -75,7 +75,7 @@ fn a_shape_that_grows_too_large_keeps_its_top() {
 }
 
 #[test]
-fn merging_says_whether_something_is_new() {
+fn merging_reports_whether_something_is_new() {
     let mut shape = Shape::default();
     assert!(shape.merge(&Shape::observe(&json!({ "id": 1 }))));
     assert!(!shape.merge(&Shape::observe(&json!({ "id": 2 }))));
@@ -86,7 +86,7 @@ fn merging_says_whether_something_is_new() {
 }
 
 #[test]
-fn nothing_but_null_says_nothing() {
+fn a_field_that_is_always_null_has_no_type() {
     let mut records = Records::new("f");
     assert_eq!(Shape::observe(&json!(null)).as_type(&mut records, "output"), Type::Any);
     assert_eq!(records.into_inner(), Vec::<Declared>::new());

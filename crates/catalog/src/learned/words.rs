@@ -1,17 +1,17 @@
-//! The words that name fields. A key made of anything else may be data, and is not written down.
+//! The words that name fields. A key with other words may be data, and is not stored.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-/// The longest key that is looked at.
+/// The maximum length of a key.
 const MAX_KEY: usize = 40;
-/// Digits that a key may end with: `line1`, `address2`.
+/// The maximum number of digits at the end of a key, as in `line1` and `address2`.
 const MAX_DIGITS: usize = 2;
 
-/// Singular, lower case, no names of people, places or things.
+/// Words in the singular and in lower case. They do not include names of people, places or things.
 static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("words.txt").split_whitespace().collect());
 
-/// Whether every word of this key is one that names fields.
+/// Whether every word of this key names fields.
 pub(super) fn name_a_field(key: &str) -> bool {
     if key.is_empty() || key.len() > MAX_KEY {
         return false;
@@ -50,7 +50,7 @@ fn is_known(word: &str) -> bool {
         || word.strip_suffix("ies").is_some_and(|stem| has(&format!("{stem}y")))
 }
 
-/// The list, for tests.
+/// The list of words, for tests.
 #[cfg(test)]
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     include_str!("words.txt").split_whitespace()

@@ -46,7 +46,7 @@ fn tools_of_servers_that_are_not_connected_are_found_and_say_how_to_connect() {
     write(folder.path(), "other.json", &json!([{ "name": "sick", "description": "Does not start" }]).to_string());
     let (catalog, warnings) = catalog(folder.path());
     assert_eq!(warnings, Vec::<String>::new());
-    assert_eq!(catalog.len(), 1, "only what can be called counts");
+    assert_eq!(catalog.len(), 1, "only tools that can be called count");
     assert_eq!(catalog.servers().len(), 1);
     let hits = catalog.search(&Query::new("report a defect"), 3);
     assert_eq!(hits[0].entry.server, "jira");
@@ -61,7 +61,7 @@ fn tools_of_servers_that_are_not_connected_are_found_and_say_how_to_connect() {
 }
 
 #[test]
-fn tools_that_are_there_get_a_category_and_words() {
+fn connected_tools_get_a_category_and_a_description() {
     let folder = tempfile::tempdir().unwrap();
     let history =
         json!({ "name": "history", "server": "git", "functions": ["git_log"], "use_cases": ["blame somebody"] });
@@ -74,7 +74,7 @@ fn tools_that_are_there_get_a_category_and_words() {
 }
 
 #[test]
-fn what_is_wrong_is_left_out_and_said() {
+fn invalid_files_are_left_out_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a/broken.json", "{");
     write(folder.path(), "a/number.json", "7");
@@ -91,7 +91,7 @@ fn what_is_wrong_is_left_out_and_said() {
     assert_eq!(Registry::read(&folder.path().join("none")), Registry::default());
 }
 
-/// A file with many tools, as an earlier tool has it beside files with one.
+/// A file with many tools, the format of an earlier tool.
 #[test]
 fn one_file_may_hold_many_definitions() {
     let folder = tempfile::tempdir().unwrap();

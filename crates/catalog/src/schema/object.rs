@@ -1,4 +1,4 @@
-//! Objects: what `properties`, `allOf`, references and alternatives come to when they are put together.
+//! Objects: combines `properties`, `allOf`, references and alternatives.
 
 use super::{Followed, MAX_DEPTH, MAX_FIELDS, MAX_NODES, MAX_VARIANTS, MAX_WIRE_BYTES, Reader, described};
 use crate::defaults;
@@ -6,16 +6,16 @@ use crate::model::{Field, Type};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An object as one flat list of properties.
+/// An object as a flat list of properties.
 #[derive(Default)]
 pub(super) struct Flat<'a> {
-    /// By name; several schemas where several parts speak of the same property.
+    /// Schemas by name. There are several if several parts describe the same property.
     properties: BTreeMap<&'a str, Vec<&'a Value>>,
-    /// In the order of the schema: people name the most important first.
+    /// Required properties in the order of the schema, which usually starts with the most important.
     required: Vec<&'a str>,
     /// The schema of further properties.
     pub(super) additional: Option<&'a Value>,
-    /// Says itself that there may be further properties.
+    /// Whether the schema explicitly allows further properties.
     pub(super) open: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Flat<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The properties of an object schema with all that is joined to it; `None` if it is not an object.
+    /// The properties of an object schema and of everything that it combines. `None` if it is not an object.
     pub(super) fn flatten(&mut self, map: &'a Map<String, Value>, depth: usize) -> Option<Flat<'a>> {
         self.records.nodes += 1;
         if depth > MAX_DEPTH || self.records.nodes > MAX_NODES {
@@ -66,7 +66,8 @@ impl<'a> Reader<'a> {
             }
         }
         if let Some(Value::Array(names)) = map.get("required") {
-            // Servers list what they fill in themselves as required, too: that describes what they get, not what is given.
+            // Servers also list properties as required that they fill in themselves: that is what they receive, not
+            // what callers must give.
             let is_needed = |name: &&str| !self.is_given || defaults::of(map, name).is_none();
             names.iter().filter_map(Value::as_str).filter(is_needed).for_each(|name| flat.require(name));
         }
@@ -103,7 +104,7 @@ impl<'a> Reader<'a> {
         Some(flat)
     }
 
-    /// What any of the alternatives has; required is only what all of them require.
+    /// The properties of all alternatives. Only those that all alternatives require are required.
     fn alternatives(&mut self, variants: &'a [Value], depth: usize) -> Option<Flat<'a>> {
         let mut joined = Flat::default();
         let mut common: Option<Vec<&str>> = None;
@@ -121,8 +122,8 @@ impl<'a> Reader<'a> {
         Some(joined)
     }
 
-    /// The fields in their order: required ones as the schema lists them, then the others by name. Also whether some had
-    /// to be left out.
+    /// The fields in order: required ones as the schema lists them, then the others by name. Also returns whether some
+    /// had to be left out.
     pub(super) fn fields(&mut self, flat: &Flat<'a>, depth: usize) -> (Vec<Field>, bool) {
         let known = |name: &&&str| flat.properties.contains_key(**name);
         let required: Vec<&str> = flat.required.iter().filter(known).copied().collect();
@@ -148,7 +149,7 @@ impl<'a> Reader<'a> {
         (fields.collect(), left_out)
     }
 
-    /// An object as a value: a record if its fields are known, else a map.
+    /// The type of an object: a record if its fields are known, or else a map.
     pub(super) fn record(
         &mut self,
         map: &'a Map<String, Value>,
@@ -174,7 +175,7 @@ impl<'a> Reader<'a> {
         Type::Record(index)
     }
 
-    /// `allOf` over things that are no objects: the one part that says something.
+    /// For `allOf` without objects, returns the first part that has a type.
     fn first_part(&mut self, map: &'a Map<String, Value>, hint: &str, depth: usize) -> Type {
         let Some(Value::Array(parts)) = map.get("allOf") else { return Type::Any };
         let kinds: Vec<_> = parts.iter().take(MAX_VARIANTS).map(|part| self.convert(part, hint, depth + 1)).collect();

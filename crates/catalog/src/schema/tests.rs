@@ -21,7 +21,7 @@ fn required_arguments_come_first_in_the_order_of_the_schema() {
 }
 
 #[test]
-fn too_many_arguments_can_still_be_given() {
+fn arguments_beyond_the_limit_can_still_be_given() {
     let properties: Map<String, Value> = (0..=MAX_FIELDS).map(|index| (format!("p{index}"), json!({}))).collect();
     let (arguments, _) = read(json!({ "type": "object", "properties": properties }));
     assert_eq!(arguments.fields.len(), MAX_FIELDS);
@@ -63,7 +63,7 @@ fn depth_and_size_are_capped() {
 }
 
 #[test]
-fn what_is_remote_is_not_known() {
+fn remote_references_are_any() {
     for target in
         ["https://example.com/a.json", "file:///etc/passwd", "other.json#/a", "#/$defs/none", "#name", "#/a/x/9"]
     {

@@ -1,14 +1,14 @@
-//! Which texts of a tool are searched.
+//! The texts of a tool that are searched.
 
 use crate::layout::{self, ServerTools};
 use crate::learned::Shape;
 use coracle_types::Tool;
 use serde_json::{Map, Value};
 
-/// Schemas are followed so deep.
+/// The maximum depth of a schema.
 const MAX_DEPTH: usize = 4;
 
-/// How many there are.
+/// The number of fields.
 pub(super) const FIELDS: usize = 5;
 
 /// The texts of one tool.
@@ -18,7 +18,7 @@ pub(super) struct Fields {
     pub(super) description: String,
     /// Names of parameters.
     pub(super) parameters: String,
-    /// What is said of parameters, what they may be, and what results hold.
+    /// Descriptions and allowed values of parameters, and the fields of results.
     pub(super) details: String,
 }
 
@@ -48,7 +48,7 @@ impl Fields {
     }
 }
 
-/// The names of a tool's own parameters.
+/// The names of a tool's top-level parameters.
 pub(super) fn parameters(tool: &Tool) -> Vec<String> {
     match tool.input_schema.object().remove("properties") {
         Some(Value::Object(all)) => all.into_iter().map(|(name, _)| name).collect(),

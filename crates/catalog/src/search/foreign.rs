@@ -1,8 +1,8 @@
-//! Vectors that another model has made: used in place of those of the table if all tools and the query have them.
+//! Vectors from an external model. They replace those of the built-in table if all tools and the query have them.
 //!
-//! Models differ in what they call alike: with some, two texts that have nothing in common have a cosine of 0.1, with
-//! others of 0.7. So a query's likeness to the tools is stretched: what three quarters of them reach counts as nothing,
-//! the same text as one. Weights and bounds that were found for the table then hold for any model.
+//! Models differ in what they consider similar: with some, unrelated texts have a cosine of 0.1, with others of 0.7. So
+//! the similarities of a query are rescaled: the value that three quarters of the tools reach becomes 0, and that of
+//! identical texts is 1. Weights and thresholds that were tuned for the table then apply to any model.
 
 use super::fields::Fields;
 use super::parts::parts;
@@ -12,16 +12,16 @@ use crate::catalog::Catalog;
 use crate::layout::ServerTools;
 use coracle_types::Tool;
 
-/// No model has more numbers in a vector; their products fit into 32 bits.
+/// The maximum number of dimensions. Sums of products fit into 32 bits.
 pub const MAX_DIMENSIONS: usize = 16_384;
 
-/// Of a text so many characters are handed to a model.
+/// The maximum number of characters of a text for a model.
 const MAX_CHARS: usize = 2_000;
 
-/// The part of the tools that a query is taken to have nothing to do with: one in so many.
+/// The fraction of tools, one in `STRANGERS`, below the similarity that is rescaled to 0.
 const STRANGERS: usize = 4;
 
-/// What a text means to another model: a direction, at eight bits a number.
+/// The direction of an external vector, with eight bits per number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direction {
     numbers: Vec<i8>,
@@ -29,7 +29,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// The direction of a vector; none if it has none, or one that is no number.
+    /// The direction of a vector. `None` if the vector is zero or has elements that are not finite.
     pub fn new(vector: &[f32]) -> Option<Self> {
         let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
         let most = vector.iter().fold(0.0_f32, |most, number| most.max(number.abs()));
@@ -41,23 +41,23 @@ impl Direction {
         Self::from_parts(numbers, most / 127.0 / length)
     }
 
-    /// From what `numbers` and `scale` gave.
+    /// Restores a direction from `numbers` and `scale`.
     pub fn from_parts(numbers: Vec<i8>, scale: f32) -> Option<Self> {
         let is_sound = (1..=MAX_DIMENSIONS).contains(&numbers.len()) && scale.is_normal() && scale > 0.0;
         is_sound.then_some(Self { numbers, scale })
     }
 
-    /// The numbers before they are multiplied with the scale.
+    /// The numbers before scaling.
     pub fn numbers(&self) -> &[i8] {
         &self.numbers
     }
 
-    /// What to multiply the numbers with.
+    /// The factor for the numbers.
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// How alike all tools are, stretched; none if some have no vector of this length.
+    /// The rescaled similarity of all tools. `None` if some have no vector of this length.
     fn likeness(&self, shards: &[&Shard]) -> Option<Vec<f32>> {
         let mut all = Vec::with_capacity(shards.iter().map(|shard| shard.len()).sum());
         for shard in shards.iter().filter(|shard| shard.len() > 0) {
@@ -97,12 +97,12 @@ pub(super) struct Vectors {
     scales: Vec<f32>,
 }
 
-/// What a query means to another model: the whole, and its parts if it has several.
+/// The external vectors of a query: of the whole text, and of its parts if there are several.
 #[derive(Clone, Debug)]
 pub struct Foreign(Vec<Direction>);
 
 impl Foreign {
-    /// The texts of a query that `new` takes the vectors of.
+    /// The texts of a query whose vectors `new` takes.
     pub fn texts(query: &str) -> Vec<String> {
         let mut texts = vec![cut(query.trim())];
         let parts = parts(query);
@@ -112,12 +112,12 @@ impl Foreign {
         texts
     }
 
-    /// From one vector for each text.
+    /// Creates it from one vector per text.
     pub fn new(vectors: &[Vec<f32>]) -> Option<Self> {
         vectors.iter().map(|vector| Direction::new(vector)).collect::<Option<_>>().map(Self)
     }
 
-    /// How alike each tool of all servers is; none if some have no vector of this length.
+    /// The similarity of each tool of all servers. `None` if some have no vector of this length.
     pub(super) fn alike(&self, shards: &[&Shard]) -> Option<Vec<f32>> {
         let (whole, parts) = self.0.split_first()?;
         let mut alike = whole.likeness(shards)?;
@@ -137,23 +137,23 @@ impl Foreign {
     }
 }
 
-/// A server whose tools another model has not read yet.
+/// A server whose tools have no external vectors yet.
 #[derive(Clone, Debug)]
 pub struct Unread {
     place: usize,
-    /// One for each of its tools.
+    /// One text per tool.
     pub texts: Vec<String>,
 }
 
 impl Catalog {
-    /// What another model still has to read.
+    /// The servers whose tools still need external vectors.
     pub fn unread(&self) -> Vec<Unread> {
         let servers = self.indexed().iter().enumerate().filter(|(place, _)| !self.is_read(*place));
         let texts = |server: &ServerTools| server.tools.iter().map(|tool| text(server, tool)).collect();
         servers.map(|(place, server)| Unread { place, texts: texts(server) }).collect()
     }
 
-    /// Takes in what it has made of that: a direction for each text, all of the same length. Others are passed over.
+    /// Stores the vectors of a server: one direction per text, all of the same length. Anything else is ignored.
     pub fn take_in(&self, unread: &Unread, directions: &[&Direction]) {
         let (Some(shard), Some(server)) = (self.index().shards.get(unread.place), self.indexed().get(unread.place))
         else {
@@ -171,7 +171,7 @@ impl Catalog {
         });
     }
 
-    /// Whether there is nothing that another model still has to read.
+    /// Whether all tools have external vectors.
     pub fn is_all_read(&self) -> bool {
         (0..self.indexed().len()).all(|place| self.is_read(place))
     }
@@ -187,8 +187,8 @@ impl Catalog {
     }
 }
 
-/// What a model reads of a tool: what the table reads, too. What results looked like is not in it, so that a tool need not
-/// be read again for that.
+/// The text of a tool for a model, the same as for the table. It excludes learned shapes, so that a new shape does not
+/// require a new vector.
 fn text(server: &ServerTools, tool: &Tool) -> String {
     let Fields { name, server, description, parameters, .. } = Fields::of(server, tool);
     cut(&format!("{server}: {name}\n{}\nParameters: {parameters}", description.trim()))
@@ -222,7 +222,7 @@ mod tests {
         ServerTools::new(ServerName::new(name).unwrap(), tools.iter().map(|name| tool(name)))
     }
 
-    /// Each tool has an axis of its own, and all have much in common, as with models that find everything alike.
+    /// Gives each tool a separate axis and all tools a large common part, as models do that find everything similar.
     fn axis(place: usize) -> Vec<f32> {
         let mut vector = vec![0.0; 8];
         vector[place] = 1.0;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_count_when_all_tools_have_them() {
+    fn vectors_are_used_when_all_tools_have_them() {
         let before =
             Catalog::new(vec![server("a", &["one", "two", "three"]), server("b", &["four"]), server("c", &[])]);
         let query = Foreign::new(&[axis(1)]).unwrap();
@@ -254,13 +254,13 @@ mod tests {
         assert!(before.is_all_read());
         assert_eq!(names(&before, &query), ["two"]);
         assert!(names(&before, &Foreign::new(&[vec![1.0, 0.0]]).unwrap()).is_empty(), "another length");
-        // A server that changes is read again, the others are not.
+        // Only the server that changed is read again.
         let after = Catalog::after(vec![server("a", &["one", "two", "three"]), server("b", &["five"])], &before);
         assert_eq!(after.unread().iter().map(|server| server.texts.len()).collect::<Vec<_>>(), [1]);
     }
 
     #[test]
-    fn parts_have_vectors_of_their_own() {
+    fn parts_have_separate_vectors() {
         assert_eq!(Foreign::texts(" read a file ").len(), 1);
         let query = "Look up tomorrow's weather in Rome, then send the result by mail to my friend Anna";
         assert_eq!(Foreign::texts(query).len(), 3);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_direction_is_refused() {
+    fn invalid_vectors_are_rejected() {
         assert!(Direction::new(&[0.3, -0.4]).is_some());
         for bad in [&[][..], &[0.0, 0.0], &[1.0, f32::NAN], &[f32::INFINITY, 1.0], &[f32::MAX, f32::MAX]] {
             assert!(Direction::new(bad).is_none(), "{bad:?}");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn models_that_find_all_alike_are_stretched() {
+    fn similarities_are_rescaled_for_models_that_find_everything_similar() {
         let mut all = [0.71, 0.70, 0.72, 0.69, 0.85];
         stretch(&mut all);
         assert!(all[4] > 0.45 && all[..4].iter().all(|likeness| *likeness < 0.1), "{all:?}");

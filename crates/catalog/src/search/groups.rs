@@ -1,22 +1,22 @@
-//! Tools of several servers that do the same: shown in one place instead of filling a list.
+//! Groups tools of several servers that do the same thing.
 
 use super::{Hit, words};
 use crate::catalog::{Catalog, Entry};
 
-/// Two tools of the same name do the same if what is said of them is as alike as this.
+/// The minimum similarity of the descriptions of two tools with the same name that do the same thing.
 const SAME: f32 = 0.8;
 
-/// A tool that was found, and those of other servers that do the same.
+/// A search result, and equivalent tools of other servers.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
-    /// The one that fits best.
+    /// The best match.
     pub hit: Hit<'a>,
-    /// The others, best first.
+    /// The other tools, best first.
     pub also: Vec<&'a Entry>,
 }
 
 impl Catalog {
-    /// Puts those together that do the same, where the best of them stands.
+    /// Groups tools that do the same thing. A group takes the position of its best tool.
     pub fn grouped(hits: Vec<Hit<'_>>) -> Vec<Group<'_>> {
         let mut groups: Vec<(Vec<String>, Group<'_>)> = Vec::new();
         for hit in hits {
@@ -42,7 +42,7 @@ fn is_alike(one: &Entry, other: &Entry) -> bool {
     likeness >= SAME
 }
 
-/// The words of a tool's name without those of its server's.
+/// The words of a tool's name without those of its server's name.
 fn bare_name(entry: &Entry) -> Vec<String> {
     let of_server = words::terms(&entry.server);
     let mut terms = words::terms(&entry.name);

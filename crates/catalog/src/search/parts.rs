@@ -1,20 +1,20 @@
-//! The parts of a query: a task names several things to do, and each may need a tool of its own.
+//! Splits a query into parts: a task may contain several actions, each of which may need a different tool.
 
 use super::words::{MAX_CHARS, each_word, is_stop_word};
 
-/// Where a query is cut.
+/// Words at which a query is split.
 const CUTTING_WORDS: [&str; 6] = ["and", "then", "also", "but", "additionally", "while"];
 const CUTTING_SIGNS: [char; 9] = [',', ';', '\n', '，', '、', '。', '；', '！', '？'];
-/// Cut here if a space or a quote follows.
+/// Characters at which a query is split if a space or a quote follows.
 const ENDING_SIGNS: [char; 4] = ['.', '!', '?', ':'];
 
-/// A part needs so many telling words; one with fewer joins the part before.
+/// The minimum number of significant words in a part. A shorter one is joined to the part before.
 const PART_WORDS: usize = 3;
 
-/// No query has more.
+/// The maximum number of parts.
 const MAX_PARTS: usize = 8;
 
-/// The parts of a query that have something to say, in their order.
+/// The significant parts of a query, in order.
 pub(super) fn parts(query: &str) -> Vec<String> {
     let mut parts: Vec<(String, usize)> = Vec::new();
     for piece in cuts(query) {
@@ -32,7 +32,7 @@ pub(super) fn parts(query: &str) -> Vec<String> {
     parts.into_iter().filter(|(_, telling)| *telling > 0).map(|(part, _)| part).take(MAX_PARTS).collect()
 }
 
-/// What stands between signs and cutting words.
+/// The text between punctuation and splitting words.
 pub(super) fn cuts(query: &str) -> Vec<String> {
     let (mut all, mut piece, mut word) = (Vec::new(), String::new(), String::new());
     let mut letters = query.chars().take(MAX_CHARS).peekable();
@@ -70,7 +70,7 @@ mod tests {
     use super::parts;
 
     #[test]
-    fn tasks_fall_into_parts() {
+    fn tasks_are_split_into_parts() {
         let all = parts("Find the cheapest flight to Rome, then book a hotel near Termini station. Thanks!");
         assert_eq!(all.len(), 2, "{all:?}");
         assert!(all[0].contains("cheapest flight") && all[1].contains("Termini"), "{all:?}");

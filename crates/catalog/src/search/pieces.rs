@@ -1,48 +1,48 @@
-//! The meaning of texts: one vector for each word piece, from a table inside the program.
+//! The vectors of texts, from a built-in table with one vector per word piece.
 //!
-//! `weights/make_wordpieces.py` makes the table and says what is in it.
+//! `weights/make_wordpieces.py` creates the table and describes its contents.
 
 use super::words::{each_run, each_word, is_stop_word};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-/// Numbers of a vector.
+/// The number of dimensions of a vector.
 pub(super) const DIMENSIONS: usize = 256;
 
 static TABLE: &[u8] = include_bytes!("../../weights/wordpieces.bin");
 const MAGIC: &[u8] = b"WPTABLE1";
 const HEADER: usize = 24;
 
-/// The model knows English: words with letters from here on are found by themselves, not by what they mean.
+/// The first letter beyond Latin. The model knows English: words with such letters only count for BM25.
 const BEYOND: char = '\u{250}';
 
-/// Longer words are no words.
+/// The maximum length of a word.
 const MAX_WORD: usize = 100;
 
-/// A direction: of length one, or zero where nothing is known.
+/// A unit vector, or zero if no word is known.
 pub(crate) type Vector = [f32; DIMENSIONS];
 
-/// The table, ready to be looked up in.
+/// The table, indexed for lookups.
 pub(super) struct Pieces {
-    /// Ids of pieces that begin a word, and of those that go on with one.
+    /// IDs of pieces that begin a word, and of those that continue one.
     beginnings: HashMap<&'static str, u32>,
     continuations: HashMap<&'static str, u32>,
-    /// Letters of the longest piece.
+    /// The length of the longest piece in letters.
     longest: usize,
-    /// Pieces before this one have no vector.
+    /// The first piece that has a vector.
     first: usize,
     scales: Vec<f32>,
     rows: &'static [u8],
 }
 
 impl Pieces {
-    /// The one table. Reads it when it is first needed.
+    /// The table, which is read on first use.
     pub(super) fn get() -> &'static Self {
         static PIECES: OnceLock<Pieces> = OnceLock::new();
         PIECES.get_or_init(|| Self::read(TABLE).unwrap_or_else(Self::empty))
     }
 
-    /// Nothing means anything.
+    /// A table without vectors.
     fn empty() -> Self {
         Self {
             beginnings: HashMap::new(),
@@ -92,12 +92,12 @@ impl Pieces {
         Some(pieces)
     }
 
-    /// The sum of the rows of all tokens, at length one.
+    /// The sum of the rows of all tokens, as a unit vector.
     pub(super) fn vector(&self, text: &str) -> Vector {
         self.weighted(text, |_| 1.0)
     }
 
-    /// The same, where each word counts as much as the function says.
+    /// Like [`Self::vector`], with a weight for each word.
     pub(super) fn weighted(&self, text: &str, weight: impl Fn(&str) -> f32) -> Vector {
         let mut sum = [0.0; DIMENSIONS];
         self.each_token(text, |word, row| {
@@ -109,7 +109,7 @@ impl Pieces {
         unit(sum)
     }
 
-    /// The rows of all tokens of a text, up to a number of them; how they are scaled does not change a direction.
+    /// The rows of up to `most` tokens of a text. Their scales are omitted, because they do not change a direction.
     pub(super) fn rows(&self, text: &str, most: usize) -> Vec<&'static [u8]> {
         let mut rows = Vec::new();
         self.each_token(text, |_, row| rows.push(self.row(row)));
@@ -117,7 +117,7 @@ impl Pieces {
         rows
     }
 
-    /// The same, each with how much it counts: as much as the function says of its word, and little if it is frequent.
+    /// Like [`Self::rows`], with a weight for each: the weight of its word, and less if the piece is frequent.
     pub(super) fn weighted_rows(
         &self,
         text: &str,
@@ -138,10 +138,10 @@ impl Pieces {
         self.rows.get(row * DIMENSIONS..(row + 1) * DIMENSIONS).unwrap_or_default()
     }
 
-    /// Hands out the rows of the pieces of all words but stop words, each once, in their order, with the word; pieces
-    /// without a vector are left out.
+    /// Calls `token_found` with the word and the row of each piece of all words except stop words, each piece once, in
+    /// order. Pieces without a vector are skipped.
     fn each_token(&self, text: &str, mut token_found: impl FnMut(&str, usize)) {
-        // Texts are short: looking through a list is faster than hashing.
+        // Texts are short, so scanning a list is faster than hashing.
         let mut seen: Vec<usize> = Vec::new();
         each_word(text, |word| {
             each_run(word, |run, _| {
@@ -160,7 +160,8 @@ impl Pieces {
         });
     }
 
-    /// The longest piece that begins the word, then the longest that goes on with it, and so on; nothing if that fails.
+    /// Splits a word into the longest piece that begins it, then the longest that continues it, and so on. Keeps
+    /// nothing if that fails.
     fn cut(&self, word: &str, keep: &mut impl FnMut(u32)) {
         let ends: Vec<usize> = word.char_indices().map(|(at, _)| at).skip(1).chain([word.len()]).collect();
         if ends.len() > MAX_WORD {
@@ -179,7 +180,7 @@ impl Pieces {
     }
 }
 
-/// How alike the directions of two rows are.
+/// The cosine of two rows.
 pub(super) fn alike(one: &[u8], other: &[u8]) -> f32 {
     let product: i32 =
         one.iter().zip(other).map(|(one, other)| i32::from(one.cast_signed()) * i32::from(other.cast_signed())).sum();
@@ -195,7 +196,7 @@ fn length(row: &[u8]) -> f32 {
     square.sqrt()
 }
 
-/// The same direction at length one.
+/// Scales a vector to length one.
 pub(super) fn unit(mut vector: Vector) -> Vector {
     let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
     if length > 0.0 {
@@ -206,7 +207,7 @@ pub(super) fn unit(mut vector: Vector) -> Vector {
     vector
 }
 
-/// Eight bits a number, and what to multiply them with.
+/// Quantises a vector to eight bits per number, with a scale.
 pub(super) fn quantised(vector: &Vector) -> ([i8; DIMENSIONS], f32) {
     let scale = vector.iter().fold(0.0_f32, |most, number| most.max(number.abs())) / 127.0;
     let mut numbers = [0; DIMENSIONS];
@@ -230,16 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_whole() {
+    fn the_table_is_complete() {
         let pieces = Pieces::read(TABLE).unwrap();
         assert_eq!(pieces.beginnings.len() + pieces.continuations.len(), 30_522);
         assert_eq!(pieces.scales.len(), 30_522 - pieces.first);
-        assert!(Pieces::read(&TABLE[..TABLE.len() - 1]).is_none(), "a table that is cut is none");
+        assert!(Pieces::read(&TABLE[..TABLE.len() - 1]).is_none(), "a truncated table is rejected");
         assert!(Pieces::read(b"something else that is long enough").is_none());
     }
 
     #[test]
-    fn what_means_the_same_is_alike() {
+    fn texts_with_the_same_meaning_are_similar() {
         for (one, same, other) in [
             ("send an email", "mail a message", "delete a database"),
             ("weather forecast", "temperature tomorrow", "stock price"),
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_bits_are_enough() {
+    fn eight_bits_per_number_are_enough() {
         let vector = Pieces::get().vector("list the open issues of a repository");
         let (numbers, scale) = quantised(&vector);
         for (number, small) in vector.iter().zip(numbers) {

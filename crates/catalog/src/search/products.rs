@@ -1,20 +1,20 @@
-//! Scalar products of many vectors with a few: nearly all of the work of a search.
+//! Dot products of many vectors with a few, which take most of the time of a search.
 
 use super::pieces::DIMENSIONS;
 use super::shard::{Meaning, Vectors};
 
-/// How alike each of the vectors is to the first of these texts, and to the one of the others that it is most alike to.
+/// The similarity of each vector to the first text, and its highest similarity to one of the others.
 pub(super) fn likeness(vectors: &Vectors, texts: &[Meaning]) -> Vec<(f32, f32)> {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: this processor has what the function needs.
-        #[expect(unsafe_code, reason = "what a processor can do is known only when the program runs")]
+        // SAFETY: this processor supports the features that the function requires.
+        #[expect(unsafe_code, reason = "the features of the processor are known only at run time")]
         return unsafe { with_avx2(vectors, texts) };
     }
     plain(vectors, texts)
 }
 
-/// The same in machine code that newer processors run several times as fast.
+/// The same, compiled for newer processors, which run it several times as fast.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn with_avx2(vectors: &Vectors, texts: &[Meaning]) -> Vec<(f32, f32)> {
@@ -25,7 +25,7 @@ fn with_avx2(vectors: &Vectors, texts: &[Meaning]) -> Vec<(f32, f32)> {
 #[expect(clippy::inline_always, reason = "it is compiled once for each kind of processor")]
 fn plain(vectors: &Vectors, texts: &[Meaning]) -> Vec<(f32, f32)> {
     let Some((whole, parts)) = texts.split_first() else { return Vec::new() };
-    // Plain loops: what is called from here is not compiled for the same processor.
+    // Plain loops, because functions that are called from here are not compiled for the same processor.
     let mut pairs = vec![(0.0, -1.0); vectors.numbers.len()];
     for ((numbers, scale), (first, best)) in vectors.numbers.iter().zip(&vectors.scales).zip(&mut pairs) {
         *first = product(numbers, &whole.numbers) * scale * whole.scale;
@@ -50,7 +50,7 @@ mod tests {
     use super::{DIMENSIONS, Meaning, Vectors, likeness, plain, product};
 
     #[test]
-    fn every_processor_gives_the_same() {
+    fn all_processors_give_the_same_result() {
         let mut state = 7_u32;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

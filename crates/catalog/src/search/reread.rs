@@ -1,4 +1,4 @@
-//! A second look at the best: what a bag of words cannot tell.
+//! Ranks the best results again, by criteria that single words do not show.
 
 use super::fields::{FIELDS, Fields};
 use super::pieces::{Pieces, alike};
@@ -7,32 +7,32 @@ use super::{Query, REREAD, parts, words};
 use crate::catalog::{Catalog, Entry};
 use crate::text;
 
-/// What is left of the score of a tool that should not be used any more.
+/// The factor for the score of a deprecated tool.
 const DEPRECATED: f32 = 0.6;
 
-/// What is left of the score of a tool that does what the query only speaks of.
+/// The factor for the score of a tool that acts on something that the query only mentions.
 const ANOTHER_ACT: f32 = 0.6;
 
 /// The number of best tools that are compared with a short query word by word, and the weight of that comparison.
 const COMPARED: usize = 20;
 const WORD_BY_WORD: f32 = 2.0;
 
-/// How much a word counts by the field that it stands in.
+/// The weight of a word by field.
 const FIELD: [f32; FIELDS] = [1.0, 0.7, 0.9, 0.7, 0.5];
 
 /// The largest number of word pieces that are compared: of a query, and of each field of a tool.
 const MAX_ASKED: usize = 30;
 const MAX_PIECES: usize = 60;
 
-/// A description says near its beginning that the tool is deprecated.
+/// The number of characters at the beginning of a description in which a deprecation is recognised.
 const BEGINNING: usize = 300;
 
 impl Catalog {
-    /// Puts those of the best behind that only seem to fit; best first.
+    /// Lowers the score of tools that only seem to match. Returns the best first.
     pub(super) fn reread(&self, query: &Query<'_>, mut best: Vec<(usize, f32)>) -> Vec<(usize, f32)> {
         let things = plurals(query.text);
         let asks_for_old = query.text.to_lowercase().contains("deprecated");
-        // Another model has its own mind.
+        // The built-in vectors are not used together with those of an external model.
         let mut changed = query.foreign.is_none() && self.compare(query.text, &mut best);
         for (place, score) in best.iter_mut().take(REREAD) {
             let Some((entry, description)) = self.described(*place) else { continue };
@@ -57,8 +57,8 @@ impl Catalog {
 }
 
 impl Catalog {
-    /// Adds how well each word of a query with one thing to do has its like in each of the best; whether that was done.
-    /// The sum of all words, which long descriptions blur, does not tell that.
+    /// Adds how well each word of a query with a single part is matched in each of the best tools. The sum of all words
+    /// does not show that for long descriptions. Returns whether it was done.
     fn compare(&self, query: &str, best: &mut [(usize, f32)]) -> bool {
         if parts::parts(query).len() > 1 {
             return false;
@@ -72,7 +72,7 @@ impl Catalog {
             return false;
         }
         for (place, score) in best.iter_mut().take(COMPARED) {
-            let found = self.at(*place).and_then(|entry| self.whereabouts(entry));
+            let found = self.at(*place).and_then(|entry| self.locate(entry));
             let Some((server, tool)) = found.and_then(|(server, tool)| Some((self.indexed().get(server)?, tool)))
             else {
                 continue;
@@ -89,7 +89,7 @@ impl Catalog {
             let sum: f32 = likest.iter().zip(&asked).map(|(likest, (_, weight))| likest * weight).sum();
             *score += WORD_BY_WORD * sum / total;
         }
-        // Those that were not compared stay behind.
+        // Tools that were not compared stay behind.
         if let Some((_, least)) =
             best.get(..COMPARED).and_then(|head| head.iter().min_by(|a, b| a.1.total_cmp(&b.1))).copied()
         {
@@ -101,7 +101,7 @@ impl Catalog {
     }
 }
 
-/// Words of the query in the plural, each with what it is one of: they are things, never what is to be done.
+/// Plural words of the query, each with its singular: they are things and not actions.
 fn plurals(query: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     words::each_word(query, |word| {
@@ -114,8 +114,9 @@ fn plurals(query: &str) -> Vec<(String, String)> {
     all
 }
 
-/// Whether all that the tool's name says is a verb that the query has as a noun: who asks for the last commits does not
-/// want `commit`. A tool that speaks of many such things itself, as `branch` that lists branches, is about them.
+/// Whether the tool's name consists of a verb that the query uses as a noun: a query for the last commits does not want
+/// `commit`. A tool whose description has the plural itself, like `branch`, which lists branches, is about these
+/// things.
 fn is_another_act(entry: &Entry, description: &str, things: &[(String, String)]) -> bool {
     if things.is_empty() {
         return false;

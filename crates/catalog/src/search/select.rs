@@ -8,18 +8,18 @@ use coracle_types::Tool;
 /// The number of best tools that are considered for a step.
 const LOOKED_AT: usize = 20;
 
-/// What is left of the score of a tool that changes something where something is only to be read, or the other way round,
-/// and of one that gives one thing where there are several.
+/// The factors for the score of a tool that changes something in a step that only reads, or the other way round, and of
+/// a tool that returns one thing in a step about several.
 const OTHER_ACT: f32 = 0.6;
 const GIVES_ONE: f32 = 0.8;
 
-/// Words that names of tools which only read begin with; in order.
+/// First words of tools that only read, sorted.
 const READING: [&str; 14] = [
     "check", "count", "describe", "fetch", "find", "get", "list", "query", "read", "retrieve", "scan", "search",
     "show", "view",
 ];
 
-/// Words that names of tools which change something begin with; in order.
+/// First words of tools that change something, sorted.
 const CHANGING: [&str; 34] = [
     "add",
     "append",
@@ -57,19 +57,19 @@ const CHANGING: [&str; 34] = [
     "write",
 ];
 
-/// Parameters made of one of these bound how many things are given, or tell from when they are.
+/// Parameters with one of these words limit the number of results, or the time that they are from.
 const BOUNDS: [&str; 14] = [
     "after", "before", "count", "cursor", "limit", "max", "offset", "page", "per", "since", "start", "until", "first",
     "top",
 ];
 
-/// Names with one of these are of tools that give several things.
+/// Words in the names of tools that return several things.
 const LISTING: [&str; 8] = ["find", "history", "list", "log", "logs", "query", "search", "tree"];
 
 impl Catalog {
-    /// The tools for a task, at most `most`, in the order of its steps: for each step the one that fits best. A task with
-    /// one step gets all tools whose score is at least `share` of the best; for steps, half of that is enough. Tools that
-    /// cannot be called are left out.
+    /// The tools for a task, at most `most`, in the order of its steps: for each step the one that fits best. A task
+    /// with one step gets all tools whose score is at least `share` of the best; for steps, half of that is enough.
+    /// Tools that cannot be called are left out.
     pub fn select(&self, task: &Query<'_>, most: usize, share: f32) -> Vec<Hit<'_>> {
         let steps = steps(task.text);
         if steps.len() < 2 {
@@ -88,8 +88,8 @@ impl Catalog {
                 chosen.push(hit);
             }
         }
-        // A step that no tool was made for is one of the code around the calls. Scores of different texts differ more than
-        // those of different tools.
+        // A step without a matching tool is done by the code around the calls. Scores differ more between texts than
+        // between tools.
         let best = chosen.iter().map(|hit| hit.score).fold(0.0, f32::max);
         chosen.retain(|hit| hit.score >= best * share / 2.0);
         chosen.truncate(most);
@@ -97,14 +97,14 @@ impl Catalog {
     }
 
     fn best_for(&self, step: &Step, task: &Query<'_>) -> Option<Hit<'_>> {
-        // Another model has read the task, and not its steps.
+        // The external model has vectors of the task, but not of its steps.
         let query = Query { text: &step.text, foreign: None, ..*task };
         let mut hits = self.search(&query, usize::MAX);
         hits.retain(|hit| hit.entry.connect.is_none());
         hits.truncate(LOOKED_AT);
         let is_about_many = step.is_about_many();
         for hit in &mut hits {
-            let Some((_, tool)) = self.whereabouts(hit.entry) else { continue };
+            let Some((_, tool)) = self.locate(hit.entry) else { continue };
             let name = bare_name(&hit.entry.server, &hit.entry.name);
             let is_other = match step.act {
                 Act::Reads => changes(tool, &name),
@@ -118,12 +118,12 @@ impl Catalog {
                 hit.score *= GIVES_ONE;
             }
         }
-        // The first of equals stays the first.
+        // Of equal scores, the first wins.
         hits.into_iter().reduce(|best, hit| if hit.score > best.score { hit } else { best })
     }
 }
 
-/// The words of a tool's name without those of its server.
+/// The words of a tool's name without those of its server's name.
 fn bare_name(server: &str, name: &str) -> Vec<String> {
     let (mut of_server, mut of_name) = (Vec::new(), Vec::new());
     words::each_word(server, |word| of_server.push(word.to_owned()));
@@ -132,17 +132,17 @@ fn bare_name(server: &str, name: &str) -> Vec<String> {
     of_name
 }
 
-/// As its server says; or else by its name.
+/// Whether a tool changes something, by the server's hint, or else by its name.
 fn changes(tool: &Tool, name: &[String]) -> bool {
     tool.hints.read_only.map_or_else(|| begins_with(name, &CHANGING), |reads| !reads)
 }
 
-/// As its server says; or else by its name.
+/// Whether a tool only reads, by the server's hint, or else by its name.
 fn reads(tool: &Tool, name: &[String]) -> bool {
     tool.hints.read_only.unwrap_or_else(|| begins_with(name, &READING))
 }
 
-/// With one of these, which are in order.
+/// Whether the name begins with one of these sorted words.
 fn begins_with(name: &[String], words: &[&str]) -> bool {
     name.first().is_some_and(|first| words.binary_search(&first.as_str()).is_ok())
 }
@@ -163,7 +163,7 @@ mod tests {
     use super::{CHANGING, READING};
 
     #[test]
-    fn the_lists_are_in_order() {
+    fn the_lists_are_sorted() {
         assert!(CHANGING.is_sorted() && READING.is_sorted());
     }
 }

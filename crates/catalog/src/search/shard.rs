@@ -1,5 +1,5 @@
-//! The index of one server's tools: words with where they stand, and what the tools mean. It depends on that server alone,
-//! so a server that changes leaves those of the others as they are.
+//! The search index of one server's tools: their words and vectors. It depends on that server alone, so a change of one
+//! server does not affect the others.
 
 use super::fields::{FIELDS, Fields};
 use super::pieces::{DIMENSIONS, Pieces, Vector, quantised, unit};
@@ -10,10 +10,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::OnceLock;
 
-/// How much each field counts for the meaning; what is said of parameters does not.
+/// The weight of each field in a tool's vector. Descriptions of parameters do not count.
 const MEANING: [f32; FIELDS] = [1.0, 0.5, 1.0, 0.5, 0.0];
 
-/// A term, by its hash: two that have the same are taken for one, which harms nobody.
+/// A term as its hash. A collision treats two terms as one, which is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Term(u64);
 
@@ -25,7 +25,7 @@ impl Term {
     }
 }
 
-/// Hashes what is a hash already.
+/// A hasher for values that are already hashes.
 #[derive(Clone, Debug, Default)]
 struct Itself(u64);
 
@@ -70,20 +70,20 @@ pub(super) struct Vectors {
 
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// Where a term's postings are, and in how many tools it stands.
+    /// The postings of each term, and the number of tools that have it.
     terms: HashMap<Term, Place, BuildHasherDefault<Itself>>,
-    /// By tool, for each term.
+    /// Postings of each term, by tool.
     postings: Vec<Posting>,
-    /// Terms in each field of each tool, and of all.
+    /// The number of terms in each field, per tool and in total.
     lengths: Vec<[u32; FIELDS]>,
     totals: [u64; FIELDS],
     vectors: OnceLock<Vectors>,
-    /// What the tools mean to another model.
+    /// Vectors from an external model.
     pub(super) foreign: OnceLock<super::foreign::Vectors>,
 }
 
 impl Shard {
-    /// Reads the words. What they mean is found out by `find_meanings`.
+    /// Indexes the words. `find_meanings` computes the vectors.
     pub(super) fn new(server: &ServerTools) -> Self {
         let mut by_term: HashMap<Term, Vec<Posting>, BuildHasherDefault<Itself>> = HashMap::default();
         let mut lengths = Vec::with_capacity(server.tools.len());
@@ -128,7 +128,7 @@ impl Shard {
         self.totals
     }
 
-    /// Where a term stands, by tool and then by field, and in how many tools.
+    /// The postings of a term, by tool and then by field, and the number of tools that have it.
     pub(super) fn postings(&self, term: Term) -> (&[Posting], usize) {
         let Some(place) = self.terms.get(&term) else { return (&[], 0) };
         let postings = self.postings.get(place.start as usize..place.end as usize);
@@ -144,11 +144,11 @@ impl Shard {
         self.vectors.get().is_some()
     }
 
-    /// Has to be of the server that this was made of.
+    /// Computes the vectors. `server` must be the one that the shard was created from.
     pub(super) fn find_meanings(&self, server: &ServerTools) {
         self.vectors.get_or_init(|| {
             let pieces = Pieces::get();
-            // All its tools have the same.
+            // Shared by all tools of the server.
             let of_server = pieces.vector(server.name.as_str());
             let mut vectors =
                 Vectors { numbers: Vec::with_capacity(self.len()), scales: Vec::with_capacity(self.len()) };
@@ -172,21 +172,21 @@ impl Shard {
         });
     }
 
-    /// How alike each tool is to the first of these texts, from -1 to 1, and to the one of the others that it is most
-    /// alike to; nothing if the meanings are not known yet.
+    /// The similarity of each tool to the first text, from -1 to 1, and its highest similarity to one of the others.
+    /// Empty if the vectors are not computed yet.
     pub(super) fn likeness(&self, texts: &[Meaning]) -> Vec<(f32, f32)> {
         self.vectors.get().map(|vectors| likeness(vectors, texts)).unwrap_or_default()
     }
 }
 
-/// What a query or a part of it means.
+/// The vector of a query or of one of its parts.
 pub(super) struct Meaning {
     pub(super) numbers: [i16; DIMENSIONS],
     pub(super) scale: f32,
 }
 
 impl Meaning {
-    /// Each word counts as much as the function says.
+    /// The vector of a text, with a weight for each word.
     pub(super) fn of(text: &str, weight: impl Fn(&str) -> f32) -> Self {
         let (numbers, scale) = quantised(&Pieces::get().weighted(text, weight));
         Self { numbers: numbers.map(i16::from), scale }

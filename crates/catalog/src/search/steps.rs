@@ -1,16 +1,16 @@
-//! The steps of a task: what to fetch first, and what to do with it.
+//! Splits a task into steps: what to fetch first, and what to do with it.
 //!
-//! A task is cut where another verb begins ("read the notes, then delete them"), and where something that is somewhere
-//! already is to be put somewhere else: "write the last commits to a file" needs a tool that has the commits, and one that
-//! writes a file.
+//! A task is split where another verb begins ("read the notes, then delete them"), and where something existing is to
+//! be put somewhere else: "write the last commits to a file" needs a tool that returns commits, and one that writes a
+//! file.
 
 use super::parts::cuts;
 use super::words::{each_word, is_stop_word};
 
-/// Tasks have no more steps.
+/// The maximum number of steps.
 const MAX_STEPS: usize = 8;
 
-/// Words that a step begins with, beside those of `PUTTING`; in order.
+/// Verbs that begin a step, in addition to `PUTTING`, sorted.
 const VERBS: [&str; 73] = [
     "add",
     "analyse",
@@ -87,22 +87,22 @@ const VERBS: [&str; 73] = [
     "update",
 ];
 
-/// Verbs that put something that is there already somewhere else; in order.
+/// Verbs that put existing content somewhere else, sorted.
 const PUTTING: [&str; 18] = [
     "append", "dump", "email", "export", "forward", "log", "mail", "message", "post", "print", "publish", "record",
     "report", "save", "send", "share", "store", "write",
 ];
 
-/// What tools call it that people say in other words.
+/// Words that tools use, with the words that people use instead.
 const CALLED: [(&str, &[&str]); 2] = [
     ("write", &["dump", "export", "log", "record", "save", "store"]),
     ("send", &["email", "forward", "mail", "share"]),
 ];
 
-/// What stands before the place that something is put; those of the second list only if there is none of the first.
+/// Prepositions before the destination. The second list is used only if none of the first occurs.
 const WHITHER: [&[&str]; 2] = [&["to", "into", "onto"], &["in", "on", "by", "via"]];
 
-/// What a step before has given.
+/// Words that refer to the result of an earlier step.
 const GIVEN_BEFORE: [&str; 13] = [
     "answer",
     "answers",
@@ -119,29 +119,29 @@ const GIVEN_BEFORE: [&str; 13] = [
     "this",
 ];
 
-/// Content that begins like this is made up for the occasion: nothing has it yet.
+/// First words of content that does not exist yet.
 const MADE_UP: [&str; 4] = ["a", "an", "new", "some"];
 
-/// One thing to do.
+/// One step of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// What to search for.
+    /// The text to search for.
     pub(super) text: String,
     pub(super) act: Act,
 }
 
-/// What a step does, as far as its words tell.
+/// The kind of a step, as far as its words show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// It fetches something and changes nothing.
+    /// The step fetches something and changes nothing.
     Reads,
-    /// It writes or sends something.
+    /// The step writes or sends something.
     Puts,
     Anything,
 }
 
 impl Step {
-    /// Whether it is about several things, by the first words up to what they are of.
+    /// Whether the step is about several things, judging by the last word before the first preposition.
     pub(super) fn is_about_many(&self) -> bool {
         let mut before = Vec::new();
         let mut is_over = false;
@@ -157,12 +157,12 @@ impl Step {
     }
 }
 
-/// The steps of a task in their order.
+/// The steps of a task, in order.
 pub(super) fn steps(task: &str) -> Vec<Step> {
     let mut clauses: Vec<String> = Vec::new();
     for piece in cuts(task).iter().map(|piece| piece.trim()).filter(|piece| telling(piece).next().is_some()) {
         match clauses.last_mut() {
-            // A verb alone has its object in what follows; what has no verb goes on with what came before.
+            // A verb alone has its object in the next piece, and a piece without a verb continues the one before.
             Some(last) if !begins_with_a_verb(piece) || telling(last).nth(1).is_none() => {
                 last.push_str(", ");
                 last.push_str(piece);
@@ -175,7 +175,7 @@ pub(super) fn steps(task: &str) -> Vec<Step> {
     steps
 }
 
-/// One step, or two if something is to be put somewhere.
+/// One step, or two if existing content is to be put somewhere.
 fn steps_of(clause: &str) -> Vec<Step> {
     let whole = |act| vec![Step { text: clause.to_owned(), act }];
     let words: Vec<&str> = clause.split_whitespace().collect();
@@ -211,7 +211,7 @@ fn begins_with_a_verb(clause: &str) -> bool {
     VERBS.binary_search(&first.as_str()).is_ok() || PUTTING.binary_search(&first.as_str()).is_ok()
 }
 
-/// The words that say something.
+/// The significant words.
 fn telling(text: &str) -> impl Iterator<Item = String> {
     let mut words = Vec::new();
     each_word(text, |word| {
@@ -222,7 +222,7 @@ fn telling(text: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-/// In lower case and without signs around it.
+/// The word in lower case, without surrounding punctuation.
 fn bare(word: &str) -> String {
     word.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase()
 }
@@ -237,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_are_in_order() {
+    fn the_lists_are_sorted() {
         assert!(VERBS.is_sorted() && PUTTING.is_sorted() && GIVEN_BEFORE.is_sorted());
     }
 
     #[test]
-    fn what_is_put_somewhere_is_had_first() {
+    fn existing_content_is_fetched_first() {
         for (task, expected) in [
             (
                 "write the last commits of a repository to a file",
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_up_or_given_is_not() {
+    fn new_or_given_content_is_not_fetched() {
         for task in [
             "write a poem to a file",
             "write \"hello\" to a file",
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn several_things_are_told_from_one() {
+    fn several_things_are_distinguished_from_one() {
         let is_about_many = |text: &str| Step { text: text.to_owned(), act: Act::Reads }.is_about_many();
         assert!(is_about_many("the last commits of a repository") && is_about_many("all open issues"));
         assert!(!is_about_many("the status of all branches") && !is_about_many("the address"));

@@ -66,7 +66,7 @@ fn odd_queries_get_an_answer() {
 }
 
 #[test]
-fn a_server_narrows_and_no_words_mean_all() {
+fn a_server_restricts_the_search_and_no_words_match_everything() {
     let catalog = catalog();
     assert_eq!(catalog.search(&Query { server: Some("git"), ..Query::new("") }, 10).len(), 2);
     assert!(
@@ -79,7 +79,7 @@ fn a_server_narrows_and_no_words_mean_all() {
 }
 
 #[test]
-fn parts_of_a_task_find_their_own_tools() {
+fn parts_of_a_task_find_separate_tools() {
     let all = found("Look up tomorrow's weather in Rome, then send the result by mail to my friend Anna");
     assert_eq!(
         all[..2].iter().filter(|name| ["forecast", "send_message"].contains(&name.as_str())).count(),
@@ -88,7 +88,7 @@ fn parts_of_a_task_find_their_own_tools() {
     );
 }
 
-/// What a server's results were seen to hold is searched, too.
+/// Learned fields of results are searched, too.
 #[test]
 fn learned_keys_are_found() {
     let mut places = server("places", &[("look", "Looks"), ("go", "Goes")]);
@@ -114,9 +114,9 @@ fn a_server_that_has_not_changed_is_not_read_again() {
     assert!(std::sync::Arc::ptr_eq(&before.index().shards[0], &same.index().shards[0]));
 }
 
-/// A large catalogue answers by words at once, and by meaning when it has found that out.
+/// A large catalogue can be searched by words at once, and by meaning once the vectors are computed.
 #[test]
-fn a_large_catalogue_gets_better() {
+fn a_large_catalogue_is_searched_by_meaning_later() {
     let many: Vec<(String, String)> =
         (0..4_000).map(|number| (format!("tool_{number}"), format!("Does thing number {number}"))).collect();
     let mut tools: Vec<(&str, &str)> = many.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
@@ -145,20 +145,20 @@ fn names(hits: &[super::Hit<'_>]) -> Vec<String> {
 }
 
 #[test]
-fn what_was_used_comes_a_little_sooner() {
+fn tools_that_were_used_rank_slightly_higher() {
     let twins = Catalog::new(vec![server("p", &[("send", "Sends a text")]), server("q", &[("send", "Sends a text")])]);
     assert_eq!(names(&twins.search(&Query::new("send"), 2)), ["p.send", "q.send"]);
     let uses = super::Uses::from([(("q".to_owned(), "send".to_owned()), 3), (("gone".to_owned(), "x".to_owned()), 9)]);
     let query = Query { uses: Some(&uses), ..Query::new("send") };
     assert_eq!(names(&twins.search(&query, 2)), ["q.send", "p.send"]);
-    // However often something else was used, it does not come before what fits.
+    // However often another tool was used, it does not rank above one that matches.
     let uses = super::Uses::from([(("mail".to_owned(), "forecast".to_owned()), 1_000_000)]);
     let query = Query { uses: Some(&uses), ..Query::new("status") };
     assert_eq!(catalog().search(&query, 1)[0].entry.name, "git_status");
 }
 
 #[test]
-fn tools_of_several_servers_that_do_the_same_are_put_together() {
+fn equivalent_tools_of_several_servers_are_grouped() {
     let catalog = Catalog::new(vec![
         server("github", &[("create_issue", "Create a new issue in a repository"), ("list_issues", "List issues")]),
         server("gitlab", &[("gitlab_create_issue", "Create a new issue in a project repository")]),
@@ -176,7 +176,7 @@ fn tools_of_several_servers_that_do_the_same_are_put_together() {
 }
 
 #[test]
-fn categories_are_told_said_or_guessed() {
+fn categories_are_set_declared_or_guessed() {
     let mut told = server("git", &[("git_log", "Shows the commit logs")]);
     told.category = Some("Versions".to_owned());
     let mut said = server("mail", &[("send_message", "Sends an e-mail to somebody"), ("forecast", "The weather")]);
@@ -190,7 +190,7 @@ fn categories_are_told_said_or_guessed() {
     let of = |category| names(&catalog.search(&Query { category: Some(category), ..Query::new("") }, 10));
     assert_eq!(of("weather"), ["mail.forecast"]);
     assert_eq!(of("data"), ["postgres.list_tables", "postgres.query"]);
-    assert_eq!(of("mail"), ["mail.forecast", "mail.send_message"], "a server may stand in its place");
+    assert_eq!(of("mail"), ["mail.forecast", "mail.send_message"], "a server counts as a category");
     assert_eq!(of("cooking"), Vec::<String>::new());
     assert!(catalog.knows_category("VERSIONS") && !catalog.knows_category("cooking"));
     let query = Query { category: Some("data"), ..Query::new("list the commit logs") };
@@ -199,7 +199,7 @@ fn categories_are_told_said_or_guessed() {
 }
 
 #[test]
-fn what_only_seems_to_fit_comes_later() {
+fn tools_that_only_seem_to_match_rank_lower() {
     let catalog = Catalog::new(vec![
         server(
             "git",
@@ -233,7 +233,7 @@ fn what_only_seems_to_fit_comes_later() {
     before("which deprecated tool can read a file", "read_file", "read_text_file");
 }
 
-/// A task with several steps gets the tool of each, in their order, and none beside.
+/// A task with several steps gets the tool for each step, in order, and no others.
 #[test]
 fn a_task_gets_the_tools_of_its_steps() {
     let mut git = server(
@@ -289,7 +289,7 @@ fn a_task_gets_the_tools_of_its_steps() {
     ] {
         assert_eq!(chosen(task), expected, "{task}");
     }
-    // One step: the best, and what comes near it.
+    // One step: the best tool, and those with a similar score.
     assert_eq!(chosen("commit the changes")[0], "git_commit");
     assert_eq!(chosen("move a file to another folder")[0], "move_file");
     assert_eq!(catalog.select(&Query::new("list the branches"), 1, 0.0).len(), 1);

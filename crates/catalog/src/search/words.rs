@@ -1,11 +1,11 @@
-//! How texts become words, in any script.
+//! Splits texts in any script into words.
 
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 
-/// Of a text so many characters are looked at.
+/// The maximum number of characters of a text that are considered.
 pub(super) const MAX_CHARS: usize = 8_000;
 
-/// Words that say nothing of what a tool does; in order.
+/// Words that do not describe what a tool does, sorted.
 const STOP_WORDS: [&str; 150] = [
     "a", "able", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
     "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "d", "did", "do",
@@ -24,8 +24,8 @@ pub(super) fn is_stop_word(word: &str) -> bool {
     STOP_WORDS.binary_search(&word).is_ok()
 }
 
-/// Hands out the words of a text in lower case and without accents: cut at all that is no letter or digit, and where
-/// camel case begins a new word.
+/// Calls `word_found` with each word of a text in lower case and without accents. Splits at everything that is not a
+/// letter or digit, and at humps of camel case.
 pub(super) fn each_word(text: &str, mut word_found: impl FnMut(&str)) {
     let mut word = String::new();
     let mut before = ' ';
@@ -67,13 +67,13 @@ fn fold(letter: char, word: &mut String) {
     }
 }
 
-/// Scripts written without spaces between words, and Korean, whose endings stick to the words.
+/// Whether a script has no spaces between words, or is Korean, whose suffixes are attached to words.
 fn is_unspaced(letter: char) -> bool {
     matches!(letter, '\u{e00}'..='\u{eff}' | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
         | '\u{f900}'..='\u{faff}')
 }
 
-/// Hands out a word cut where an unspaced script begins or ends, and whether each run is of one.
+/// Splits a word where an unspaced script begins or ends. Calls `run_found` with each run and whether it is unspaced.
 pub(super) fn each_run(word: &str, mut run_found: impl FnMut(&str, bool)) {
     if word.is_ascii() {
         run_found(word, false);
@@ -96,7 +96,7 @@ pub(super) fn each_run(word: &str, mut run_found: impl FnMut(&str, bool)) {
     }
 }
 
-/// Hands out what is counted of a text: stems without stop words, and pairs of letters where there are no spaces.
+/// Calls `term_found` with each term of a text: stems without stop words, and pairs of letters of unspaced scripts.
 pub(super) fn each_term(text: &str, mut term_found: impl FnMut(&str)) {
     each_word(text, |word| {
         each_run(word, |run, unspaced| {
@@ -117,14 +117,14 @@ pub(super) fn each_term(text: &str, mut term_found: impl FnMut(&str)) {
     });
 }
 
-/// The stem of one word that has no unspaced script in it.
+/// The stem of a word without unspaced scripts.
 pub(super) fn stem_of(word: &str) -> String {
     let mut stemmed = String::new();
     stem(word, &mut |stem: &str| stem.clone_into(&mut stemmed));
     stemmed
 }
 
-/// The terms of a text, each once, in their order.
+/// The terms of a text, each once, in order.
 pub(super) fn terms(text: &str) -> Vec<String> {
     let mut terms: Vec<String> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -137,7 +137,8 @@ pub(super) fn terms(text: &str) -> Vec<String> {
     terms
 }
 
-/// Takes plural, -ing, -ed and a last e off an English word; a last y becomes i. Short and mixed words stay.
+/// Strips plural endings, -ing, -ed and a final e from an English word, and turns a final y into i. Leaves short and
+/// mixed words.
 fn stem(word: &str, stemmed: &mut impl FnMut(&str)) {
     if word.len() < 4 || !word.bytes().all(|letter| letter.is_ascii_lowercase()) {
         stemmed(word);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_are_in_order() {
+    fn stop_words_are_sorted() {
         assert!(STOP_WORDS.is_sorted());
         assert!(is_stop_word("the") && !is_stop_word("file"));
     }

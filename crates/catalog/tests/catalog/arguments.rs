@@ -1,4 +1,4 @@
-//! Arguments against input schemas: what is refused, how it is told, and what cannot be checked.
+//! Checks of arguments against input schemas: rejections, their messages, and schemas that cannot be used.
 
 use crate::definitions;
 use coracle_catalog::{Catalog, Level, Validator};
@@ -30,7 +30,7 @@ fn told(schema: &Value, arguments: Value) -> String {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_place_and_what_is_allowed() {
+fn each_mistake_is_reported_with_its_place_and_the_allowed_values() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -93,7 +93,7 @@ fn many_mistakes_are_counted() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_let_through_with_a_warning() {
+fn arguments_that_cannot_be_checked_pass_with_a_warning() {
     let mut laughs = Map::new();
     for level in 0..30 {
         let next = json!({ "$ref": format!("#/$defs/d{}", level + 1) });
@@ -141,7 +141,7 @@ fn nothing_is_fetched() {
     assert!(validator.warning().is_some());
     let is_untouched = |listener: &TcpListener| listener.accept().is_err();
     assert!(is_untouched(&listener));
-    // The same listener does notice a visitor.
+    // Positive control: the same listener does notice a connection.
     let mut visitor = std::net::TcpStream::connect(address).unwrap();
     visitor.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     let _ = visitor.read(&mut [0]);
@@ -149,14 +149,14 @@ fn nothing_is_fetched() {
 }
 
 #[test]
-fn patterns_that_would_take_for_ever_do_not() {
+fn patterns_with_exponential_backtracking_are_fast() {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "^(a+)+$" } } });
     assert_eq!(told(&schema, json!({ "a": "a".repeat(5_000) })), "good");
     assert!(told(&schema, json!({ "a": format!("{}!", "a".repeat(5_000)) })).contains("must match the pattern"));
 }
 
 #[test]
-fn what_has_a_default_may_be_left_out() {
+fn arguments_with_a_default_may_be_left_out() {
     let schema = json!({
         "type": "object",
         "required": ["path", "limit"],
@@ -164,7 +164,7 @@ fn what_has_a_default_may_be_left_out() {
     });
     let validator = validator(&schema);
     let filled = validator.complete(object(json!({ "path": "a" })));
-    assert_eq!(filled, object(json!({ "path": "a", "limit": 10 })), "a server that insists on it gets it");
+    assert_eq!(filled, object(json!({ "path": "a", "limit": 10 })), "a server that requires it gets it");
     validator.check(&filled).unwrap();
     assert_eq!(validator.complete(filled.clone()), filled);
     validator.check(&object(json!({ "path": "a" }))).unwrap();

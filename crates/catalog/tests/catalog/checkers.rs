@@ -1,4 +1,4 @@
-//! Type checkers in their strictest mode over generated code: of fifteen real servers, and of every fixture.
+//! Type checkers in their strictest mode over the generated code of fifteen real servers and of every fixture.
 
 mod lab;
 
@@ -21,7 +21,7 @@ fn real(scratch: &Path) -> Vec<ServerTools> {
     servers
 }
 
-/// What nine more servers list, with names and schemas only: `listed/README.md` says which they are.
+/// The tools of nine more servers, with names and schemas only. `listed/README.md` says which servers they are.
 fn listed() -> Vec<ServerTools> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/listed");
     let mut servers: Vec<ServerTools> = Vec::new();
@@ -41,7 +41,7 @@ fn guest(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guest").join(part).canonicalize().unwrap()
 }
 
-/// What mypy says to the tree and to one more program.
+/// Runs mypy on the tree and one more program.
 fn mypy(tree: &Path, program: &str) -> Result<(), String> {
     let file = tree.join("program.py");
     fs::write(&file, program).unwrap();
@@ -56,7 +56,7 @@ fn mypy(tree: &Path, program: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(said) }
 }
 
-/// What tsc says to the tree and to one more program.
+/// Runs tsc on the tree and one more program.
 fn tsc(tree: &Path, program: &str) -> Result<(), String> {
     fs::write(tree.join("program.ts"), program).unwrap();
     let settings = serde_json::json!({
@@ -82,7 +82,7 @@ fn tsc(tree: &Path, program: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stdout).into_owned()) }
 }
 
-/// Imports every tool and calls those that need nothing, with the real runtime and a host that is not there.
+/// Imports every tool and calls those without required arguments, with the real runtime and an absent host.
 const IMPORT_ALL: &str = "
 import importlib, inspect, os, sys
 sys.path[:0] = sys.argv[1:3]
@@ -117,7 +117,7 @@ fn python_imports_and_calls_every_tool() {
 }
 
 #[test]
-fn mypy_takes_every_tool_and_refuses_what_is_wrong() {
+fn mypy_accepts_every_tool_and_rejects_wrong_calls() {
     let scratch = tempfile::tempdir().unwrap();
     for servers in [real(scratch.path()), listed(), fixtures()] {
         let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();
@@ -144,7 +144,7 @@ fn mypy_takes_every_tool_and_refuses_what_is_wrong() {
 }
 
 #[test]
-fn tsc_takes_every_tool_and_refuses_what_is_wrong() {
+fn tsc_accepts_every_tool_and_rejects_wrong_calls() {
     let scratch = tempfile::tempdir().unwrap();
     for servers in [real(scratch.path()), listed(), fixtures()] {
         let tree = write_tree(scratch.path(), &generate(&servers)).unwrap();

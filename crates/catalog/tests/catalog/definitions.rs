@@ -1,10 +1,10 @@
-//! Definitions as servers give them, for tests.
+//! Tool definitions for tests.
 
 use coracle_catalog::ServerTools;
 use coracle_types::{Schema, ServerName, Tool, ToolHints};
 use serde_json::Value;
 
-/// A tool as it stands in the answer to `tools/list`.
+/// A tool from an entry of a `tools/list` result.
 pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
     let text = |key: &str| definition.get(key).and_then(Value::as_str).map(str::to_owned);
     let object = |key: &str| definition.get(key).and_then(Value::as_object).map(Schema::from);
@@ -20,7 +20,7 @@ pub(crate) fn tool(server: &ServerName, definition: &Value) -> Tool {
     }
 }
 
-/// A server from a list of such tools.
+/// A server from a list of such entries.
 pub(crate) fn server(name: &str, description: Option<&str>, tools: &[Value]) -> ServerTools {
     let name = ServerName::new(name).unwrap();
     let tools: Vec<Tool> = tools.iter().map(|definition| tool(&name, definition)).collect();

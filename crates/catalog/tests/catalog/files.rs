@@ -1,4 +1,4 @@
-//! Generations on disk.
+//! Generations of modules on disk.
 
 use crate::definitions;
 use coracle_catalog::{Catalog, Modules, ROOT, Tree, generate, remove_trees, write_tree};
@@ -38,7 +38,7 @@ fn a_tree_is_written_once() {
 }
 
 #[test]
-fn many_writers_end_with_one_whole_tree() {
+fn concurrent_writers_produce_one_complete_tree() {
     let home = tempfile::tempdir().unwrap();
     let folders: Vec<_> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8).map(|_| scope.spawn(|| write_tree(home.path(), &tree("one")).unwrap())).collect();
@@ -51,7 +51,7 @@ fn many_writers_end_with_one_whole_tree() {
 }
 
 #[test]
-fn old_generations_go_and_nothing_else_does() {
+fn only_old_generations_are_removed() {
     let home = tempfile::tempdir().unwrap();
     let first = write_tree(home.path(), &tree("one")).unwrap();
     let second = write_tree(home.path(), &tree("two")).unwrap();
@@ -62,7 +62,7 @@ fn old_generations_go_and_nothing_else_does() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn a_folder_that_is_not_writable_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     fs::write(&file, "x").unwrap();
@@ -92,7 +92,7 @@ fn packages_are_written_when_they_are_needed() {
         }
     });
     assert!(modules.is_complete());
-    // The same bytes as all at once.
+    // The bytes are the same as when everything is written at once.
     for (path, text) in catalog.tree().files() {
         assert_eq!(std::fs::read_to_string(modules.folder().join(path)).unwrap(), text, "{path}");
     }

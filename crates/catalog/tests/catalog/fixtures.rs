@@ -1,4 +1,4 @@
-//! Servers written down as files, one folder for each case.
+//! Fixtures of servers, one folder per case.
 
 use crate::definitions;
 use coracle_catalog::{ServerTools, Shape};
@@ -31,7 +31,7 @@ pub(crate) fn fixture(case: &str) -> ServerTools {
     server
 }
 
-/// What was learned from these results, by tool.
+/// The shapes learned from these results, by tool.
 fn shapes(results: &Map<String, Value>) -> BTreeMap<String, Shape> {
     let learned = |values: &Value| {
         let mut shape = Shape::default();

@@ -1,4 +1,4 @@
-//! Generated files, as they are: one folder of fixtures for each case.
+//! Snapshots of generated files, with one folder of fixtures per case.
 
 use crate::definitions;
 use crate::fixtures::{cases, fixture};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 #[test]
-fn every_case_is_as_it_was() {
+fn every_case_matches_its_snapshot() {
     for case in cases() {
         let mut text = String::new();
         for (path, content) in generate(&[fixture(&case)]).files() {
@@ -39,7 +39,7 @@ fn the_order_of_servers_tools_and_keys_does_not_matter() {
 }
 
 #[test]
-fn servers_whose_names_clash_have_folders_of_their_own() {
+fn servers_whose_names_clash_have_separate_folders() {
     let servers = ["a-b", "a_b", "A_B", "import", "3d"].map(|name| definitions::server(name, None, &[]));
     let tree = generate(&servers);
     let folders: Vec<&str> = tree.files().filter_map(|(path, _)| path.strip_suffix("/README.md")).collect();
@@ -60,7 +60,7 @@ fn no_path_leaves_the_tree() {
 }
 
 #[test]
-fn words_for_the_terminal_are_clean_and_values_are_not_touched() {
+fn text_for_the_terminal_is_cleaned_and_values_are_unchanged() {
     let hidden = "a\u{1b}[31m\u{202e}b";
     let schema = serde_json::json!({ "type": "object", "description": hidden, "properties": {
         "description": { "type": "string", "title": hidden, "enum": [hidden], "default": { "title": hidden } },

@@ -1,4 +1,4 @@
-//! Nothing of the data that a shape was learned from is in what is written down.
+//! A stored shape contains none of the data that it was learned from.
 
 use coracle_catalog::Shape;
 use proptest::collection::{btree_map, vec};
@@ -49,7 +49,7 @@ fn object(map: std::collections::BTreeMap<String, Value>) -> Value {
     Value::Object(map.into_iter().collect())
 }
 
-/// Every text, and every key that is no field.
+/// Every string, and every key that is not a field name.
 fn secrets(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),
@@ -70,7 +70,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_and_no_key_of_a_table_is_kept(results in vec(result(), 1..5)) {
+    fn no_string_and_no_key_of_a_table_is_kept(results in vec(result(), 1..5)) {
         let mut shape = Shape::default();
         let mut hidden = Vec::new();
         for result in &results {

@@ -1,4 +1,4 @@
-//! Listing and showing tools.
+//! Listing and rendering tools.
 
 use crate::definitions;
 use coracle_catalog::{Catalog, Filter, Level};
@@ -36,7 +36,7 @@ fn filters_choose_by_server_and_by_text() {
 }
 
 #[test]
-fn each_level_tells_more() {
+fn each_level_has_more_detail() {
     let catalog = catalog();
     let shown: Vec<String> = Level::ALL
         .into_iter()
@@ -49,9 +49,9 @@ fn each_level_tells_more() {
     assert!(catalog.tree().get("servers/my_git/git_log.py").is_some());
 }
 
-/// A tool that says far too much is told in its signature and few words, and that there is more.
+/// A tool with a very long definition is shortened to its signature and a few words, with a note.
 #[test]
-fn what_is_too_long_is_shortened_and_says_so() {
+fn long_definitions_are_shortened_with_a_note() {
     let long = |name: &str| (name.to_owned(), json!({ "type": "string", "description": "word ".repeat(100) }));
     let mut properties: Map<String, Value> = (0..60).map(|number| long(&format!("option_{number}"))).collect();
     properties.extend([long("needed")]);
@@ -83,7 +83,7 @@ fn levels_have_names() {
 }
 
 #[test]
-fn a_mistyped_name_finds_its_like() {
+fn a_mistyped_name_finds_similar_ones() {
     let catalog = catalog();
     assert_eq!(catalog.similar("my_git", "git_lag"), ["my_git.git_log"]);
     assert_eq!(catalog.similar("tiem", "nwo"), Vec::<String>::new());

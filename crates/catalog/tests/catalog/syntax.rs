@@ -1,7 +1,7 @@
-//! Whatever a server says, generated code has only the syntax that the generator means to write.
+//! Whatever a server sends, generated code has only the syntax that the generator intends.
 //!
-//! The parsers are other people's. Each kind of node has to be on a list, each file has to have its few statements and no
-//! others, and what is called or imported has to be ours.
+//! The parsers are independent of the generator. Each kind of node has to be on a list, each file has exactly the
+//! expected statements, and only our own functions are called or imported.
 
 mod hostile;
 mod python;
@@ -60,7 +60,7 @@ fn check(servers: &[ServerTools]) {
                 }
             }
             "md" => assert!(!text.contains(['\u{202e}', '\u{200b}', '\0', '\r', '\u{e0041}']), "{text:?}"),
-            other => panic!("{other} is no kind of file that is generated"),
+            other => panic!("{other} is not a kind of generated file"),
         }
     }
 }
@@ -83,7 +83,7 @@ proptest! {
 }
 
 #[test]
-fn a_file_that_says_more_is_noticed() {
+fn additional_statements_are_noticed() {
     let good = "from __future__ import annotations\n\nfrom coracle import arguments, tool\n\n\n\
                 @tool(\"a\", \"b\")\ndef f() -> None:\n    \"\"\"Words.\"\"\"\n    return arguments({})\n";
     python::check("servers/a/f.py", good);
@@ -109,9 +109,9 @@ fn a_file_that_says_more_is_noticed() {
 }
 
 #[test]
-fn caps_hold_for_what_is_deep_and_what_is_wide() {
+fn limits_apply_to_deep_and_wide_schemas() {
     let mut deep = serde_json::json!({ "type": "string" });
-    // As deep as a parser of JSON takes it.
+    // As deep as a JSON parser accepts.
     for _ in 0..60 {
         deep = serde_json::json!({ "type": "object", "properties": { "a": deep }, "required": ["a"] });
     }

@@ -5,7 +5,7 @@ use crate::settings::{file_to_edit, load_for_servers, told};
 use crate::status::{Mistake, Status};
 use clap::{Args, ValueEnum};
 use coracle_config::edit::Existing;
-use coracle_config::import::keep_apart;
+use coracle_config::import::extract_credentials;
 use coracle_config::{ConnectionType, McpServer};
 use coracle_types::{Scope, Secret, ServerName};
 use std::path::Path;
@@ -136,7 +136,7 @@ pub(super) fn run(arguments: AddArguments, config: Option<&Path>) -> anyhow::Res
         return Err(Mistake::new(format!("there is already a server {name} ({origin})"), Some(hint)).into());
     }
     let mut entry = entry(arguments);
-    let credentials = keep_apart(&name, &mut entry);
+    let credentials = extract_credentials(&name, &mut entry);
     let mut candidate = Candidate::read(file_to_edit(&loaded)?)?;
     candidate.add(&name, &entry, &credentials, existing).map_err(|error| not_changed(&error))?;
     candidate.check(&name)?;

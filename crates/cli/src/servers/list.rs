@@ -6,14 +6,14 @@ use crate::wiring::{Purpose, runtime, store, toolbox};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, McpServer};
-use coracle_types::{Scope, ServerName, UserId};
+use coracle_types::{Scope, ServerName, Timestamp, UserId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Maximum length of a printed transport in characters.
 const MAX_TRANSPORT: usize = 100;
@@ -40,7 +40,7 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    listed_at_ms: Option<u64>,
+    listed_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,8 +115,6 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
         (None, None) => State::NotListed,
     };
     let origin = loaded.origins.get(&format!("mcpServers.{name}")).cloned().unwrap_or_default();
-    let since =
-        |at: &SystemTime| at.duration_since(UNIX_EPOCH).ok().and_then(|time| u64::try_from(time.as_millis()).ok());
     Row {
         name: name.to_owned(),
         transport: transport(entry),
@@ -124,7 +122,7 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
         origin: origin.to_string(),
         state,
         tools: last.map(|(count, _)| *count),
-        listed_at_ms: last.and_then(|(_, at)| since(at)),
+        listed_at: last.map(|(_, at)| (*at).into()),
         hint: problem
             .map(|problem| problem.fault.hint())
             .or_else(|| failure.as_ref().map(|_| format!("`coracle servers test {name}` retries"))),
@@ -136,7 +134,7 @@ fn row(name: &str, entry: &McpServer, loaded: &Loaded, listed: &BTreeMap<ServerN
 
 /// Transport of a server according to its entry, with credentials hidden.
 pub(super) fn transport(entry: &McpServer) -> Value {
-    let mut shown: Value = serde_json::from_str(&entry.shown()).unwrap_or_default();
+    let mut shown: Value = serde_json::from_str(&entry.masked_json()).unwrap_or_default();
     if let Value::Object(fields) = &mut shown {
         fields.retain(|key, _| {
             matches!(key.as_str(), "type" | "command" | "args" | "url" | "env" | "headers" | "cwd" | "envFile")
@@ -174,8 +172,7 @@ fn state(row: &Row) -> String {
         State::NotListed => "tools not listed yet".to_owned(),
         State::Failed => "failed to start".to_owned(),
         State::Listed => {
-            let at = UNIX_EPOCH + Duration::from_millis(row.listed_at_ms.unwrap_or_default());
-            let age = at.elapsed().unwrap_or_default();
+            let age = row.listed_at.and_then(|at| SystemTime::from(at).elapsed().ok()).unwrap_or_default();
             format!("{}, listed {}", counted(row.tools.unwrap_or_default(), "tool"), ago(age))
         }
     }

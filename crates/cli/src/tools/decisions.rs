@@ -2,10 +2,9 @@ use crate::output::{columns, json, plain};
 use crate::status::{Mistake, Status};
 use crate::wiring::{runtime, store};
 use clap::Args;
-use coracle_types::{Decision, ServerName, UserId};
+use coracle_types::{Decision, ServerName, Timestamp, UserId};
 use serde::Serialize;
 use std::io::Write;
-use std::time::UNIX_EPOCH;
 
 /// Maximum length of a printed tool name in characters.
 const MAX_NAME: usize = 128;
@@ -33,17 +32,18 @@ struct Row {
     server: ServerName,
     tool: String,
     decision: Decision,
-    decided_at_ms: u64,
+    decided_at: Timestamp,
 }
 
 pub(super) fn list(arguments: &DecisionsArguments) -> anyhow::Result<Status> {
     let decisions = runtime()?.block_on(async { anyhow::Ok(store().await?.decisions(&UserId::local()).await?) })?;
     let rows: Vec<Row> = decisions
         .into_iter()
-        .map(|decision| {
-            let at = decision.decided_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-            let decided_at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-            Row { server: decision.server, tool: decision.tool, decision: decision.decision, decided_at_ms }
+        .map(|decision| Row {
+            server: decision.server,
+            tool: decision.tool,
+            decision: decision.decision,
+            decided_at: decision.decided_at.into(),
         })
         .collect();
     let text = if arguments.json {

@@ -1,13 +1,12 @@
 //! `coracle users keys`: API keys for programs.
 
-use super::list::{ago, seconds};
+use super::list::ago;
 use super::{existing, told};
 use crate::output::{columns, json, plain};
 use crate::status::Mistake;
 use clap::{Args, Subcommand};
-use coracle_server::{KeyMaker, People, is_good};
+use coracle_server::{KeyMaker, KeyView, People, key_state};
 use coracle_store::{ApiKey, KeyScope};
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
@@ -111,33 +110,10 @@ fn words(key: &ApiKey) -> String {
     key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-fn state(key: &ApiKey, now: SystemTime) -> &'static str {
-    match (key.revoked_at, is_good(key, now)) {
-        (Some(_), _) => "revoked",
-        (None, false) => "expired",
-        (None, true) => "active",
-    }
-}
-
 fn list(keys: &[ApiKey], as_json: bool) -> anyhow::Result<()> {
     let now = SystemTime::now();
     if as_json {
-        let rows: Vec<Value> = keys
-            .iter()
-            .map(|key| {
-                json!({
-                    "id": key.id,
-                    "name": key.name,
-                    "scopes": key.scopes.iter().map(|scope| scope.as_str()).collect::<Vec<_>>(),
-                    "state": state(key, now),
-                    "created_at": seconds(key.created_at),
-                    "expires_at": key.expires_at.map(seconds),
-                    "last_used": key.last_used.map(seconds),
-                    "revoked_at": key.revoked_at.map(seconds),
-                    "made_by": key.made_by,
-                })
-            })
-            .collect();
+        let rows: Vec<KeyView> = keys.iter().map(|key| KeyView::of(key, now)).collect();
         print!("{}", json(&rows)?);
         return Ok(());
     }
@@ -145,7 +121,7 @@ fn list(keys: &[ApiKey], as_json: bool) -> anyhow::Result<()> {
     let rows = keys.iter().map(|key| {
         [
             key.id.clone(),
-            state(key, now).to_owned(),
+            key_state(key, now).to_owned(),
             words(key),
             key.last_used.map_or_else(|| "never".to_owned(), |used| ago(used, now)),
             key.expires_at.map_or_else(|| "never".to_owned(), |end| ahead(end, now)),

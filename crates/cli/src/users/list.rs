@@ -5,11 +5,11 @@ use crate::output::{columns, json, plain};
 use crate::wiring::workspaces;
 use clap::Args;
 use coracle_config::Loaded;
-use coracle_server::People;
+use coracle_server::{AccountView, People};
 use coracle_store::User;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// Maximum length of a printed name in characters.
 const MAX_NAME: usize = 40;
@@ -59,7 +59,7 @@ pub(super) async fn run(arguments: &ListArguments, people: &People, loaded: &Loa
         (user, if is_real { usage(&own) } else { Usage::default() })
     });
     if arguments.json {
-        let rows: Vec<Value> = with_usage.map(|(user, usage)| row(user, usage)).collect();
+        let rows: Vec<Row> = with_usage.map(|(user, usage)| row(user, usage)).collect();
         print!("{}", json(&rows)?);
         return Ok(());
     }
@@ -85,18 +85,22 @@ pub(super) async fn run(arguments: &ListArguments, people: &People, loaded: &Loa
     Ok(())
 }
 
-fn row(user: &User, usage: Usage) -> Value {
-    json!({
-        "name": user.id.as_str(),
-        "display_name": user.display_name,
-        "role": user.role.as_str(),
-        "disabled": user.disabled,
-        "has_password": user.password.is_some(),
-        "issuer": user.foreign.as_ref().map(|foreign| foreign.issuer.as_str()),
-        "created_at": seconds(user.created_at),
-        "last_seen": user.last_seen.map(seconds),
-        "workspace": { "files": usage.files, "bytes": usage.bytes },
-    })
+/// An account with the size of its workspace.
+#[derive(Serialize)]
+struct Row {
+    #[serde(flatten)]
+    account: AccountView,
+    workspace: WorkspaceSize,
+}
+
+#[derive(Serialize)]
+struct WorkspaceSize {
+    files: u64,
+    bytes: u64,
+}
+
+fn row(user: &User, usage: Usage) -> Row {
+    Row { account: user.into(), workspace: WorkspaceSize { files: usage.files, bytes: usage.bytes } }
 }
 
 fn state(user: &User) -> &'static str {
@@ -105,11 +109,6 @@ fn state(user: &User) -> &'static str {
         (_, None, None) => "no password",
         _ => "active",
     }
-}
-
-/// Seconds since the Unix epoch.
-pub(super) fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Formats the time since a moment, rounded.

@@ -356,7 +356,7 @@ fn an_environment_for_another_python_is_ignored_with_a_warning() {
     let output = run();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for words in ["passed over", "made for Python 3.7.1", "coracle env sync", "No module named 'tiny_words'"] {
+    for words in ["is ignored", "made for Python 3.7.1", "coracle env sync", "No module named 'tiny_words'"] {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert_eq!(place.list()["fits"], json!(false));
@@ -464,9 +464,9 @@ fn a_server_preloads_configured_modules() {
         let (answer, said) = ask(&place, look);
         assert_eq!(answer, json!([true, false, true]), "as {who:?}: {said}");
         for module in ["broken_words", "missing_words"] {
-            assert!(said.contains(&format!("execution.preload: {module} could not be imported")), "{said}");
+            assert!(said.contains(&format!("execution.preload: cannot import {module} in advance")), "{said}");
         }
-        assert!(!said.contains("tiny_words could"), "{said}");
+        assert!(!said.contains("import tiny_words"), "{said}");
         settings(&[]);
         // Without preloading, the first sandbox does not wait for a zygote.
         assert_eq!(ask(&place, look).0, json!([false, false, false]), "as {who:?}");

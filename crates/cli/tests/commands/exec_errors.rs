@@ -85,7 +85,7 @@ fn unusable_workspaces() {
             fs::create_dir(inside("locked")).unwrap();
             fs::set_permissions(inside("locked"), fs::Permissions::from_mode(0o555)).unwrap();
             coracle.own(Path::new(&inside("locked")));
-            assert_refused(&coracle, &in_it("locked"), 2, "cannot be written");
+            assert_refused(&coracle, &in_it("locked"), 2, "is not writable");
         }
         fs::create_dir(inside("good")).unwrap();
         coracle.own(Path::new(&inside("good")));
@@ -115,7 +115,7 @@ fn unusable_python_interpreters() {
             (&old, format!("{old} is Python 3.9: 3.10 or later is needed")),
             (&two, format!("{two} is Python 2.7: 3.10 or later is needed")),
             (&failing, format!("{failing} does not start: no libpython")),
-            (&mute, format!("{mute} does not start: it does not tell its version")),
+            (&mute, format!("{mute} does not start: it does not print its version")),
             (&plain, format!("{plain} does not start: Permission denied")),
         ];
         for (python, words) in cases {

@@ -116,7 +116,7 @@ fn invalid_servers_are_refused_and_change_nothing() {
     }
     let said = place.run(&["servers", "login", "x"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stderr.contains("only servers on the web have sign-ins"), "{said:?}");
+    assert!(said.stderr.contains("only servers with a `url` have sign-ins"), "{said:?}");
 }
 
 /// Every run searches the output for the canary.

@@ -263,7 +263,7 @@ plt.show()
             "as {who:?}: {execution:#}"
         );
         let words = execution["stderr"].as_str().unwrap();
-        assert!(words.starts_with("could not save a figure: TypeError"), "as {who:?}: {words}");
+        assert!(words.starts_with("cannot save a figure: TypeError"), "as {who:?}: {words}");
     }
 }
 

@@ -230,7 +230,7 @@ async fn tool_is_an_ordinary_command() {
         ("cd /tmp; env -i PATH=/usr/bin CORACLE_DOOR=$CORACLE_DOOR /coracle/bin/tool demo text", "two\nlines\n"),
         (
             "env -u CORACLE_DOOR tool demo text 2>&1; echo $?",
-            "tool: there is no way to the host from here: `tool` is for bash runs\n1\n",
+            "tool: cannot reach the host: `tool` works only in bash runs\n1\n",
         ),
         (
             "python3 -c 'import subprocess; print(subprocess.run([\"tool\", \"demo\", \"text\"], capture_output=True).stdout)'",

@@ -46,7 +46,7 @@ fn the_tier_is_partial_and_full_isolation_is_refused() {
     for who in everybody() {
         let with = filtered(*who, NO_CALL, ENOSYS);
         let full = tier(&with, &[]);
-        for (errno, reason) in [(ENOSYS, "a filter around Coracle hides it"), (EOPNOTSUPP, "switched off")] {
+        for (errno, reason) in [(ENOSYS, "a filter around Coracle hides it"), (EOPNOTSUPP, "is disabled")] {
             let without = filtered(*who, LANDLOCK_CREATE_RULESET, errno);
             let (named, enforced) = tier(&without, &[]);
             assert_eq!(named, "native-partial", "{who:?}");

@@ -44,7 +44,7 @@ fn settle(client: &Client, name: &str) -> Own {
     Own {
         canary,
         execution: ran["execution_id"].as_str().unwrap().to_owned(),
-        session: sessions[0]["id"].as_str().unwrap().to_owned(),
+        session: sessions[0]["session_id"].as_str().unwrap().to_owned(),
         artifact: ran["artifacts"][0]["uri"].as_str().unwrap().to_owned(),
         artifact_id,
     }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue should panic")]
 
+mod data_folder;
 mod document;
 mod durability;
 mod faults;
@@ -9,3 +10,4 @@ mod isolation;
 mod site;
 mod slow;
 mod stopping;
+mod views;

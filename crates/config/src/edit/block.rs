@@ -1,14 +1,14 @@
-//! Entries on lines of their own.
+//! Entries in block style, on separate lines.
 
 use crate::edit::flow;
 use crate::keys::SERVERS;
 use crate::yaml::{Content, Name, Node};
 use serde_json::Value;
 
-/// How far an entry stands in from what it belongs to.
+/// The indentation of an entry relative to its parent.
 const STEP: usize = 2;
 
-/// The text with a section at its end.
+/// Appends a section to the text.
 pub(super) fn append_section(text: &str, name: &str, entry: &Value) -> String {
     let newline = newline(text);
     let mut edited = text.to_owned();
@@ -21,7 +21,7 @@ pub(super) fn append_section(text: &str, name: &str, entry: &Value) -> String {
     edited + SERVERS + ":" + newline + &lines_of(name, entry, STEP, newline)
 }
 
-/// The text with an entry in the place of `{}`.
+/// Replaces `{}` with an entry.
 pub(super) fn fill_empty_flow(text: &str, key: &Name, node: &Node, name: &str, entry: &Value) -> Option<String> {
     let start = node.place.offset?;
     let end = flow::end(text, start)?;
@@ -35,14 +35,14 @@ pub(super) fn fill_empty_flow(text: &str, key: &Name, node: &Node, name: &str, e
     Some(format!("{before}{rest}{}{after}", lines_of(name, entry, indent, newline)))
 }
 
-/// The text with an entry after the last one.
+/// Adds an entry after the last one.
 pub(super) fn add(text: &str, key: &Name, node: &Node, name: &str, entry: &Value) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let (indent, last) = match &node.content {
         Content::Map(entries) => {
             let first = &entries.first()?.0;
             let last = &entries.last()?.0;
-            // An alias stands for what is written elsewhere.
+            // An alias refers to text elsewhere.
             if first.place.offset? < key.place.offset? {
                 return None;
             }
@@ -61,17 +61,17 @@ pub(super) fn add(text: &str, key: &Name, node: &Node, name: &str, entry: &Value
     Some(edited)
 }
 
-/// The text without the lines of an entry.
+/// Removes the lines of an entry.
 pub(super) fn remove(text: &str, key: &Name, entries: &[(Name, Node)], position: usize) -> Option<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let name = &entries[position].0;
     let first = line_of(name)?;
-    // An alias stands for what is written elsewhere.
+    // An alias refers to text elsewhere.
     if name.place.offset? < key.place.offset? || first >= lines.len() {
         return None;
     }
     let last = end_of_block(&lines, first, indent_of(name));
-    // Something else on the same line goes along, and the check after the edit sees it.
+    // Anything else on the same line is removed too, which the check after the edit notices.
     let mut edited = format!("{}{}", lines.get(..first)?.concat(), lines[last + 1..].concat());
     if entries.len() == 1 {
         let colon = key.place.offset? + text.get(key.place.offset?..)?.find(':')?;
@@ -80,7 +80,7 @@ pub(super) fn remove(text: &str, key: &Name, entries: &[(Name, Node)], position:
     Some(edited)
 }
 
-/// The last line of what belongs to the key on `start`: what stands further in than it.
+/// The last line of the block that belongs to the key on `start`: all lines with more indentation.
 fn end_of_block(lines: &[&str], start: usize, indent: usize) -> usize {
     let mut last = start;
     for (number, line) in lines.iter().enumerate().skip(start + 1) {

@@ -4,13 +4,13 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The text of a file; empty if there is no such file.
+/// Reads the text of a file, which is empty if there is no such file.
 pub fn read(path: &Path) -> Result<String, EditError> {
     let failed = |reason| EditError::File { act: "read", path: path.to_owned(), reason };
     read_text(path, MAX_FILE_BYTES).map(Option::unwrap_or_default).map_err(failed)
 }
 
-/// Writes all of a file or nothing. A new one can be read by its owner alone; an old one keeps its mode and owner.
+/// Writes a file atomically. A new file is readable only by its owner; an existing one keeps its mode and owner.
 pub fn write(path: &Path, text: &str) -> Result<(), EditError> {
     replace(path, text).map_err(|error| EditError::File {
         act: "write",
@@ -20,7 +20,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), EditError> {
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    // A link stays a link.
+    // If the path is a link, its target is replaced and not the link.
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

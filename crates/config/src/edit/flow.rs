@@ -1,9 +1,9 @@
-//! Entries between braces.
+//! Entries in flow style, between braces.
 
 use crate::yaml::{Content, Name, Node, Style};
 use serde_json::{Map, Value};
 
-/// The text with an entry before the closing brace.
+/// Adds an entry before the closing brace.
 pub(super) fn add(text: &str, node: &Node, name: &str, entry: &Value) -> Option<String> {
     let Content::Map(entries) = &node.content else { return None };
     let start = node.place.offset?;
@@ -15,7 +15,7 @@ pub(super) fn add(text: &str, node: &Node, name: &str, entry: &Value) -> Option<
     Some(format!("{}{comma} {}: {}{space}{}", &text[..at], scalar(name), text_of(entry), &text[at..]))
 }
 
-/// The text without the entry that begins with this key.
+/// Removes the entry that begins with this key.
 pub(super) fn remove(text: &str, name: &Name) -> Option<String> {
     let start = name.place.offset?;
     let stop = scan(text, start, 0)?;
@@ -29,22 +29,22 @@ pub(super) fn remove(text: &str, name: &Name) -> Option<String> {
     Some(format!("{before}{}", &text[start + value.len()..]))
 }
 
-/// Just past the brace that closes the one at `start`.
+/// The position after the brace that closes the one at `start`.
 pub(super) fn end(text: &str, start: usize) -> Option<usize> {
     let inside = start + 1;
     let close = scan(text, inside, 1)?;
     Some(close + 1)
 }
 
-/// From `start`, the place of what ends an entry: the comma or the closing brace that is on its level. With `depth` 1,
-/// commas on the level are passed over.
+/// The position of the comma or closing brace that ends the entry at `start`. With `depth` 1, commas on this level are
+/// skipped.
 fn scan(text: &str, start: usize, depth: usize) -> Option<usize> {
     let whole_map = depth == 1;
     let mut level = 0_usize;
     let mut quote = None;
     let mut in_comment = false;
     let mut escaped = false;
-    // A quote within a word is a part of the word.
+    // A quote inside a word is part of the word.
     let mut before = ' ';
     let mut begins = true;
     for (at, c) in text[start..].char_indices() {
@@ -90,20 +90,20 @@ pub(super) fn text_of(value: &Value) -> String {
     }
 }
 
-/// A text that is read back as the same text; in quotes unless it needs none.
+/// A string that is parsed as the same string, in quotes if necessary.
 pub(super) fn scalar(text: &str) -> String {
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c))
         && matches!(
             Node::parse(&format!("[{text}]")).map(|node| node.content),
             Ok(Content::List(items)) if matches!(items.as_slice(), [Node { content: Content::Scalar(read, Style::Text), .. }] if read == text)
         )
-        // Words that older parsers take for truth values.
+        // Words that older parsers read as booleans.
         && !["y", "n", "yes", "no", "on", "off"].contains(&text.to_ascii_lowercase().as_str());
     // JSON is YAML.
     if plain { text.to_owned() } else { Value::String(text.to_owned()).to_string() }
 }
 
-/// The fields as people write them: what it is first.
+/// The fields in their usual order, with the most important first.
 pub(super) fn in_order(fields: &Map<String, Value>) -> Vec<(&String, &Value)> {
     const ORDER: &[&str] = &["type", "command", "args", "url", "headers", "env", "envFile", "cwd"];
     let rank = |name: &String| ORDER.iter().position(|known| known == name).unwrap_or(ORDER.len());

@@ -4,7 +4,7 @@ use coracle_types::Secret;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The text of a `.env` with more variables at its end. One that is there with the same value is left alone; one with
+/// Appends variables to the text of a `.env` file. A variable that exists with the same value is left alone; one with
 /// another value is an error.
 pub fn add_variables(text: &str, variables: &BTreeMap<String, Secret>) -> Result<String, EditError> {
     let before = values(text);
@@ -30,7 +30,7 @@ pub fn add_variables(text: &str, variables: &BTreeMap<String, Secret>) -> Result
     }
 }
 
-/// The text of a `.env` without these variables. Everything else stays, byte by byte.
+/// Removes variables from the text of a `.env` file. Everything else stays unchanged, byte by byte.
 pub fn remove_variables(text: &str, names: &BTreeSet<String>) -> Result<String, EditError> {
     let before = values(text);
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
@@ -38,7 +38,7 @@ pub fn remove_variables(text: &str, names: &BTreeSet<String>) -> Result<String, 
     let mut at = 0;
     while at < lines.len() {
         let is_meant = assigned(lines[at]).is_some_and(|name| names.contains(name));
-        // A value in quotes may go on for several lines: it ends where the rest is read without it.
+        // A value in quotes may span several lines: it ends where the rest can be parsed without it.
         let mut end = at + 1;
         if is_meant {
             while end < lines.len() && values(&lines[at..end].concat()).is_empty() {
@@ -58,7 +58,7 @@ pub fn remove_variables(text: &str, names: &BTreeSet<String>) -> Result<String, 
     }
 }
 
-/// The variable that a line sets, if it does.
+/// The variable that a line sets, if any.
 fn assigned(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line);
@@ -70,7 +70,7 @@ fn values(text: &str) -> BTreeMap<String, String> {
     read.variables.into_iter().map(|(name, (value, _))| (name, value)).collect()
 }
 
-/// In double quotes, with what means something there escaped.
+/// A value in double quotes, with special characters escaped.
 fn quoted(value: &str) -> String {
     let mut out = String::from('"');
     for c in value.chars() {
@@ -89,7 +89,7 @@ mod tests {
     use super::remove_variables;
 
     #[test]
-    fn variables_go_and_everything_else_stays() {
+    fn variables_are_removed_and_everything_else_stays() {
         let text = "# mine\nA=1\n\nexport TOKEN=\"x y\" # secret\nB = 'two'\nKEY=\"one\ntwo\"\n# TOKEN=old\nC=3";
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         assert_eq!(

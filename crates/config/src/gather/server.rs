@@ -1,4 +1,4 @@
-//! Entries of servers, as several clients write them.
+//! Entries of servers, in the formats of several clients.
 
 use super::{Gathered, GatheredServer, Source};
 use crate::Origin;
@@ -13,7 +13,7 @@ use crate::yaml::{Content, Node};
 use serde_json::{Map, Value};
 
 impl Gathered {
-    /// Servers by name.
+    /// Adds servers by name.
     pub(super) fn server_map(&mut self, node: &Node, source: &Source<'_>) {
         let entries = match &node.content {
             Content::Map(entries) => entries,
@@ -33,12 +33,12 @@ impl Gathered {
         }
     }
 
-    /// Servers in a list, each with its name, as earlier tools have it.
+    /// Adds servers in a list with names, the format of earlier tools.
     pub(super) fn server_list(&mut self, node: &Node, source: &Source<'_>) {
         let items = match &node.content {
             Content::List(items) => items,
             Content::Null => return,
-            // The right thing under the older name.
+            // The current format under the older name.
             Content::Map(_) => return self.server_map(node, source),
             Content::Scalar(..) => {
                 let reason =
@@ -67,7 +67,7 @@ impl Gathered {
         let mut read = entry(key, node, source);
         for (tool, origin) in read.denied.drain(..) {
             let pattern = format!("{name}.{}", tool.replace('\\', r"\\").replace('*', r"\*"));
-            // Whoever writes a rule about this very tool has the last word.
+            // A rule about the same tool takes precedence.
             self.tools.entry(pattern).or_insert((Value::from("deny"), origin));
         }
         self.warnings.append(&mut read.warnings);
@@ -77,7 +77,7 @@ impl Gathered {
     }
 }
 
-/// Two entries of one file; a variable or a flag may well say again what a file said.
+/// Whether both are in the same file. Variables and flags may repeat entries of a file.
 fn same_place(one: &crate::Origin, other: &crate::Origin) -> bool {
     use crate::Origin::File;
     matches!((one, other), (File { path: one, .. }, File { path: other, .. }) if one == other)
@@ -91,11 +91,11 @@ fn name_of(item: &Node) -> Option<String> {
     })
 }
 
-/// What came of one entry.
+/// The result of reading one entry.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     pub(crate) server: Option<McpServer>,
-    /// Tools that are not to be called.
+    /// Tools that the entry denies.
     pub(crate) denied: Vec<(String, Origin)>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Warning>,
@@ -142,7 +142,7 @@ pub(crate) fn entry(key: &str, node: &Node, source: &Source<'_>) -> Read {
             continue;
         } else if SERVER_IGNORED.contains(&written) {
             if written != "name" {
-                let message = format!("`{key}.{written}` means nothing to Coracle and is passed over");
+                let message = format!("`{key}.{written}` has no meaning for Coracle and is ignored");
                 read.warnings.push(Warning { origin: (source.origin)(name.place), message });
             }
             continue;
@@ -167,7 +167,7 @@ pub(crate) fn entry(key: &str, node: &Node, source: &Source<'_>) -> Read {
             Err(reason) => read.problems.push(problem(node.place, reason)),
         }
     }
-    // Every field was looked at above, so that this cannot fail; if it does, the error would tell a value.
+    // All fields were checked above, so this cannot fail. The error could contain a value.
     if let Ok(server) = serde_json::from_value(Value::Object(fields)) {
         read.server = Some(server);
     } else {

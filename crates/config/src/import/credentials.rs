@@ -1,4 +1,4 @@
-//! Credentials that stand in the files of others, and the references that take their places.
+//! Replaces credentials in the files of other clients with references.
 
 use super::Found;
 use super::entry::variable_name;
@@ -7,7 +7,7 @@ use crate::settings::McpServer;
 use coracle_types::Secret;
 use std::collections::BTreeMap;
 
-/// What was taken out of one entry.
+/// The credentials of one entry.
 pub(super) struct Credentials {
     server: String,
     pub(super) values: BTreeMap<String, Secret>,
@@ -18,7 +18,7 @@ impl Credentials {
         Self { server: variable_name(server), values: BTreeMap::new() }
     }
 
-    /// Takes all credentials out of an entry.
+    /// Replaces all credentials in an entry.
     pub(super) fn take(&mut self, server: &mut McpServer) {
         let mut names_this: Option<String> = None;
         for argument in &mut server.args {
@@ -38,11 +38,11 @@ impl Credentials {
     fn replace(&mut self, secret: &mut Secret, name: Option<&str>, fallback: &str) {
         let text = secret.expose();
         let Some(range) = secret_part(name, text) else { return };
-        // A text with both a credential and a variable is filled in twice if it is split; it stays one.
+        // A text with a credential and a variable is not split, because it would be expanded twice.
         if text[range.clone()].contains("${") {
             return;
         }
-        // `--api-key=x` and `TOKEN=x` name it themselves.
+        // `--api-key=x` and `TOKEN=x` contain the name.
         let own_name = text[..range.start].strip_suffix('=').map(|name| name.trim_start_matches('-'));
         let wanted = variable_name(own_name.or(name).unwrap_or(fallback));
         let wanted = if wanted.starts_with(&self.server) { wanted } else { format!("{}_{wanted}", self.server) };
@@ -58,8 +58,8 @@ impl Credentials {
     }
 }
 
-/// No variable stands for two values: the second one gets a number.
-pub(super) fn name_apart(found: &mut [Found]) {
+/// Makes sure that no variable stands for two values: the second one gets a number.
+pub(super) fn make_variables_unique(found: &mut [Found]) {
     let mut taken: BTreeMap<String, Secret> = BTreeMap::new();
     for this in found {
         let mut renamed = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! One server of another client.
+//! Reads one server of another client.
 
 use super::credentials::Credentials;
 use super::places::Place;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is known around an entry.
+/// The context of an entry.
 pub(super) struct Context<'a> {
     pub(super) place: &'a Place,
     pub(super) options: &'a ImportOptions,
@@ -22,17 +22,17 @@ pub(super) struct Context<'a> {
     pub(super) inputs: Inputs,
 }
 
-/// What VS Code asks a person for, by id.
+/// The inputs that VS Code prompts for, by ID.
 #[derive(Default)]
 pub(super) struct Inputs(BTreeMap<String, Input>);
 
 struct Input {
     description: Option<String>,
-    /// What it is if nobody answers; never that of a password.
+    /// The default. Passwords have none.
     default: Option<String>,
 }
 
-/// A description is no longer than this in a note.
+/// The maximum length of a description in a note.
 const MAX_DESCRIPTION: usize = 120;
 
 impl Inputs {
@@ -50,7 +50,7 @@ impl Inputs {
     }
 }
 
-/// Reads one entry, whatever is in it.
+/// Reads one entry, whatever it contains.
 pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) -> Option<Found> {
     let valid = server_name(original_name);
     let name = ServerName::new(&valid).ok()?;
@@ -62,10 +62,10 @@ pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) ->
     let base = Base::default();
     let read = entry(original_name, &Node::from_json(value), &Source { origin: &origin, base: &base });
     notes.extend(read.warnings.iter().map(ToString::to_string));
-    // Clients have keys that nobody here has heard of; that alone does not make an entry useless.
+    // Unknown keys of other clients do not make an entry unusable.
     let (unknown, problems): (Vec<_>, Vec<_>) =
         read.problems.iter().partition(|problem| matches!(problem.reason, Reason::UnknownKey { .. }));
-    notes.extend(unknown.iter().map(|problem| format!("`{}` is not known here and is passed over", problem.key)));
+    notes.extend(unknown.iter().map(|problem| format!("`{}` is unknown and ignored", problem.key)));
     let mut problem = problems.first().map(|problem| format!("`{}` {}", problem.key, problem.reason));
     let mut server = read.server.unwrap_or_default();
     if problem.is_none() && server.command.is_none() == server.url.is_none() {
@@ -78,12 +78,12 @@ pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) ->
         problem = problem.or(Some(format!("it refers to {unknown}, which only its client knows")));
     }
     if server.disabled {
-        notes.push("it is switched off".to_owned());
+        notes.push("it is disabled".to_owned());
     }
     let mut credentials = Credentials::new(&valid);
     credentials.take(&mut server);
     for name in credentials.values.keys() {
-        notes.push(format!("a credential is kept apart: it is the variable {name}"));
+        notes.push(format!("a credential was moved to the variable {name}"));
     }
     Some(Found {
         client: context.place.client,
@@ -99,7 +99,7 @@ pub(super) fn read(original_name: &str, value: &Value, context: &Context<'_>) ->
     })
 }
 
-/// References of other clients as ours.
+/// Rewrites references of other clients to ours.
 struct Rewriting<'a> {
     context: &'a Context<'a>,
     notes: Vec<String>,
@@ -125,7 +125,7 @@ impl Rewriting<'_> {
             out.push_str(&rest[..at]);
             let inside = &rest[at + 2..];
             let Some(end) = inside.find('}') else {
-                // It means nothing to its client either.
+                // The reference has no meaning for its client either.
                 out.push_str("$${");
                 rest = inside;
                 continue;
@@ -162,14 +162,14 @@ impl Rewriting<'_> {
         format!("${{{inside}}}")
     }
 
-    /// A question to a person becomes a variable that the person sets.
+    /// Turns a prompt into a variable that the user sets.
     fn input(&mut self, id: &str) -> String {
         let name = variable_name(id);
         let input = self.context.inputs.0.get(id);
         let what = input.and_then(|input| input.description.as_deref()).map(|text| format!(" ({text})"));
         let what = what.unwrap_or_default();
         if let Some(default) = input.and_then(|input| input.default.as_deref()) {
-            self.notes.push(format!("the variable {name}{what} may be set; without it the default is taken"));
+            self.notes.push(format!("the variable {name}{what} may be set; without it, the default is used"));
             format!("${{{name}:-{default}}}")
         } else {
             self.notes.push(format!("set the variable {name}{what}"));
@@ -178,7 +178,7 @@ impl Rewriting<'_> {
     }
 }
 
-/// A text as the name of a variable.
+/// Converts a text to the name of a variable.
 pub(super) fn variable_name(text: &str) -> String {
     let mut name: String =
         text.chars().take(100).map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();

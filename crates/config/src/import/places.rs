@@ -1,12 +1,12 @@
-//! Where clients keep their files.
+//! The locations of clients' files.
 
 use super::{Client, ImportOptions};
 use std::path::{Path, PathBuf};
 
-/// Where clients keep their files differs.
+/// The operating system, which determines the location of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// Linux and its kin.
+    /// Linux and similar systems.
     Linux,
     /// macOS.
     MacOs,
@@ -15,7 +15,7 @@ pub enum System {
 }
 
 impl System {
-    /// The one that this program was built for.
+    /// The system that this program was built for.
     pub const fn current() -> Self {
         if cfg!(target_os = "macos") {
             Self::MacOs
@@ -27,16 +27,16 @@ impl System {
     }
 }
 
-/// A file that may be there.
+/// A file that may exist.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) client: Client,
     pub(super) path: PathBuf,
-    /// It belongs to a project, and came perhaps with somebody else's work.
+    /// Whether the file belongs to a project, and so may come from someone else.
     pub(super) in_folder: bool,
 }
 
-/// Every file that may be there, those of the person before those of the project.
+/// All files that may exist, those of the user before those of the project.
 pub(super) fn all(options: &ImportOptions) -> Vec<Place> {
     let settings = settings_folder(options);
     let home = &options.home;
@@ -48,7 +48,7 @@ pub(super) fn all(options: &ImportOptions) -> Vec<Place> {
         own(Client::VsCode, settings.join("Code/User/mcp.json")),
         own(Client::VsCode, settings.join("Code/User/settings.json")),
     ];
-    // In the home folder itself, the file of the project is that of the person.
+    // In the home folder, the file of the project is that of the user.
     if let Some(folder) = options.folder.as_deref().filter(|folder| folder != home) {
         let project = |client, name: &str| Place { client, path: folder.join(name), in_folder: true };
         places.push(project(Client::ClaudeCode, ".mcp.json"));
@@ -59,7 +59,7 @@ pub(super) fn all(options: &ImportOptions) -> Vec<Place> {
     places
 }
 
-/// Where programs keep their settings.
+/// The folder for settings of programs.
 fn settings_folder(options: &ImportOptions) -> PathBuf {
     let variable = |name: &str| options.env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     match options.system {

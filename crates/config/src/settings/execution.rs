@@ -127,7 +127,7 @@ impl Default for ExecutionLimits {
 }
 
 impl ExecutionLimits {
-    /// The same as the engine takes it.
+    /// Converts the limits to those of the engine.
     pub fn to_limits(&self) -> Limits {
         Limits {
             wall_ms: milliseconds(self.time),
@@ -146,7 +146,7 @@ impl ExecutionLimits {
     }
 }
 
-/// Seconds that were checked to be sensible, in milliseconds.
+/// Converts seconds, whose range was checked, to milliseconds.
 pub(super) fn milliseconds(seconds: f64) -> u64 {
     ((seconds * 1e3).round() as u64).max(1)
 }

@@ -76,7 +76,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl McpServer {
-    /// The variables that it refers to, such as `TOKEN` in `${TOKEN}`.
+    /// The variables that the entry refers to, such as `TOKEN` in `${TOKEN}`.
     pub fn variables(&self) -> BTreeSet<String> {
         let secrets = self.args.iter().chain(self.env.values()).chain(self.headers.values());
         let secrets = secrets.chain(&self.url).chain(&self.client_secret).map(Secret::expose);

@@ -1,4 +1,4 @@
-//! Whom an OpenID provider signs in.
+//! Settings of sign-in with an OpenID provider.
 
 use coracle_types::Secret;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn places_of_keys_and_values_are_known() {
+fn positions_of_keys_and_values_are_known() {
     let text = "a: 1\nb:\n  cé: [x, 2.50]\n";
     let node = Node::parse(text).unwrap();
     let Content::Map(entries) = &node.content else { panic!("{node:?}") };
@@ -29,14 +29,14 @@ fn scalars_keep_their_spelling() {
 }
 
 #[test]
-fn nothing_at_all_is_null() {
+fn an_empty_text_is_null() {
     for text in ["", "\n", "# only a comment\n", "---\n", "\u{feff}"] {
         assert_eq!(Node::parse(text).map(|node| node.content), Ok(Content::Null), "{text:?}");
     }
 }
 
 #[test]
-fn bombs_and_nonsense_are_refused() {
+fn bombs_and_invalid_texts_are_rejected() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let inner = format!("*a{}, ", level - 1).repeat(10);

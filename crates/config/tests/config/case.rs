@@ -1,17 +1,17 @@
-//! A folder, a home and an environment of their own.
+//! Test cases with separate folders and a separate environment.
 
 use coracle_config::{ConfigError, FILE_NAME, Flag, LoadOptions, Loaded, load};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// What one load sees.
+/// The inputs of one load.
 pub(crate) struct Case {
     root: TempDir,
     pub(crate) options: LoadOptions,
 }
 
 impl Case {
-    /// Two empty folders and an empty environment.
+    /// Creates two empty folders and an empty environment.
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let (folder, home) = (root.path().join("folder"), root.path().join("home"));
@@ -29,7 +29,7 @@ impl Case {
         self.root.path().join("home")
     }
 
-    /// A file in the current folder, or below the case's root with `../`.
+    /// Writes a file in the current folder, or below the root of the case with `../`.
     pub(crate) fn put(self, name: &str, text: &str) -> Self {
         let path = self.folder().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -37,7 +37,7 @@ impl Case {
         self
     }
 
-    /// The settings file of the current folder.
+    /// Writes the settings file of the current folder.
     pub(crate) fn file(self, text: &str) -> Self {
         self.put(FILE_NAME, text)
     }
@@ -61,19 +61,19 @@ impl Case {
         load(&self.options)
     }
 
-    /// A text without the path of the case.
+    /// Removes the path of the case from a text.
     pub(crate) fn plain(&self, text: &impl ToString) -> String {
         text.to_string().replace(&root_text(self.root.path()), "ROOT")
     }
 
-    /// What is wrong, for a snapshot.
+    /// The error, for a snapshot.
     pub(crate) fn error(&self) -> String {
         let error = self.load().unwrap_err();
         let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
         self.plain(&format!("{}: {error}{hint}", error.code()))
     }
 
-    /// What is warned about, for a snapshot.
+    /// The warnings, for a snapshot.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.load().unwrap().warnings.iter().map(|warning| self.plain(warning)).collect()
     }

@@ -1,4 +1,4 @@
-//! Settings of earlier tools of this kind, as their own documentation shows them.
+//! Settings of earlier tools, as in their documentation.
 
 use crate::case::Case;
 use coracle_config::{Origin, SandboxType, Way};
@@ -42,7 +42,7 @@ AZURE_OPENAI_EMBEDDER_VERSION=2023-05-15
 ";
 
 #[test]
-fn their_file_works_as_it_is() {
+fn their_file_works_unchanged() {
     let case = Case::new().put("config.yaml", CONFIG).put("skills/pdf/SKILL.md", "");
     let loaded = case.load().unwrap();
     let execution = &loaded.settings.execution;
@@ -50,7 +50,7 @@ fn their_file_works_as_it_is() {
     assert_eq!((file.path.clone(), file.way), (case.folder().join("config.yaml"), Way::CurrentFolder));
     assert_eq!((execution.sandbox_type, execution.allow_network_access), (SandboxType::Native, false));
     assert_eq!(execution.skills_dir, Some(case.folder().join("skills")));
-    assert_eq!(execution.workspace_dir, Some(case.folder().join("workspace")), "it is not there yet: a folder of ours");
+    assert_eq!(execution.workspace_dir, Some(case.folder().join("workspace")), "it does not exist yet, so it is ours");
     assert_eq!(loaded.workspace, None);
     assert_eq!(loaded.settings.guardrails.max_memory_mb, Some(512));
     let warnings = case.warnings();
@@ -61,7 +61,7 @@ fn their_file_works_as_it_is() {
     assert_eq!(warnings.len(), 3, "{warnings:?}");
 }
 
-/// The same in our own file is a mistake, or is refused by whoever follows it.
+/// The same settings in our own file are an error, or are rejected later.
 #[test]
 fn our_own_file_is_read_as_strictly_as_before() {
     let case = Case::new().file("execution: { sandbox_type: microsandbox, allow_network_access: true }\n");
@@ -69,7 +69,7 @@ fn our_own_file_is_read_as_strictly_as_before() {
     assert_eq!(loaded.settings.execution.sandbox_type, SandboxType::Microvm);
     assert!(loaded.settings.execution.allow_network_access);
     assert!(Case::new().file(CONFIG).error().contains("optimizations"));
-    // It goes before theirs.
+    // Our file takes precedence over theirs.
     let both = Case::new().file("log: { level: info }\n").put("config.yaml", CONFIG).load().unwrap();
     assert_eq!(both.settings.guardrails.max_memory_mb, None);
 }
@@ -85,7 +85,7 @@ fn a_file_of_another_program_is_not_read() {
 }
 
 #[test]
-fn their_variables_work_as_they_are() {
+fn their_variables_work_unchanged() {
     let case = Case::new().dot_env(DOT_ENV);
     let loaded = case.load().unwrap();
     let (settings, folder) = (&loaded.settings, case.folder());
@@ -94,13 +94,13 @@ fn their_variables_work_as_they_are() {
     let embedder = &settings.search.embedder;
     assert_eq!(embedder.model.as_deref(), Some("text-embedding-ada-002"));
     assert_eq!(embedder.api_version.as_deref(), Some("2023-05-15"));
-    assert_eq!((&embedder.url, &embedder.api_key), (&None, &None), "whoever makes the embedder falls back");
+    assert_eq!((&embedder.url, &embedder.api_key), (&None, &None), "the fallback applies when the embedder is created");
     assert_eq!(settings.execution.servers_dir, Some(folder.join("servers")));
     let warnings = case.warnings();
     assert_eq!(settings.execution.skills_dir, None);
     assert!(warnings.len() == 1 && warnings[0].contains("`execution.skills_dir` is ignored"), "{warnings:?}");
     let ours = Case::new().env("CORACLE_EXECUTION_SKILLS_DIR", "skills").load().unwrap();
-    assert!(ours.settings.execution.skills_dir.is_some(), "who means us is told that it is missing");
+    assert!(ours.settings.execution.skills_dir.is_some(), "a missing folder of our own setting is an error later");
 }
 
 #[test]
@@ -121,16 +121,16 @@ fn a_folder_that_was_itself_the_workspace_is_recognised() {
         let case = Case::new().dot_env("WORKSPACE_DIR=./workspace\n").put(&format!("workspace/{sign}"), "x");
         let loaded = case.load().unwrap();
         assert_eq!(loaded.workspace, Some(case.folder().join("workspace")), "{sign}");
-        assert_eq!(loaded.settings.execution.workspace_dir, None, "users who sign in do not get folders in it");
+        assert_eq!(loaded.settings.execution.workspace_dir, None, "other users do not get folders in it");
         let warnings = case.warnings();
         assert!(warnings.len() == 1 && warnings[0].contains("is a workspace itself"), "{warnings:?}");
         assert_eq!(loaded.origins.get("execution.workspace_dir"), None);
-        // Folders of users, with a file beside them, are ours.
+        // A folder with folders of users, and a file beside them, is ours.
         fs::create_dir_all(case.folder().join("workspace/local/files")).unwrap();
         let loaded = case.load().unwrap();
         assert_eq!(loaded.workspace, None, "{sign}");
         assert!(matches!(loaded.origins.get("execution.workspace_dir"), Some(Origin::DotEnv { .. })));
     }
     let case = Case::new().file("execution: { workspace_dir: ./workspace }\n").put("workspace/results.csv", "x");
-    assert_eq!(case.load().unwrap().workspace, None, "our own setting means what it says");
+    assert_eq!(case.load().unwrap().workspace, None, "our own setting is taken literally");
 }

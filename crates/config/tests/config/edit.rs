@@ -1,4 +1,4 @@
-//! Changing the file as text: only the entry changes.
+//! Changes to the file as text: only the entry changes.
 
 use coracle_config::McpServer;
 use coracle_config::edit::{EditError, Existing, add_server, add_variables, read, remove_server, write};
@@ -57,7 +57,7 @@ fn adding_and_removing_gives_the_text_back() {
     for (label, text) in FILES {
         let added = add_server(text, &name("git"), &git(), Existing::Keep).unwrap();
         let removed = remove_server(&added, "git").unwrap();
-        // A section that was not there stays, and a comma that nobody needs goes.
+        // A section that was added stays, and a superfluous comma is removed.
         let changed =
             ["flow on lines", "empty", "comment only", "no servers", "no last line break", "null", "empty flow"];
         if !changed.contains(label) {
@@ -86,7 +86,7 @@ fn an_existing_server_is_replaced_only_if_asked() {
 }
 
 #[test]
-fn what_cannot_be_done_safely_is_refused() {
+fn unsafe_changes_are_refused() {
     for text in [
         "mcpServers:\n  a: &a { command: x }\n  b: *a\n",
         "base: &b\n  a: { command: x }\nmcpServers: *b\n",
@@ -134,7 +134,7 @@ fn variables_are_added_once() {
     assert_eq!(add_variables(&edited, &other).unwrap_err().code(), "edit_by_hand");
 }
 
-/// Files of several shapes: servers with comments between them, sections before and after.
+/// Files of several shapes: servers with comments between them, and sections before and after.
 fn file() -> impl Strategy<Value = String> {
     let server = prop_oneof![
         Just("{ command: x, args: [a, 'b, c'] }".to_owned()),
@@ -161,7 +161,7 @@ fn file() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn lines_of_others_never_change(text in file(), args in proptest::collection::vec(".{0,12}", 0..4), value in "\\PC{0,20}") {
+    fn other_lines_never_change(text in file(), args in proptest::collection::vec(".{0,12}", 0..4), value in "\\PC{0,20}") {
         let entry = McpServer {
             command: Some("x".to_owned()),
             args: args.into_iter().map(Secret::new).collect(),
@@ -171,7 +171,7 @@ proptest! {
         match add_server(&text, &name("added"), &entry, Existing::Keep) {
             Err(error) => prop_assert_eq!(error.code(), "edit_by_hand"),
             Ok(edited) => {
-                // Every old line is there, in order.
+                // All old lines are still there, in order.
                 let mut new = edited.lines();
                 for line in text.lines() {
                     prop_assert!(new.any(|candidate| candidate == line), "{line:?} is gone from\n{edited}");
@@ -185,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "[\\[\\]{}:,#'\"\\-&*|>!a \n]{0,60}") {
+    fn no_text_causes_a_panic(text in "[\\[\\]{}:,#'\"\\-&*|>!a \n]{0,60}") {
         let text = text.replace('a', "mcpServers");
         let _ = add_server(&text, &name("git"), &McpServer::default(), Existing::Keep);
         let _ = remove_server(&text, "mcpServers");

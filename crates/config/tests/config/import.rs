@@ -1,4 +1,4 @@
-//! What other clients have, from folders as they leave them.
+//! Imports from folders as other clients leave them.
 
 use coracle_config::edit::{Existing, add_server, add_variables};
 use coracle_config::import::{Client, Found, ImportOptions, Imported, System, scan, scan_file};
@@ -11,8 +11,8 @@ fn fixtures(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/fixtures").join(name)
 }
 
-/// The fixtures belong to whoever checked them out: a copy belongs to whoever runs the test. `dot-` stands for a dot,
-/// since some such folders are not checked in.
+/// Copies a fixture, so that it belongs to the user who runs the test. `dot-` stands for a dot, because some such
+/// folders cannot be checked in.
 fn copied(name: &str) -> tempfile::TempDir {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
@@ -37,8 +37,8 @@ fn options(root: &Path, system: System) -> ImportOptions {
     ImportOptions { home: root.join("home"), folder: folder.exists().then_some(folder), env: BTreeMap::new(), system }
 }
 
-/// Everything about what was found; credentials by their names.
-fn shown(root: &Path, imported: &Imported) -> String {
+/// Everything that was found, with credentials by name.
+fn rendered(root: &Path, imported: &Imported) -> String {
     let found = |found: &Found| {
         let head =
             format!("{} ({}) from {} in {}", found.name, found.original_name, found.client, found.path.display());
@@ -64,7 +64,7 @@ fn shown(root: &Path, imported: &Imported) -> String {
 fn every_client_is_read_on_linux() {
     let root = copied("linux");
     let imported = scan(&options(root.path(), System::Linux));
-    insta::assert_snapshot!(shown(root.path(), &imported));
+    insta::assert_snapshot!(rendered(root.path(), &imported));
 }
 
 #[test]
@@ -107,9 +107,9 @@ fn credentials_stay_out_of_the_entries_and_of_what_is_printed() {
     }
 }
 
-/// What is found can be written down and loaded again.
+/// Imported servers can be written to a file and loaded again.
 #[test]
-fn what_is_found_can_be_used() {
+fn imported_servers_can_be_used() {
     let root = copied("linux");
     let imported = scan(&options(root.path(), System::Linux));
     let (mut yaml, mut variables) = (String::new(), String::new());
@@ -129,7 +129,7 @@ fn what_is_found_can_be_used() {
 }
 
 #[test]
-fn a_named_file_is_read_and_a_missing_one_told() {
+fn a_named_file_is_read_and_a_missing_one_reported() {
     let root = copied("linux");
     let options = options(root.path(), System::Linux);
     let imported = scan_file(Client::Cursor, &root.path().join("home/.cursor/mcp.json"), &options);
@@ -144,7 +144,7 @@ fn a_named_file_is_read_and_a_missing_one_told() {
 #[test]
 fn another_users_project_is_not_read() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("not tested: only root can give a file to somebody else");
+        eprintln!("not tested: only root can change the owner of a file");
         return;
     }
     let root = copied("linux");
@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn no_entry_makes_it_panic(name in "\\PC{0,20}", text in "\\PC{0,20}(\\$\\{[a-zA-Z:]{0,12}\\}?){0,3}=?\\PC{0,10}") {
+    fn no_entry_causes_a_panic(name in "\\PC{0,20}", text in "\\PC{0,20}(\\$\\{[a-zA-Z:]{0,12}\\}?){0,3}=?\\PC{0,10}") {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("x.json");
         let entry = serde_json::json!({

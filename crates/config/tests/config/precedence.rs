@@ -1,4 +1,4 @@
-//! Who wins, and who is said to have won.
+//! Precedence of sources, and the reported origins.
 
 use crate::case::Case;
 use coracle_config::{Origin, SandboxType, Way};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 const KEY: &str = "execution.limits.processes";
 const VARIABLE: &str = "CORACLE_EXECUTION_LIMITS_PROCESSES";
 
-/// The sides from weak to strong, each with a value of its own.
+/// The sources from weak to strong, each with a different value.
 fn with_sides(sides: [bool; 5]) -> Case {
     let mut case = Case::new();
     let [file, home, dot_env, env, flag] = sides;
@@ -56,7 +56,7 @@ fn every_combination_has_the_right_winner() {
     }
 }
 
-/// Keys of several kinds: path, a text that is a value of it, the same as the settings have it.
+/// Keys of several types: the path, a text, and the resulting value.
 const SAMPLES: &[(&str, &[&str])] = &[
     ("execution.sandbox_type", &["\"native\"", "\"docker\"", "\"kubernetes\""]),
     ("execution.sandbox_image", &["\"a\"", "\"b\""]),
@@ -73,9 +73,9 @@ const SAMPLES: &[(&str, &[&str])] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any keys on any sides: each key has the value of its strongest side, whatever the others say.
+    /// With any keys in any sources, each key has the value of its strongest source.
     #[test]
-    fn keys_do_not_disturb_each_other(choices in proptest::collection::vec(proptest::option::of(0_usize..6), SAMPLES.len() * 4)) {
+    fn keys_are_independent(choices in proptest::collection::vec(proptest::option::of(0_usize..6), SAMPLES.len() * 4)) {
         let mut case = Case::new();
         let (mut file, mut dot_env) = (serde_json::Map::new(), String::new());
         let mut expected = Vec::new();
@@ -127,7 +127,7 @@ fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
 }
 
 #[test]
-fn nothing_at_all_is_fine() {
+fn no_configuration_is_needed() {
     let loaded = Case::new().load().unwrap();
     assert_eq!(loaded.settings, coracle_config::Settings::default());
     assert_eq!((loaded.file, loaded.origins.len(), loaded.servers.len(), loaded.warnings.len()), (None, 0, 0, 0));
@@ -152,9 +152,9 @@ fn the_file_is_looked_for_in_order() {
 #[test]
 fn another_users_file_in_the_folder_is_not_read() {
     let case = Case::new().file("log: { level: trace }").dot_env("LOG_FILE=/x\n");
-    assert_eq!(case.load().unwrap().settings.log.level, "trace", "the control: our own is read");
+    assert_eq!(case.load().unwrap().settings.log.level, "trace", "positive control: our own file is read");
     if !rustix::process::geteuid().is_root() {
-        eprintln!("not tested: only root can give a file to somebody else");
+        eprintln!("not tested: only root can change the owner of a file");
         return;
     }
     let stranger = Some(rustix::fs::Uid::from_raw(61_043));
@@ -166,7 +166,7 @@ fn another_users_file_in_the_folder_is_not_read() {
     insta::assert_debug_snapshot!(case.warnings());
     let mut named = case;
     named.options.file = Some("coracle.yaml".into());
-    assert_eq!(named.load().unwrap().settings.log.level, "trace", "somebody chose it");
+    assert_eq!(named.load().unwrap().settings.log.level, "trace", "the user chose it");
 }
 
 #[test]
@@ -204,11 +204,11 @@ fn older_variables_are_understood() {
         let from_file = Case::new().dot_env(&format!("export {name}='{text}' # x\n")).load().unwrap();
         assert_eq!((read(&from_env.settings).as_str(), read(&from_file.settings).as_str()), (*value, *value), "{name}");
         assert!(from_env.origins.values().eq([&Origin::Env { name: (*name).to_owned() }]), "{name}");
-        // An empty one says nothing.
+        // An empty variable is ignored.
         assert_eq!(Case::new().env(name, "").load().unwrap().origins.len(), 0, "{name}");
     }
     let ours = Case::new().env("LOG_LEVEL", "info").env("CORACLE_LOG_LEVEL", "trace").load().unwrap();
-    assert_eq!(ours.settings.log.level, "trace", "the name that mirrors the key is the stronger");
+    assert_eq!(ours.settings.log.level, "trace", "the name with our prefix is stronger");
 }
 
 #[test]
@@ -238,7 +238,7 @@ mcp_servers:
 }
 
 #[test]
-fn entries_of_maps_win_one_by_one() {
+fn entries_of_maps_have_separate_precedence() {
     let case = Case::new()
         .file("policy: { tools: { '*': ask, a.*: allow } }\nmcpServers: { a: { command: x }, b: { command: y } }")
         .env("CORACLE_POLICY_TOOLS", "{\"a.*\": \"deny\", \"b.c\": \"allow\"}")

@@ -1,11 +1,11 @@
-//! What is wrong is told with its place and what was probably meant.
+//! Problems are reported with their location and a suggestion.
 
 use crate::case::Case;
 use coracle_types::Decision;
 use proptest::prelude::*;
 
 #[test]
-fn unknown_keys_come_with_a_suggestion() {
+fn unknown_keys_are_reported_with_a_suggestion() {
     let case = Case::new().file(
         "\
 execution:
@@ -24,7 +24,7 @@ mcp_servers:
 }
 
 #[test]
-fn wrong_values_come_with_their_lines_all_at_once() {
+fn wrong_values_are_reported_together_with_their_lines() {
     let case = Case::new()
         .file(
             "\
@@ -53,13 +53,13 @@ mcpServers:
 }
 
 #[test]
-fn limits_that_make_no_sense_are_told_with_their_origin() {
+fn limits_out_of_range_are_reported_with_their_origin() {
     insta::assert_snapshot!(Case::new().env("CORACLE_EXECUTION_LIMITS_MEMORY_MB", "3").error());
     assert!(Case::new().env("CORACLE_EXECUTION_LIMITS_MEMORY_MB", "32").load().is_ok());
 }
 
 #[test]
-fn files_that_are_no_settings_are_refused() {
+fn files_that_are_not_settings_are_rejected() {
     let errors: Vec<String> = ["a: [", "a: 1\na: 2", "- a", "text", "a: 1\n---\nb: 2", "a: *b", "\"a", "%YAML 9"]
         .iter()
         .map(|text| format!("== {text}\n{}", Case::new().file(text).error()))
@@ -77,7 +77,7 @@ fn files_that_are_no_settings_are_refused() {
 }
 
 #[test]
-fn what_does_not_hinder_is_a_warning() {
+fn harmless_problems_are_warnings() {
     let case = Case::new()
         .file("mcpServers: { a: { command: x, alwaysAllow: [y], timeout: 5 } }")
         .dot_env("CORACLE_HOME=/x\nthis is nothing\nCORACLE_LOG_LEVL=info\n")
@@ -89,7 +89,7 @@ fn what_does_not_hinder_is_a_warning() {
 }
 
 #[test]
-fn a_variable_that_would_protect_is_never_passed_over() {
+fn a_protecting_variable_is_never_ignored() {
     let told = |name: &str, value: &str| Case::new().env(name, value).load().unwrap_err().to_string();
     for (name, value) in [
         ("GUARDRAILS_ENABLED", "perhaps"),
@@ -123,9 +123,9 @@ policy: { tools: { "a.kept": ask } }"#;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever the files hold, there is an answer, and it is not a panic.
+    /// No file causes a panic.
     #[test]
-    fn no_file_makes_it_panic(
+    fn no_file_causes_a_panic(
         words in proptest::collection::vec(
             prop_oneof![
                 Just("execution"), Just("limits"), Just("time"), Just("mcpServers"), Just("policy"), Just("tools"), Just(":"), Just(": "),

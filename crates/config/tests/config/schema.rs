@@ -1,11 +1,11 @@
-//! The schema is checked in, and means the same as the loader.
+//! The schema is checked in, and agrees with the loader.
 
 use crate::case::Case;
 use coracle_config::schema;
 use serde_json::Value;
 use std::path::Path;
 
-/// Regenerate with `CORACLE_UPDATE=1 cargo test -p coracle-config --test config`.
+/// To update the file, run `CORACLE_UPDATE=1 cargo test -p coracle-config --test config`.
 #[test]
 fn the_schema_is_the_one_in_the_file() {
     let text = schema();
@@ -58,7 +58,7 @@ mcp_servers:
 ";
 
 #[test]
-fn what_loads_is_valid() {
+fn files_that_load_are_valid() {
     for yaml in [DESIGN, FULL, "{}", "mcpServers: {}"] {
         Case::new().file(yaml).load().unwrap();
         assert_eq!(complaints(yaml), Vec::<String>::new(), "{yaml}");
@@ -66,7 +66,7 @@ fn what_loads_is_valid() {
 }
 
 #[test]
-fn what_is_refused_is_invalid() {
+fn files_that_are_rejected_are_invalid() {
     for yaml in [
         "colour: red",
         "execution: { sandbox_typ: native }",

@@ -17,7 +17,7 @@ fn printed(case: &Case) -> String {
     }
 }
 
-/// Every place where somebody may put a credential, in entries that work and in ones that do not.
+/// All places for credentials, in valid and in invalid entries.
 fn cases(secret: &str) -> Vec<Case> {
     let file = format!(
         "\
@@ -68,14 +68,14 @@ fn no_credential_is_printed() {
 }
 
 #[test]
-fn the_same_cases_do_hold_the_credential() {
+fn control_the_cases_contain_the_credential() {
     let loaded = cases(CANARY)[0].load().unwrap();
     let text = serde_json::to_string(&loaded.servers).unwrap();
     assert!(text.matches(CANARY).count() >= 10, "{text}");
 }
 
 #[test]
-fn what_is_shown_is_still_of_use() {
+fn masked_settings_are_still_useful() {
     let case = Case::new()
         .file(
             "\

@@ -1,11 +1,11 @@
-//! Servers as clients write them, with variables filled in.
+//! Servers in the formats of clients, with variables expanded.
 
 use crate::case::Case;
 use coracle_types::{Scope, ServerSpec, Transport};
 use std::time::Duration;
 
-/// A server with what is hidden, for a snapshot.
-fn shown(server: &ServerSpec) -> String {
+/// A server including its secrets, for a snapshot.
+fn rendered(server: &ServerSpec) -> String {
     serde_json::to_string(server).unwrap()
 }
 
@@ -32,11 +32,11 @@ fn servers_are_resolved() {
         .env("HOME", "/home/u");
     let loaded = case.load().unwrap();
     assert_eq!(loaded.server_problems, []);
-    insta::assert_snapshot!(case.plain(&loaded.servers.iter().map(shown).collect::<Vec<_>>().join("\n")));
+    insta::assert_snapshot!(case.plain(&loaded.servers.iter().map(rendered).collect::<Vec<_>>().join("\n")));
 }
 
 #[test]
-fn one_that_cannot_be_used_hinders_nobody() {
+fn an_unusable_server_does_not_affect_others() {
     let case = Case::new().file(
         "\
 mcpServers:
@@ -67,14 +67,14 @@ mcpServers:
         .map(|problem| case.plain(&format!("{problem} [{}] hint: {}", problem.fault.code(), problem.fault.hint())))
         .collect();
     insta::assert_snapshot!(problems.join("\n"));
-    // With the variable, the same entries work.
+    // Positive control: with the variable, the same entries work.
     let loaded = case.env("NOT_SET", "set").load().unwrap();
     let names: Vec<_> = loaded.servers.iter().map(|server| server.name.as_str()).collect();
     assert_eq!(names, ["good", "missing_arg", "missing_env", "missing_header"]);
 }
 
 #[test]
-fn nothing_is_shared_unless_somebody_says_so() {
+fn servers_are_not_shared_by_default() {
     let loaded = Case::new()
         .file("mcpServers: { a: { command: x }, b: { url: 'http://x' }, c: { url: 'http://x', scope: shared } }")
         .load()
@@ -86,7 +86,7 @@ fn nothing_is_shared_unless_somebody_says_so() {
 }
 
 #[test]
-fn five_hundred_servers_are_no_burden() {
+fn five_hundred_servers_are_loaded() {
     let entries: Vec<String> =
         (0..500).map(|n| format!("  s{n}: {{ command: x, args: [a, b, c], env: {{ A: b }} }}\n")).collect();
     let loaded = Case::new().file(&format!("mcpServers:\n{}", entries.concat())).load().unwrap();

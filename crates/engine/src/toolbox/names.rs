@@ -20,7 +20,11 @@ pub(super) fn of_servers<'a>(wires: impl IntoIterator<Item = &'a str>) -> NamesB
 }
 
 fn spellings(names: &[CodeName<'_>]) -> NamesByWire {
-    Spellings::of_all(names.iter().map(|name| Naming { wire: name.wire, plain: &name.plain, shown: &name.shown }))
+    Spellings::of_all(names.iter().map(|name| Naming {
+        wire: name.wire,
+        plain: &name.plain,
+        identifier: &name.identifier,
+    }))
 }
 
 impl Toolbox {

@@ -1,10 +1,10 @@
-"""Tools of other people's MCP servers, from inside a sandbox.
+"""Tools of MCP servers, from inside a sandbox.
 
-Code imports them from `servers`, whose modules are generated and use what is here. By hand: `call("github",
-"list_issues", {"owner": "x"})`, `await call_async(...)`. A call that fails raises `ToolError`. Which tools there are:
-`search_tools("send a message")`, `await search_tools_async(...)`. Where a session has come to: `checkpoint("loaded")`.
+Code imports them from `servers`, whose modules are generated and use this package. To call a tool directly:
+`call("github", "list_issues", {"owner": "x"})`, `await call_async(...)`. A call that fails raises `ToolError`. To find
+tools: `search_tools("send a message")`, `await search_tools_async(...)`. To record progress: `checkpoint("loaded")`.
 
-The types are in `__init__.pyi`; at run time nothing of them is loaded.
+The types are in `__init__.pyi`, which is not loaded at run time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 try:
     from coracle_guest import calls
 except ModuleNotFoundError:
-    # Written by `coracle tools generate`: this is not a sandbox.
+    # Written by `coracle tools generate`, outside a sandbox.
     from coracle import outside as calls
 
 TYPE_CHECKING = False
@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 METHOD = "tool"
-"""What the host calls it."""
+"""The host's method for calling a tool."""
 
 SEARCH = "search"
-"""What the host calls looking for tools."""
+"""The host's method for searching tools."""
 
 CHECKPOINT = "checkpoint"
-"""What the host calls it when code says where it has come to."""
+"""The host's method for checkpoints."""
 
 
 class ToolError(Exception):
-    """A call of a tool failed. `retryable` says whether the same call may go well later."""
+    """A tool call failed. `retryable` says whether the same call may succeed later."""
 
     def __init__(self, server: str, tool: str, code: str, message: str, retryable: bool = False) -> None:
         super().__init__(server, tool, code, message, retryable)
@@ -62,7 +62,7 @@ class ToolError(Exception):
 
 
 class _Unset:
-    """The default of an argument that is then not sent: the server uses its own default."""
+    """The default of an argument that is not sent: the server uses its own default."""
 
     __slots__ = ()
 
@@ -89,7 +89,7 @@ def call(server: str, tool: str, arguments: dict[str, Any]) -> Any:
 
 
 async def call_async(server: str, tool: str, arguments: dict[str, Any]) -> Any:
-    """As `call`, for a task of an event loop."""
+    """Like `call`, for a task of an event loop."""
     try:
         try:
             reply = await calls.call_async(METHOD, {"server": server, "tool": tool, "arguments": arguments})
@@ -108,8 +108,8 @@ def search_tools(
     detail_level: str = "summary",
     limit: int = 10,
 ) -> list[dict[str, Any]]:
-    """Find tools by what they do, best first; without a query, any. Each is a dict with `name` and `summary`: one with
-    the name `github.list_issues` is imported by `from servers.github import list_issues`.
+    """Find tools by what they do, best first; without a query, any tools. Returns dicts with `name` and `summary`: a
+    tool with the name `github.list_issues` is imported by `from servers.github import list_issues`.
 
     `detail_level` is name, summary, full, python or typescript; `limit` is at most 100.
     """
@@ -126,7 +126,7 @@ async def search_tools_async(
     detail_level: str = "summary",
     limit: int = 10,
 ) -> list[dict[str, Any]]:
-    """As `search_tools`, for a task of an event loop."""
+    """Like `search_tools`, for a task of an event loop."""
     try:
         params = _search(query, server, category, detail_level, limit)
         return await calls.call_async(SEARCH, params)  # type: ignore[no-any-return]
@@ -135,9 +135,9 @@ async def search_tools_async(
 
 
 def checkpoint(step: str, context: Any = None) -> None:
-    """Say in the log of the session where the work has come to, and what the next program should know (JSON).
+    """Record progress in the log of the session, with information for the next program (JSON).
 
-    When it returns, that is on the disk. Only code in a session has one.
+    When it returns, the checkpoint is on the disk. Requires a session.
     """
     try:
         try:
@@ -158,7 +158,7 @@ def _failure(server: str, tool: str, error: calls.CallError) -> ToolError:
 
 
 def _plain(server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that JSON has no words for at first sight, such as dates and paths."""
+    """Convert arguments such as dates and paths, which have no obvious JSON form."""
     from coracle_guest import channel
 
     from coracle import plain
@@ -179,11 +179,11 @@ def _value(server: str, tool: str, reply: Any) -> Any:
     try:
         return media.restore(reply["value"], reply["media"])
     except ValueError as error:
-        raise ToolError(server, tool, "invalid_result", f"media that is no base64: {error}", False) from None
+        raise ToolError(server, tool, "invalid_result", f"media that is not base64: {error}", False) from None
 
 
 def arguments(named: dict[str, Any], more: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The arguments that were given, by their names on the wire. For generated modules."""
+    """The given arguments, by their names on the wire. For generated modules."""
     given = dict(more) if more else {}
     for name, value in named.items():
         if value is not UNSET:
@@ -192,7 +192,7 @@ def arguments(named: dict[str, Any], more: dict[str, Any] | None = None) -> dict
 
 
 def tool(server: str, name: str) -> Any:
-    """Make a function that returns `arguments(...)` into one that calls the tool. For generated modules."""
+    """Turn a function that returns `arguments(...)` into one that calls the tool. For generated modules."""
 
     def wrap(function: Any) -> Any:
         def run(*positional: Any, **named: Any) -> Any:
@@ -217,7 +217,7 @@ def tool(server: str, name: str) -> Any:
 
 
 def _named(function: Any, named: dict[str, Any]) -> dict[str, Any]:
-    """What the function makes of its arguments; one that it does not have comes with the one that was probably meant."""
+    """Call the function. The error for an unknown argument suggests the one that was probably meant."""
     try:
         return function(**named)  # type: ignore[no-any-return]
     except TypeError:
@@ -233,7 +233,7 @@ def _named(function: Any, named: dict[str, Any]) -> dict[str, Any]:
 
 
 _TAKES_MORE = 0x08
-"""The flag of a function with `**more`: then every name is an argument."""
+"""The flag of a function with `**more`, which accepts every name."""
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -248,9 +248,9 @@ def _positional(function: Any) -> TypeError:
 
 
 class _Package(type(sys)):
-    """The package of a server: a tool is loaded when it is first asked for.
+    """The package of a server, which loads a tool on first use.
 
-    The tool `x` is in the module `x` of the package. Whoever imports that module makes Python set the attribute `x` of
+    The tool `x` is in the module `x` of the package. Importing that module would make Python set the attribute `x` of
     the package to the module; here it stays the tool.
     """
 
@@ -277,7 +277,7 @@ class _Package(type(sys)):
 
 
 def offer(package: str, tools: dict[str, str]) -> None:
-    """Make a package offer its tools, each with one line about it. For generated modules."""
+    """Make a package offer its tools, each with a one-line summary. For generated modules."""
     module = sys.modules[package]
     module.__dict__["__tools__"] = tools
     module.__dict__["__all__"] = list(tools)

@@ -1,4 +1,4 @@
-"""Images, sounds and other bytes that a tool returned: files with a handle, never base64 in a string."""
+"""Images, sounds and other binary data that a tool returned: files with a handle, never base64 in a string."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FOLDER = "/tmp/media"
 
 PLACEHOLDER = "$media"
-"""The one key of an object that stands for a file: its place in the list of media."""
+"""The only key of an object that stands for a file. Its value is the index in the list of media."""
 
 _ENDINGS = {
     "application/gzip": "gz",
@@ -47,7 +47,7 @@ _last = 0
 
 
 class MediaFile:
-    """A file that a tool returned. `open(media)` works, and so does whatever takes a path."""
+    """A file that a tool returned. It works with `open(media)`, and with everything else that takes a path."""
 
     __slots__ = ("path", "mime", "uri", "size")
 
@@ -58,7 +58,7 @@ class MediaFile:
         self.size = size
 
     def read_bytes(self) -> bytes:
-        """All that is in it."""
+        """The content of the file."""
         with open(self.path, "rb") as file:
             return file.read()
 
@@ -70,7 +70,7 @@ class MediaFile:
 
 
 def restore(value: Any, media: list[dict[str, Any]]) -> Any:
-    """`value` with a handle in the place of each placeholder: the value itself, or elements of a list."""
+    """Replace the placeholders in `value` (the value itself, or elements of a list) with handles."""
     files: dict[int, MediaFile] = {}
 
     def replaced(part: Any) -> Any:
@@ -107,7 +107,7 @@ def _new_file(ending: str) -> tuple[str, int]:
             _last += 1
             path = f"{FOLDER}/{_last}.{ending}"
         try:
-            # Other processes of the sandbox write here too, with numbers of their own.
+            # Other processes of the sandbox create files here too.
             return path, os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
             continue

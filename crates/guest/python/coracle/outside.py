@@ -1,7 +1,7 @@
-"""Takes the place of the channel to the host where there is none: outside a sandbox.
+"""Replaces the channel to the host outside a sandbox.
 
 Modules written by `coracle tools generate` can be imported anywhere, for editors, type checkers and tests. A call fails
-and says where it would work.
+with an error that says where it would work.
 """
 
 from __future__ import annotations

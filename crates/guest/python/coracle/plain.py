@@ -1,7 +1,7 @@
-"""Arguments as JSON: what plainly has a JSON form gets it, and everything else is refused by its place.
+"""Arguments as JSON: values with an obvious JSON form are converted, and all others are rejected with their place.
 
-Stricter than the encoding of results, which shows a model whatever there is: a server must not be sent the `repr` of
-something.
+Stricter than the encoding of results, which shows a model any value: a server must not be sent the `repr` of an
+object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_DEPTH = 100
 
 
 def convert(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The same in plain JSON types; `TypeError` or `ValueError` with the place of what has no such form."""
+    """Convert to plain JSON types. Raises `TypeError` or `ValueError` with the place of a value without such a form."""
     return {str(name): _value(value, str(name), 0) for name, value in arguments.items()}
 
 
@@ -61,6 +61,6 @@ def _key(key: Any, place: str) -> str:
 
 
 def _is(value: Any, module: str, *names: str) -> bool:
-    """Whether `value` is an instance of one of these classes, if their module is loaded at all."""
+    """Whether `value` is an instance of one of these classes, if their module is loaded."""
     loaded = sys.modules.get(module)
     return loaded is not None and any(isinstance(value, getattr(loaded, name)) for name in names if hasattr(loaded, name))

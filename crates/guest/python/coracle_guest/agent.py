@@ -1,6 +1,6 @@
-"""The life of a sandboxed process: take a run, carry it out, answer, until the host goes away.
+"""The main loop of a sandboxed process: receive a run, carry it out, answer, until the host disconnects.
 
-Here and in what a first run needs, `posix` stands for `os`, which would be a good part of a cold start.
+Here and in everything that a first run needs, `posix` is used instead of `os`, which would slow down a cold start.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _NO_MEMORY = {
 }
 
 _FRAME_ROOM = 64 * 1024
-"""What a `done` frame may need besides its result."""
+"""The size of a `done` frame besides its result."""
 
 
 PROTOCOL = 1
 
 
 def ready() -> dict[str, Any]:
-    """The frame that says that a sandbox waits."""
+    """The frame that reports that a sandbox is waiting."""
     return {"type": "ready", "protocol": PROTOCOL, "runtime": "python {}.{}.{}".format(*sys.version_info[:3])}
 
 
 def warm(output: streams.Streams | None = None) -> None:
-    """Take the path of a first run once, so that its code and data are in memory; nothing of it stays behind."""
+    """Do a trial run, so that the code and data of a first run are in memory. It leaves nothing behind."""
     reader, writer = posix.pipe()
     mask = pthread_sigmask(SIG_BLOCK, ())
     try:
         calls.Link(writer).send({"type": "run", "id": 1, "language": "python", "code": _SAMPLE, "result_bytes": 1024})
         request = calls.Link(reader).first_request()
         if _is_run(request):
-            # Without memory of its own: what is given back here would be handed out again, and be touched then.
+            # Without a reserve: memory that is released here would be reused, and touched then.
             scratch = interpreter.Interpreter(output, reserve.Reserve(0))
             answer = scratch.run(request["code"], {}, request["result_bytes"])
             calls.Link(writer).send({"type": "done", "id": 1, **answer})
@@ -65,23 +65,23 @@ values
 
 
 def serve(fd: int) -> NoReturn:
-    """Serve the host over the connected stream socket `fd`; the process ends with the stream."""
+    """Serve the host over the connected stream socket `fd`. The process ends with the stream."""
     agent = Agent(fd)
     agent.adopt()
     agent.serve()
 
 
 class Agent:
-    """What lives as long as the process: the channel, the streams, a reserve, and the user's interpreter.
+    """The state of the process: the channel, the streams, a reserve, and the user's interpreter.
 
-    Only numbers of descriptors are kept, so it can be made in the zygote, once for all its children; each of them
-    then adopts the descriptors that it really has.
+    Only descriptor numbers are kept, so it can be created in the zygote, once for all its children. Each child then
+    adopts the actual descriptors.
     """
 
     def __init__(self, fd: int, idle: Callable[[], object] | None = None) -> None:
         self._fd = fd
-        # Waits until there is something to read, and touches little meanwhile: most processes are ended as soon as they
-        # have answered.
+        # Waits until there is something to read, and touches little memory meanwhile: most processes end right after
+        # their first answer.
         self._idle = idle
         self._link = calls.attach(fd)
         self._streams = streams.Streams()
@@ -93,17 +93,17 @@ class Agent:
         self._streams.install()
 
     def adopt(self) -> None:
-        """Make the descriptors that a child of the zygote is born with, in a process that was started in another way."""
+        """Create the descriptors that a child of the zygote already has, in a process that was started otherwise."""
         posix.set_inheritable(self._fd, False)
         for source, target in ((1, streams.COPIES[1]), (2, streams.COPIES[2]), *((2, fd) for fd in reserve.DESCRIPTORS)):
             posix.dup2(source, target, inheritable=False)
 
     def rehearse(self) -> None:
-        """Touch in advance what a first run will touch."""
+        """Touch the memory of a first run in advance."""
         warm(self._streams)
 
     def serve(self) -> NoReturn:
-        """Carry out runs until the host goes away."""
+        """Carry out runs until the host disconnects."""
         try:
             request = self._link.first_request()
             while True:
@@ -114,17 +114,17 @@ class Agent:
                 request = self._link.next_request()
                 self.tidy()
         except BrokenPipeError:
-            # The host is gone; nobody is left to tell.
+            # The host is gone, so there is no one to tell.
             posix._exit(0)
         except BaseException:
             posix._exit(calls.PROTOCOL_STATUS)
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one run; a request that makes no sense ends the process."""
+        """Carry out one run. An invalid request ends the process."""
         if not _is_run(request):
             posix._exit(calls.PROTOCOL_STATUS)
         if self._is_new:
-            # Nobody has spoilt anything yet.
+            # Nothing can be broken yet.
             self._is_new = False
         else:
             self._streams.prepare()
@@ -145,15 +145,15 @@ class Agent:
                 return self._typescript.run(code, variables, limit)
             return self._python.run(code, variables, limit)
         except MemoryError:
-            # What earlier runs of the session hold leaves no room even for us.
+            # Earlier runs of the session hold so much memory that there is none left for us.
             self._reserve.give_up()
             return {"ok": False, "exit_code": 1, "error": _NO_MEMORY}
         finally:
-            # Last of all, since encoding a result runs code of the user's too.
+            # Last, because encoding a result may also run user code.
             self._streams.flush()
 
     def tidy(self) -> None:
-        """What need not delay an answer, and may fail where the code has used up some limit."""
+        """Do what need not delay an answer, and may fail if the code has reached a limit."""
         try:
             from coracle_guest import children
 

@@ -1,4 +1,4 @@
-"""A sandbox that was started for one command, without a zygote: confined before Python began."""
+"""The start of a sandbox for one command, without a zygote: it was confined before Python started."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-# Where the launcher puts the channel.
+# The descriptor number of the channel, as set by the launcher.
 CHANNEL = 3
 
 
 def main() -> NoReturn:
-    """Say that it waits, and serve the host."""
+    """Send `ready`, and serve the host."""
     sys.path[:] = paths.search()
     sys.meta_path.append(paths.Absent())
     served = agent.Agent(CHANNEL)

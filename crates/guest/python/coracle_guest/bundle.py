@@ -1,7 +1,7 @@
-"""The modules of a cold start in one file: to look for each of them takes longer than to run it.
+"""All modules of a cold start in one file, because finding each of them takes longer than running it.
 
-The file is written when the guest's files are put on disk (`write`), and read by the first line of a sandbox that was
-started for one command. Where it is missing, the modules are imported one by one.
+The file is written when the guest's files are installed (`write`), and loaded by a sandbox that was started for one
+command. If it is missing, the modules are imported one by one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Bundle:
-    """Finds and loads what is in it; the rest of a package is found where its files are."""
+    """Finds and loads the modules of the bundle. The rest of a package is found in its folder."""
 
     def __init__(self, parts: dict[str, tuple[str, CodeType]]) -> None:
         self._parts = parts
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """What the import system asks each finder."""
+        """Find a module, for the import system."""
         part = self._parts.get(name)
         if part is None:
             return None
@@ -34,15 +34,15 @@ class Bundle:
         return spec
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """An ordinary module will do."""
+        """Create an ordinary module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run it."""
+        """Run a module."""
         exec(self._parts[module.__name__][1], module.__dict__)
 
 
 def load(parts: dict[str, tuple[str, CodeType]]) -> None:
-    """Import what a cold start needs, from the bundle."""
+    """Import the modules of a cold start from the bundle."""
     bundle = Bundle(parts)
     sys.meta_path.insert(0, bundle)
     try:
@@ -52,14 +52,14 @@ def load(parts: dict[str, tuple[str, CodeType]]) -> None:
 
 
 def write(folder: str) -> None:
-    """Bundle what a cold start imports of the packages in `folder`, which will be seen at `/coracle`."""
+    """Bundle the modules of a cold start from the packages in `folder`, which will be mounted at `/coracle`."""
     import ast
     import marshal
 
     import coracle_guest.alone  # noqa: F401
 
     class Bare(ast.NodeTransformer):
-        """Takes out annotations: nobody reads them there, and each costs a cold start a little."""
+        """Removes annotations, which are not used there and cost a little."""
 
         def visit_arg(self, node: ast.arg) -> ast.arg:
             node.annotation = None
@@ -87,7 +87,7 @@ def write(folder: str) -> None:
             with open(module.__file__, "rb") as file:
                 tree = Bare().visit(ast.parse(file.read()))
             shown = "/coracle" + module.__file__[len(folder) :]
-            # Without docstrings, too.
+            # Docstrings are removed, too.
             code = compile(ast.fix_missing_locations(tree), shown, "exec", dont_inherit=True, optimize=2)
             parts[name] = shown, code
     with open(f"{folder}/bundle", "wb") as file:

@@ -1,13 +1,13 @@
-"""Requests from the guest to the host, and the one reader of the channel.
+"""Requests from the guest to the host, and the only reader of the channel.
 
-Several threads may wait at once: callers for their replies, the agent for the next run. Whoever finds nobody reading
-reads, and hands each frame to its owner; who leaves wakes another to read on. So no thread of ours exists, which
-would not survive a fork and would count against the limit of processes.
+Several threads may wait at once: callers for their replies, the agent for the next run. A waiting thread reads if no
+other does, and passes each frame to its owner. When it leaves, it wakes another to continue. So there is no thread of
+our own, which would not survive a fork and would count towards the limit on processes.
 
-Tasks of an event loop wait as well (`loops.py`). A loop never blocks on the channel: it watches it while no thread
-reads, and steps back when one does, since that thread hands out the frames of all.
+Tasks of an event loop wait as well (`loops.py`). A loop never blocks on the channel: it watches the channel while no
+thread reads, and steps back when one does, because that thread passes on the frames of all.
 
-The host may be stuck sending us replies while we send it calls. So whoever must wait to send reads meanwhile
+The host may block on sending replies while we send calls. So a sender that has to wait reads meanwhile
 (`outbox.py`).
 """
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 PROTOCOL_STATUS = 70
-"""The exit status after a frame that makes no sense (EX_SOFTWARE)."""
+"""The exit status after an invalid frame (EX_SOFTWARE)."""
 
 
 class CallError(Exception):
-    """The host refused a call or could not carry it out."""
+    """The host refused a call or failed to carry it out."""
 
     def __init__(self, code: str, message: str, retryable: bool) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class CallError(Exception):
 
 
 class _Waiter:
-    """One thread that waits: its frame when it has come, and a lock that is held until it should look."""
+    """A waiting thread: its frame once it has arrived, and a lock that is held until the thread should check."""
 
     def __init__(self) -> None:
         self.frame: dict[str, Any] | None = None
@@ -54,9 +54,9 @@ class _Waiter:
 
 
 class _Relay:
-    """Stands for a caller outside this process: whoever reads its reply hands it to `deliver`.
+    """Represents a caller outside this process: the thread that reads the reply passes it to `deliver`.
 
-    Without a frame, `deliver` is told that nobody reads the channel at the moment.
+    Calling `deliver` without a frame means that no thread is reading the channel.
     """
 
     def __init__(self, number: int, deliver: Callable[[int, dict[str, Any] | None], None]) -> None:
@@ -73,13 +73,14 @@ class Link:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        # Reentrant: the collector may throw away a waiting task, which then leaves, in the middle of anything.
+        # Reentrant: the garbage collector may destroy a waiting task, which then leaves, at any point.
         self.guard = RLock()
         self.sending = allocate_lock()
         self.reading = False
-        # Frames that could not be written at once. The first may be written in part: nothing may go before its rest.
+        # Frames that could not be written at once. The first may be partly written, so nothing may be sent before its
+        # rest.
         self.outgoing: list[memoryview] = []
-        # Event loops with tasks that wait, each with its `loops.Watch`.
+        # Event loops with waiting tasks, each with its `loops.Watch`.
         self.watches: dict[Any, Any] = {}
         self._owner = posix.getpid()
         self._last_call = 0
@@ -91,12 +92,13 @@ class Link:
         self._requests: list[dict[str, Any]] = []
 
     def send(self, frame: dict[str, Any]) -> None:
-        """Send one frame whole, whatever other threads send. `ValueError`/`TypeError` before anything is sent."""
+        """Send one complete frame, whatever other threads send. Raises `ValueError`/`TypeError` before sending
+        anything."""
         self._send(channel.frame(frame), 0)
 
     def _send(self, data: bytes, own: int) -> None:
         with self.sending:
-            # The host cannot be stuck on a reply if no call but our own waits for one: just write.
+            # The host cannot block on a reply if no other call waits for one: just write.
             if self._unanswered <= own and not self.outgoing:
                 channel.write(self.fd, data)
                 return
@@ -107,7 +109,7 @@ class Link:
             outbox.flush(self, wait=True)
 
     def first_request(self) -> dict[str, Any]:
-        """As `next_request`, while nobody else can be waiting for anything: a new process pays for all that it touches."""
+        """Like `next_request`, while nothing else can be waiting: a new process pays for all memory that it touches."""
         try:
             frame = channel.receive_at_once(self.fd)
         except channel.ProtocolError:
@@ -124,7 +126,7 @@ class Link:
         return self._wait(waiter)
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
-        """Ask the host and wait for its answer."""
+        """Call the host and wait for its answer."""
         number, data = self.new_call(method, params)
         waiter = _Waiter()
         self.open_call(number, waiter)
@@ -145,18 +147,18 @@ class Link:
         return number, channel.frame({"type": "call", "id": number, "method": method, "params": params})
 
     def open_call(self, number: int, waiter: Any) -> None:
-        """From now on the reply may come, and goes to `waiter`."""
+        """Register a call: from now on its reply may arrive, and goes to `waiter`."""
         with self.guard:
             self._unanswered += 1
             self._callers[number] = waiter
 
     def close_call(self, number: int) -> None:
-        """Nobody waits for this reply any more. If it still comes, it is dropped."""
+        """Stop waiting for this reply. If it still arrives, it is dropped."""
         with self.guard:
             self._callers.pop(number, None)
 
     def forward(self, method: str, params: dict[str, Any], deliver: Callable[[int, dict[str, Any] | None], None]) -> int:
-        """Ask the host for a child process: the number under which `deliver` is given the reply."""
+        """Call the host for a child process. Returns the number with which `deliver` is called."""
         number, data = self.new_call(method, params)
         relay = _Relay(number, deliver)
         self.open_call(number, relay)
@@ -169,12 +171,12 @@ class Link:
         return number
 
     def abandon(self, number: int) -> None:
-        """Wait no longer for the reply to a forwarded call."""
+        """Stop waiting for the reply to a forwarded call."""
         self._relays.pop(number, None)
         self.close_call(number)
 
     def take_one(self) -> bool:
-        """Read one frame if there is one, and hand it to its owner; false if another thread is reading."""
+        """Read one frame, if there is one, and pass it to its owner. Returns false if another thread is reading."""
         if self.reading:
             return False
         self.drain()
@@ -201,7 +203,7 @@ class Link:
             self._leave(waiter)
 
     def drain(self) -> bool:
-        """Hand out one frame if a whole one is there. Does nothing while a thread reads; true if it did something."""
+        """Pass on one frame if it is complete. Does nothing while a thread reads. Returns whether it did something."""
         with self.guard:
             if self.reading:
                 return False
@@ -216,7 +218,7 @@ class Link:
         return True
 
     def _leave(self, leaver: _Waiter | None) -> None:
-        """Let somebody else read, now that `leaver` does not any more."""
+        """Let another thread or loop read, because `leaver` no longer does."""
         with self.guard:
             if leaver is not None:
                 self._sleepers.pop(leaver, None)
@@ -241,7 +243,8 @@ class Link:
         except channel.ProtocolError:
             posix._exit(PROTOCOL_STATUS)
         except OSError as error:
-            # A signal handler of the user's may raise a TimeoutError: an OSError, but none of the channel's.
+            # A signal handler of the user's may raise a TimeoutError, which is an OSError but does not concern the
+            # channel.
             if error.errno not in (ECONNRESET, EBADF):
                 raise
             frame = None
@@ -261,14 +264,14 @@ class Link:
                 return
             else:
                 waiter = self._agent
-            # No waiter: its caller has given up, for instance by a time-out of its own.
+            # No waiter: its caller has given up, for instance because of a time-out.
             if waiter is not None:
                 waiter.frame = frame
                 waiter.wake()
 
 
 def outcome(reply: dict[str, Any]) -> Any:
-    """The value of a reply, or its error raised."""
+    """The value of a reply. Raises its error."""
     if reply["ok"]:
         return reply.get("value")
     error = reply["error"]
@@ -293,14 +296,14 @@ def attach(fd: int) -> Link:
 
 
 def call(method: str, params: dict[str, Any]) -> Any:
-    """Ask the host; blocks this thread only. Raises `CallError` with the host's reason."""
+    """Call the host. Blocks this thread only. Raises `CallError` with the host's reason."""
     if _link is None:
         raise CallError("invalid_request", "there is no host to call", False)
     return _link.call(method, params)
 
 
 async def call_async(method: str, params: dict[str, Any]) -> Any:
-    """As `call`, for a task of an event loop: other tasks go on meanwhile."""
+    """Like `call`, for a task of an event loop: other tasks continue meanwhile."""
     if _link is None:
         raise CallError("invalid_request", "there is no host to call", False)
     from coracle_guest import loops

@@ -1,7 +1,7 @@
 """Frames between guest and host: a 4-byte big-endian length, then that many bytes of UTF-8 JSON, one object.
 
-JSON is handled by the accelerator of the standard library without importing `json`, which would pull in `re`: those
-two would be a good part of a cold start. Without the accelerator, `json` itself does the same.
+JSON is handled by the accelerator of the standard library without importing `json`, which would import `re`: the two
+would slow down a cold start. Without the accelerator, `json` itself does the same.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 MAX_FRAME = 8 * 1024 * 1024
-"""The largest payload in bytes, in either direction."""
+"""The maximum size of a payload in bytes, in either direction."""
 
 _HEADER = 4
 _CHUNK = 1 << 16
 
-# What was read of a frame that is not complete. It outlives `receive`, because a signal handler of the user's code
-# may raise in the middle of it, and the rest of the frame must still find its beginning.
+# The part of an incomplete frame that was read. It outlives `receive`, because a signal handler of the user's code may
+# raise in the middle of it, and the rest of the frame must be appended to it.
 _partial: dict[int, bytearray] = {}
 
 
 class ProtocolError(Exception):
-    """The other side sent what is no frame."""
+    """The other side sent something that is not a frame."""
 
 
 def frame(obj: dict[str, Any]) -> bytes:
-    """One frame as it goes over the stream. `ValueError`/`TypeError` if it is no JSON or too large."""
+    """Encode one frame. Raises `ValueError`/`TypeError` if it is not JSON or too large."""
     payload = dumps(obj).encode("utf-8", "replace")
     if len(payload) > MAX_FRAME:
-        raise ValueError(f"a frame of {len(payload)} bytes exceeds the {MAX_FRAME} bytes that one may have")
+        raise ValueError(f"a frame of {len(payload)} bytes exceeds the maximum of {MAX_FRAME} bytes")
     return len(payload).to_bytes(_HEADER, "big") + payload
 
 
 def send(fd: int, obj: dict[str, Any]) -> None:
-    """Send one frame. `ValueError`/`TypeError` as `frame`; then nothing has been sent."""
+    """Send one frame. Raises `ValueError`/`TypeError` like `frame`, before sending anything."""
     write(fd, frame(obj))
 
 
 def write(fd: int, data: bytes) -> None:
-    """Write all of it."""
+    """Write all data."""
     view = memoryview(data)
     while view:
         view = view[posix.write(fd, view) :]
 
 
 class WouldBlock(Exception):
-    """Not all of the frame is there yet; what is there has been kept."""
+    """The frame is not complete yet. The part that was read has been kept."""
 
 
 def receive(fd: int, wait: bool = True) -> dict[str, Any] | None:
-    """Read one frame; `None` when the other side has closed. `ProtocolError` for what is no frame.
+    """Read one frame, or `None` when the other side has closed. Raises `ProtocolError` for an invalid frame.
 
-    Without `wait`, `WouldBlock` if the rest of it is still on its way. Nothing after the frame is ever read.
+    Without `wait`, raises `WouldBlock` if the frame is incomplete. Never reads anything after the frame.
     """
     buffer = _partial.setdefault(fd, bytearray())
     if not _fill(fd, buffer, _HEADER, wait):
@@ -70,13 +70,13 @@ def receive(fd: int, wait: bool = True) -> dict[str, Any] | None:
 
 
 def receive_at_once(fd: int) -> dict[str, Any] | None:
-    """The frame that comes next, if one read gives the whole of it; else `None`, and `receive` goes on from there.
+    """The next frame if a single read returns all of it, or else `None`, and `receive` continues from there.
 
-    Only where no second frame can come before the first is answered.
+    Only where no second frame can arrive before the first is answered.
     """
     try:
         data = posix.read(fd, _CHUNK)
-    except OSError:  # `receive` will meet it again
+    except OSError:  # `receive` gets the same error again
         return None
     if int.from_bytes(data[:_HEADER], "big") == len(data) - _HEADER:
         return _parse(data[_HEADER:])
@@ -95,11 +95,11 @@ def _parse(payload: bytes) -> dict[str, Any]:
 
 
 def _fill(fd: int, buffer: bytearray, size: int, wait: bool) -> bool:
-    """Read until `buffer` has exactly `size` bytes; false if the stream ends before."""
+    """Read until `buffer` has exactly `size` bytes. Returns false if the stream ends before."""
     while len(buffer) < size:
         if not wait and not _is_readable(fd):
             raise WouldBlock
-        # posix.read itself starts again after EINTR, unless a signal handler raises.
+        # posix.read restarts after EINTR, unless a signal handler raises.
         piece = posix.read(fd, min(size - len(buffer), _CHUNK))
         if not piece:
             return False
@@ -120,7 +120,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _accelerated() -> tuple[Callable[[Any], str], Callable[[str], Any]]:
-    """JSON by the C accelerator that the `json` package is built on; raises where it is missing or different."""
+    """JSON with the C accelerator of the `json` package. Raises if it is missing or different."""
     import _json
 
     class Rules:
@@ -151,7 +151,7 @@ def _accelerated() -> tuple[Callable[[Any], str], Callable[[str], Any]]:
         return value
 
     if fast_loads(fast_dumps({"a": [1, "é", None]})) != {"a": [1, "é", None]}:
-        raise TypeError("the accelerator is not the one we know")
+        raise TypeError("the accelerator is not the expected one")
     return fast_dumps, fast_loads
 
 

@@ -1,4 +1,4 @@
-"""Starting processes, and collecting dead ones: in its pid namespace this process is the init that orphans fall to."""
+"""Starts processes and reaps dead ones: this process is the init of its pid namespace, which adopts orphans."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def spawn(program: str, arguments: list[str], environment: dict[str, str], actions: Sequence[Any] = ()) -> int:
-    """Start a program as its author would expect; its pid."""
+    """Start a program in a normal environment. Returns its pid."""
     return os.posix_spawn(
         program,
         arguments,
         environment,
         file_actions=actions,
-        # A group of its own: `kill 0` is meant for the program, not for us.
+        # In a separate group, because `kill 0` is meant for the program and not for us.
         setpgroup=0,
-        # Python ignores these two, and we block signals between runs; a program expects neither.
+        # Python ignores these two signals, and we block signals between runs. A program expects neither.
         setsigdef=(SIGPIPE, SIGXFSZ),
         setsigmask=(),
     )
 
 
 def signal_name(number: int) -> str:
-    """What people call a signal."""
+    """The name of a signal."""
     from signal import Signals
 
     try:
@@ -38,7 +38,7 @@ def signal_name(number: int) -> str:
 
 
 def reap() -> None:
-    """Collect what has died, without taking the exit status away from a process object that the code still holds."""
+    """Reap dead processes, without taking the exit status away from a process object that the code still holds."""
     try:
         if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return
@@ -46,12 +46,12 @@ def reap() -> None:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except OSError:
-        # No children at all, or the call is not permitted here.
+        # There are no children, or the call is not permitted here.
         pass
 
 
 def _let_owners_look() -> None:
-    """`poll` takes the status and keeps it in the object, so that nothing is lost by what we do next."""
+    """Call `poll` on process objects, which stores the status in them before we reap."""
     owners = tuple(
         getattr(sys.modules[module], "Popen")
         for module in ("subprocess", "multiprocessing.popen_fork")
@@ -60,7 +60,7 @@ def _let_owners_look() -> None:
     if not owners:
         return
     for candidate in gc.get_objects():
-        # By the real type: asking a hostile object for its class would run its code.
+        # By the real type, because asking a hostile object for its class would run its code.
         if issubclass(type(candidate), owners):
             try:
                 candidate.poll()

@@ -4,10 +4,10 @@
 |---|---|
 | `None`, `bool`, `str` | the same; lone surrogates in text become visible escapes (`\\udc80`) |
 | `int` | a number if it fits 64 bits, else a string of its digits: most readers would silently round it |
-| `float` | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` for what JSON has no number for |
+| `float` | a number; `"NaN"`, `"Infinity"`, `"-Infinity"` for values without a JSON number |
 | `list`, `tuple`, `deque`, `range`, dictionary views | a list |
 | `set`, `frozenset` | a list, sorted if the elements can be sorted |
-| mapping | an object. Keys that are no strings become text; see `unique_key` for those with the same text |
+| mapping | an object. Keys that are not strings become text; see `unique_key` for those with the same text |
 | dataclass, named tuple | an object of its fields |
 | `Enum` | its value |
 | `datetime`, `date`, `time` | ISO 8601 |
@@ -20,13 +20,13 @@
 | pandas `DataFrame` | `{"type": "dataframe", "shape", "columns", "rows"}`, the first `ROWS_SHOWN` rows as objects; also `"index"` if it is more than numbers from zero |
 | pandas `Series`, `Index` | `{"type": "series", "name", "dtype", "length", "index", "values"}`, as many |
 | pandas `Period`, `Interval`; arrays of pandas | a string; a list |
-| `NA`, `NaT`, what is masked | `null` |
-| anything else, generators among them (which are not consumed) | its `repr`, at most `REPR_BYTES` long |
+| `NA`, `NaT`, masked values | `null` |
+| anything else, including generators (which are not consumed) | its `repr`, at most `REPR_BYTES` long |
 | a container inside itself | `"<cycle>"` |
-| what is deeper than `MAX_DEPTH` | `"<too deep>"` |
+| a value deeper than `MAX_DEPTH` | `"<too deep>"` |
 
 Every object here may be hostile: its methods may raise, lie or return junk. Such a value becomes a string that says
-so, and its neighbours are not touched. Work and memory are bounded by the budget, not by the size of the value.
+so, and the values beside it are not affected. Work and memory are bounded by the budget, not by the size of the value.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _INFINITY = float("inf")
 
 
 class TooLarge(Exception):
-    """The value does not fit the budget."""
+    """The value does not fit into the budget."""
 
 
 class Items:
-    """A value that is a list in JSON: how long it is, and its elements, which are made as they are asked for."""
+    """A value that is a list in JSON: its length, and its elements, which are created lazily."""
 
     __slots__ = ("length", "kind", "elements", "extra")
 
@@ -66,7 +66,7 @@ class Items:
 
 
 class Pairs:
-    """A value that is an object in JSON: like `Items`, with (key, value) as elements."""
+    """A value that is an object in JSON: like `Items`, with (key, value) pairs as elements."""
 
     __slots__ = ("length", "kind", "elements")
 
@@ -77,14 +77,14 @@ class Pairs:
 
 
 class Encoder:
-    """Turns one value into plain JSON data, and stops when it has grown beyond `budget` bytes."""
+    """Converts one value to plain JSON data, and stops when it exceeds `budget` bytes."""
 
     def __init__(self, budget: int) -> None:
         self._left = budget
         self._open: set[int] = set()
 
     def convert(self, value: Any, depth: int = 0) -> Any:
-        """JSON data for `value`; raises `TooLarge`."""
+        """The JSON data for `value`. Raises `TooLarge`."""
         try:
             plain = expand(value)
         except (MemoryError, TooLarge):
@@ -140,14 +140,14 @@ class Encoder:
 
 
 def _width(scalar: Any) -> int:
-    # A lower bound will do: the finished text is measured once more.
+    # A lower bound is enough, because the finished text is measured again.
     return len(scalar) + 2 if isinstance(scalar, str) else 1
 
 
 def unique_key(taken: dict[str, Any], key: Any) -> str:
-    """The text of a key that no earlier key of the same object has.
+    """A text for a key that no earlier key of the same object has.
 
-    The first key with a text has it; a later one gets its type added: `1 (str)`, then `1 (str 2)`.
+    The first key with a text gets it; later ones get their type added: `1 (str)`, then `1 (str 2)`.
     """
     name = _key_text(key)
     if name not in taken:
@@ -173,9 +173,9 @@ def _key_text(key: Any) -> str:
 
 
 def expand(value: Any) -> Any:
-    """One step of the table above: a JSON scalar, or `Items`, or `Pairs` with elements as they were."""
+    """One step of the table above: a JSON scalar, or `Items` or `Pairs` with unconverted elements."""
     kind = type(value)
-    # The usual types first, and by identity: most values are these, and none of them can be hostile.
+    # The common types first, and by identity: most values have them, and none of them can be hostile.
     if value is None or kind is bool:
         return value
     if kind is str:
@@ -201,7 +201,7 @@ def _integer(value: int) -> int | str:
     try:
         return int.__repr__(value)
     except ValueError:
-        # Python refuses to write down thousands of digits, as that takes quadratic time.
+        # Python refuses to convert thousands of digits, because that takes quadratic time.
         return f"<int of {value.bit_length()} bits>"
 
 
@@ -214,7 +214,7 @@ def _float(value: float) -> float | str:
 
 
 def encode(value: Any, limit: int) -> tuple[Any, bool]:
-    """JSON data of at most `limit` bytes once written, and whether it is only a summary of the value."""
+    """JSON data of at most `limit` bytes when serialised, and whether it is only a summary of the value."""
     try:
         plain = Encoder(limit).convert(value)
         if text.size(channel.dumps(plain)) <= limit:

@@ -1,6 +1,6 @@
-"""What is told about a program that failed: a stable code, a message, the user's own frames, a hint where one helps.
+"""Describes a failure of user code: a stable code, a message, the user's own frames, and a hint if there is one.
 
-Loaded only when something has failed.
+Loaded only after a failure.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ HINTS = {
 }
 
 ROUTES = ("/proc/net/route", "/proc/net/ipv6_route")
-"""Where the kernel lists the ways out of this network namespace."""
+"""The kernel's lists of routes in this network namespace."""
 
 _SHOWN_SERVERS = 20
-"""So many names are told to code that names a server which is not there."""
+"""The maximum number of names in the error about a server that does not exist."""
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _UNREACHABLE = {errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTUNREACH}
@@ -40,7 +40,7 @@ _STARTERS = {"fork", "forkpty", "posix_spawn", "posix_spawnp", "fork_exec", "_fo
 
 
 def exception(error: BaseException) -> dict[str, Any]:
-    """The `error` of a `done` frame for what the user's code raised."""
+    """The `error` of a `done` frame for an exception of the user's code."""
     from coracle_guest import frames
 
     try:
@@ -51,13 +51,13 @@ def exception(error: BaseException) -> dict[str, Any]:
         if hint is None and isinstance(error, ImportError):
             hint = _missing(error)
     except Exception:
-        # An exception class may do anything when it is asked for its attributes.
+        # The attributes of an exception class may do anything.
         code, hint = "exception", None
     return _error(code, message(error), frames.render(error), hint)
 
 
 def _missing(error: ImportError) -> str | None:
-    """What code probably meant that imports a server or a tool which is not there."""
+    """A suggestion for code that imports a server or a tool which does not exist."""
     from difflib import get_close_matches
 
     package, _, name = (error.name or "").partition(".")
@@ -87,7 +87,7 @@ def _missing(error: ImportError) -> str | None:
 
 
 def _no_skill(name: str) -> str | None:
-    """Which skills there are like the one that is not, or some of them."""
+    """Skills that are similar to one that does not exist, or some of them."""
     from difflib import get_close_matches
 
     try:
@@ -105,8 +105,8 @@ def _no_skill(name: str) -> str | None:
 
 
 def _not_installed(module: str) -> str | None:
-    """Who can install a module, and by which command. Only well-known packages are named: whoever is told a name will
-    install what somebody else may have put under it."""
+    """How to install a module. Only well-known packages are named: a suggested name may be installed, and someone else
+    may have registered it."""
     if not module or module in sys.stdlib_module_names or _belongs_to_the_user(module):
         return None
     from coracle_guest import known
@@ -120,7 +120,7 @@ def _not_installed(module: str) -> str | None:
 
 
 def _belongs_to_the_user(module: str) -> bool:
-    """Whether it is one of theirs that a folder of the workspace would hold: it is missing, and not on any index."""
+    """Whether the module belongs to the user's workspace: it is missing, and not on any index."""
     return module in ("skills", "coracle", "tools")
 
 
@@ -129,7 +129,7 @@ def rejected(error: BaseException, length: int) -> dict[str, Any]:
     from coracle_guest import frames
 
     if isinstance(error, (MemoryError, RecursionError)):
-        # The parser says so of expressions that are nested too deeply for it; only of long code is it to be believed.
+        # The parser also reports this for expressions that are nested too deeply. It is true only for long code.
         if length > _LONG_SOURCE:
             return _error("memory", message(error), "", HINTS["memory"])
         return _error("syntax", "SyntaxError: the code is nested too deeply", "", None)
@@ -143,12 +143,12 @@ def rejected(error: BaseException, length: int) -> dict[str, Any]:
 
 
 def plain(code: str, message: str) -> dict[str, Any]:
-    """An `error` that no exception stands for."""
+    """An `error` without an exception."""
     return _error(code, text.cap(message, MESSAGE_BYTES), "", HINTS.get(code))
 
 
 def message(error: BaseException) -> str:
-    """`TypeName: text`, as the last line of a traceback has it."""
+    """`TypeName: text`, as in the last line of a traceback."""
     name = text.type_name(error)
     try:
         words = str(error)
@@ -165,7 +165,7 @@ def _error(code: str, message: str, traceback: str, hint: str | None) -> dict[st
 
 
 def _code(error: BaseException) -> str:
-    # Only what was raised, and what it was explicitly raised from: an error handled on the way is not the reason.
+    # Only the exception and its explicit causes: an error that was handled on the way is not the reason.
     for link in _causes(error):
         code = _limit(link)
         if code is not None:
@@ -203,7 +203,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _starts_process(error: BaseException) -> bool:
-    """Whether this came from starting a process, and not from a descriptor that would block: both are EAGAIN."""
+    """Whether this came from starting a process, rather than from a descriptor that would block: both are EAGAIN."""
     last = None
     trace = error.__traceback__
     while trace is not None:
@@ -235,7 +235,7 @@ def _is_network(error: BaseException) -> bool:
             return True
         if isinstance(link, OSError) and (link.errno in _UNREACHABLE or _is_name_error(link)):
             return not _has_route()
-        # `reason` is where urllib keeps what it wraps.
+        # `reason` is where urllib stores the error that it wraps.
         pending += (link.__cause__, link.__context__, getattr(link, "reason", None))
         pending += getattr(link, "exceptions", ())
     return False
@@ -257,7 +257,7 @@ def _in_socket_code(error: BaseException) -> bool:
 
 
 def _has_route() -> bool:
-    """Whether anything but this machine can be reached: then a host that cannot be found is just that."""
+    """Whether other machines can be reached: then a host that is not found does not exist."""
     for path in ROUTES:
         try:
             with open(path, encoding="ascii") as lines:

@@ -1,7 +1,7 @@
-"""Figures become artifacts, so that showing one has an effect where there is no screen.
+"""Saves figures as artifacts, because there is no screen to show them on.
 
-Matplotlib's are saved when the code ends, if it has left them open. Plotly knows no open figures: one is saved when it is
-shown, or is what the code comes to.
+Matplotlib figures are saved when the code ends, if they are still open. Plotly has no open figures: one is saved when
+it is shown, or if it is the result of the code.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 ARTIFACTS = "/artifacts"
 
 _RENDERERS = "plotly.io._renderers"
-"""The module that knows how Plotly shows a figure."""
+"""The module that defines how Plotly shows a figure."""
 
 
 def save() -> None:
-    """Save and close every open figure of Matplotlib."""
+    """Save and close all open Matplotlib figures."""
     _attempt(_save_open)
 
 
@@ -37,13 +37,13 @@ def _save_open() -> None:
 
 
 def save_value(value: Any) -> None:
-    """Save what the code came to, if it is a figure of Plotly."""
+    """Save the result of the code, if it is a Plotly figure."""
     if type(value).__module__.startswith("plotly.") and hasattr(type(value), "to_html"):
         _attempt(lambda: _save_page(value))
 
 
 def attend() -> None:
-    """Have Plotly leave a page for each figure that is shown, instead of looking for a browser."""
+    """Make Plotly write a page for each figure that is shown, instead of opening a browser."""
     loaded = sys.modules.get(_RENDERERS)
     if loaded is not None:
         _attempt(lambda: _take_over(loaded))
@@ -89,28 +89,28 @@ def _take_over(module: Any) -> None:
 def _save_page(figure: Any) -> None:
     from plotly import io
 
-    # With all that it needs: whoever looks at it may have no network.
+    # Self-contained, because the viewer may have no network.
     page = io.to_html(figure, include_plotlyjs=True, full_html=True, validate=False)
     with _new_file("html") as file:
         file.write(page.encode())
 
 
 def _attempt(act: Callable[[], None]) -> None:
-    """A failure is a line on stderr: the program itself did its work."""
+    """Report a failure on stderr: the program itself did its work."""
     try:
         act()
     except BaseException as error:
         from coracle_guest import failure
 
         try:
-            sys.stderr.write(f"could not save a figure: {failure.message(error)}\n")
+            sys.stderr.write(f"cannot save a figure: {failure.message(error)}\n")
         except BaseException:
             # The code may have closed the stream.
             pass
 
 
 def _new_file(ending: str) -> BinaryIO:
-    """The next `figure_N` with this ending that is not there yet."""
+    """The next `figure_N` with this extension that does not exist yet."""
     number = 1
     while True:
         try:

@@ -1,7 +1,8 @@
-"""Tracebacks as the user's code deserves them: its own frames, and where in a library it came to an end.
+"""Formats tracebacks for users: their own frames, and the place in a library where the error occurred.
 
-A model that reads a traceback pays for every line, so of the frames of libraries only the last is kept, and only if it
-comes after the user's last one. Frames of this package, of `coracle` and of generated modules are never shown. Chained errors keep their chain.
+Every line of a traceback costs a model tokens, so only the last library frame is kept, and only if it comes after the
+user's last frame. Frames of this package, of `coracle` and of generated modules are never shown. Chained errors keep
+their chain.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 TRACEBACK_BYTES = 16 * 1024
 
 USER_ROOTS = ("/workspace", "/coracle/skills", "/skills", "/tools")
-"""Folders whose modules belong to the user as much as the code itself."""
+"""Folders whose modules belong to the user, like the code itself."""
 
 GENERATED = ("/coracle/servers",)
-"""Folders of modules that only pass calls on."""
+"""Folders of modules that only forward calls."""
 
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OWN = (os.path.join(_HERE, "coracle_guest", ""), os.path.join(_HERE, "coracle", ""))
@@ -28,7 +29,7 @@ _DYNAMIC = ("<string>", "<stdin>")
 
 
 def render(error: BaseException) -> str:
-    """The traceback as text; empty if there is no telling, which must not hide the error itself."""
+    """The traceback as text. Empty if formatting fails, which must not hide the error itself."""
     try:
         import traceback
 
@@ -41,7 +42,7 @@ def render(error: BaseException) -> str:
 
 
 def _trim(shown: Any) -> None:
-    """Take out frames, here and in every error that this one is chained to."""
+    """Remove frames, here and in all chained errors."""
     pending = [shown]
     done: set[int] = set()
     while pending:

@@ -1,7 +1,7 @@
-"""Functions that small programs may use without importing anything.
+"""Functions that programs may use without importing them.
 
-They are put into the user's namespace by name (see `interpreter.HELPERS`), so that a program of three lines stays one
-of three lines. Relative paths are relative to the working directory.
+They are added to the user's namespace by name (see `interpreter.HELPERS`), so that small programs stay small. Relative
+paths are relative to the working directory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_file(path: str | os.PathLike[str], encoding: str | None = "utf-8") -> str | bytes:
-    """The content of a file as text; as bytes if `encoding` is None."""
+    """Return the content of a file as text, or as bytes if `encoding` is None."""
     if encoding is None:
         with open(path, "rb") as file:
             return file.read()
@@ -24,7 +24,7 @@ def read_file(path: str | os.PathLike[str], encoding: str | None = "utf-8") -> s
 
 
 def write_file(path: str | os.PathLike[str], content: Any) -> str:
-    """Write text, bytes, or anything else as indented JSON. Missing folders are made.
+    """Write text, bytes, or anything else as indented JSON. Missing folders are created.
 
     >>> write_file("out/report.txt", "done")
     'Successfully wrote 4 bytes to out/report.txt'
@@ -44,16 +44,16 @@ def write_file(path: str | os.PathLike[str], content: Any) -> str:
 
 
 def list_files(path: str | os.PathLike[str] = ".", pattern: str = "*") -> list[str]:
-    """The files in a folder whose names match, sorted; `**/*.csv` also looks into its subfolders.
+    """Return the files in a folder whose names match, sorted; `**/*.csv` also searches subfolders.
 
-    The paths can be given to `read_file` as they are: they begin with `path`, unless that is the working directory.
+    The paths can be passed to `read_file`: they begin with `path`, unless that is the working directory.
     """
     import glob
 
     folder = os.fspath(path)
     if not os.path.isdir(folder):
         raise NotADirectoryError(f"not a folder: {folder}")
-    # In a workspace, links to modules, which are nobody's files.
+    # In a workspace, these are links to modules, and not files of the user.
     links = {name for name in ("servers", "skills") if os.path.islink(os.path.join(folder, name))}
     found = glob.glob(pattern, root_dir=folder, recursive=True)
     own = (name for name in found if name.partition("/")[0] not in links)
@@ -68,9 +68,9 @@ def delete_file(path: str | os.PathLike[str]) -> str:
 
 
 def filter_by_field(items: Iterable[Any], field: str, value: Any) -> list[Any]:
-    """The items whose field equals `value`, or for which `value(field)` is true if it is a function.
+    """Return the items whose field equals `value`, or for which `value(field)` is true if it is a function.
 
-    Items may be dictionaries or objects; `"user.name"` looks into nested ones. An item without the field never matches.
+    Items may be dictionaries or objects; `"user.name"` accesses nested ones. An item without the field never matches.
 
     >>> filter_by_field([{"n": 1}, {"n": 2}], "n", lambda n: n > 1)
     [{'n': 2}]
@@ -80,9 +80,9 @@ def filter_by_field(items: Iterable[Any], field: str, value: Any) -> list[Any]:
 
 
 def summarize_list(items: Iterable[Any], max_items: int = 5, *, limit: int | None = None) -> dict[str, Any]:
-    """How many items there are, the first few of them, and the fields that dictionaries among these have.
+    """Return the number of items, the first few of them, and the fields of those that are dictionaries.
 
-    `limit` is another name for `max_items`; the first few are then also called `sample`.
+    `limit` is an alias of `max_items`; the first few are then also returned as `sample`.
 
     >>> summarize_list(range(10), 2)
     {'count': 10, 'items': [0, 1], 'remaining': 8}
@@ -106,11 +106,11 @@ def aggregate_stats(
     *,
     numeric_fields: Iterable[str] | None = None,
 ) -> dict[str, Any]:
-    """Count, sum, mean, median, min, max and standard deviation of a numeric field.
+    """Return count, sum, mean, median, min, max and standard deviation of a numeric field.
 
-    Text that reads as a number counts as one; `missing` says how many items had no number there. Items that are
-    numbers themselves need no field. With several fields, or without one, the answer has `NAME_sum`, `NAME_avg`,
-    `NAME_min` and `NAME_max` for each of them, or for every field that has numbers in it.
+    Text that can be parsed as a number counts as one; `missing` is the number of items without a number. Items that are
+    numbers themselves need no field. With several fields, or without one, the result has `NAME_sum`, `NAME_avg`,
+    `NAME_min` and `NAME_max` for each of them, or for every field that has numbers.
 
     >>> aggregate_stats([{"n": 1}, {"n": 3}, {}], "n")["mean"]
     2
@@ -137,7 +137,8 @@ def aggregate_stats(
 
 
 def _numeric(rows: list[dict[Any, Any]]) -> list[Any]:
-    """The fields that have a number in at least one row; text that reads as one is left out, since it may be a name."""
+    """The fields that have a number in at least one row. Text that looks like one does not count, as it may be a
+    name."""
     return [name for name in _columns(rows) if any(_is_number(row.get(name)) for row in rows)]
 
 
@@ -164,10 +165,10 @@ def _stats(values: Iterable[Any]) -> dict[str, Any]:
 
 
 def format_output(data: Any, format: str | int = "json", *, max_chars: int | None = None) -> str:
-    """Data as text: `json`, `text` (one line per item), `table`, `markdown` or `csv`, cut after `max_chars`.
+    """Format data as `json`, `text` (one line per item), `table`, `markdown` or `csv`, cut after `max_chars`.
 
-    The last three want a list of dictionaries, one row each; other values become a single column. A number in the place
-    of the format is `max_chars`.
+    The last three expect a list of dictionaries, one per row; other values become a single column. A number instead of
+    the format is `max_chars`.
     """
     if isinstance(format, int):
         format, max_chars = "json", format
@@ -225,7 +226,7 @@ def _is_number(value: Any) -> bool:
 
 def _number(value: Any) -> Any:
     if _is_number(value):
-        # NaN has no place in an order.
+        # NaN cannot be ordered.
         return value if value == value else None
     if isinstance(value, str):
         for kind in (int, float):
@@ -241,7 +242,7 @@ def _json(data: Any) -> str:
 
     from coracle_guest import encode
 
-    # A file may be of any size, so there is no budget here.
+    # A file may have any size, so there is no budget here.
     plain = encode.Encoder(sys.maxsize).convert(data)
     return json.dumps(plain, indent=2, ensure_ascii=False)
 
@@ -269,7 +270,7 @@ def _grid(data: Any) -> tuple[list[str], list[list[str]]]:
 
 
 def _columns(items: list[dict[Any, Any]]) -> list[Any]:
-    """The keys of all items, in the order in which they are met."""
+    """The keys of all items, in the order of their first occurrence."""
     return list(dict.fromkeys(key for item in items for key in item))
 
 

@@ -1,7 +1,7 @@
-"""Runs Python code in the one namespace of this process, and says what came of it.
+"""Runs Python code in the only namespace of this process, and returns its outcome.
 
-The namespace is that of a real `__main__` module, so that `pickle`, `dataclasses` and `typing` find what the code
-defines. It lives as long as the process: a session is just several runs of it.
+The namespace is that of a real `__main__` module, so that `pickle`, `dataclasses` and `typing` find the definitions of
+the code. It lives as long as the process: a session is just several runs in it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ HELPERS = frozenset(
 """Functions of `helpers` that code may use without importing them."""
 
 HOST_HELPERS = frozenset({"checkpoint"})
-"""The same of the package `coracle`: they call the host."""
+"""Functions of `coracle` that code may use without importing them. They call the host."""
 SKILLS = frozenset({"save_skill", "load_skill", "list_skills", "search_skills", "delete_skill", "get_skill"})
 """Functions of `saved` that code may use without importing them."""
 
 WORKSPACE = "workspace"
-"""A variable that code may use without setting it: where the workspace is."""
+"""A variable that code may use without setting it: the path of the workspace."""
 
 HELPER_MODULES = frozenset({"asyncio", "collections", "datetime", "json", "math", "re", "statistics"})
 """Modules that code may use without importing them."""
 
 RESULT = "result"
 _MISSING: Any = object()
-# Made in advance: there may be no memory left when they are needed.
+# Created in advance, because there may be no memory left when it is needed.
 _SIGNALS = tuple(valid_signals())
 
 
@@ -71,7 +71,7 @@ class Interpreter:
         sources.watch_imports()
 
     def run(self, source: str, variables: dict[str, Any], result_bytes: int) -> dict[str, Any]:
-        """Run one program; the answer is what a `done` frame says, without its `type` and `id`."""
+        """Run one program. Returns the fields of a `done` frame, without its `type` and `id`."""
         self._runs += 1
         filename = sources.filename(self._runs)
         reason = _refusal(variables)
@@ -107,7 +107,7 @@ class Interpreter:
         except BaseException as raised:
             error = raised
             self._reserve.give_up()
-        # The code may have forked and let the child run off its end, as scripts do.
+        # The code may have forked, with a child that runs off the end of the program, as scripts do.
         if posix.getpid() != self._pid:
             self._end_child(error)
         self._settle()
@@ -122,7 +122,7 @@ class Interpreter:
         return _answer(error, value, has_value, result_bytes)
 
     def _settle(self) -> None:
-        """Bring to an end what the code has begun, as the end of a program would."""
+        """Finish what the code has begun, as at the end of a program."""
         if self._streams is None:
             return
         self._streams.flush()
@@ -149,11 +149,11 @@ class Interpreter:
 
 
 class _EarlierResult:
-    """The variable `result` of an earlier run, which must stay readable and yet not count as this run's.
+    """The variable `result` of an earlier run, which must stay readable but not count as the result of this run.
 
-    If the code mentions the name, the value waits among the builtins, where lookups find it; then whatever is in the
-    namespace afterwards was assigned by this run, even if it is the same object. The price: `del result` at this
-    point finds nothing to delete.
+    If the code mentions the name, the value is moved to the builtins, where lookups find it. A value in the namespace
+    after the run was therefore assigned by this run, even if it is the same object. The price: `del result` finds
+    nothing to delete.
     """
 
     def __init__(self, namespace: dict[str, Any], mentioned: bool) -> None:
@@ -164,7 +164,7 @@ class _EarlierResult:
             builtins.__dict__[RESULT] = namespace.pop(RESULT)
 
     def replaced(self) -> bool:
-        """Whether the run has assigned `result`; puts the earlier value back if not."""
+        """Whether the run has assigned `result`. Restores the earlier value if not."""
         if not self._hidden:
             return self._namespace.get(RESULT, _MISSING) is not self._value and RESULT in self._namespace
         builtins.__dict__.pop(RESULT, None)
@@ -189,7 +189,7 @@ def _refusal(variables: dict[str, Any]) -> str | None:
 
 
 def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
-    """Put the helpers that the code mentions into the namespace, unless the user has something of that name."""
+    """Add the helpers that the code mentions to the namespace, unless the user has defined the name."""
     for name in mentioned & HELPERS:
         if name not in namespace:
             from coracle_guest import helpers
@@ -210,7 +210,7 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
             namespace[name] = __import__(name)
     if WORKSPACE in mentioned and WORKSPACE not in namespace:
         namespace[WORKSPACE] = "/workspace"
-    # These come with the `site` module, which a sandbox may do without.
+    # These are defined by the `site` module, which a sandbox may not load.
     for name in mentioned & {"exit", "quit"}:
         if name not in namespace and not hasattr(builtins, name):
             namespace[name] = sys.exit
@@ -221,7 +221,7 @@ def _offer(namespace: dict[str, Any], mentioned: set[str]) -> None:
 
 
 def _execute(code: CodeType, namespace: dict[str, Any]) -> None:
-    """Run the code. Only here may signal handlers run: one that raises elsewhere would tear a frame apart."""
+    """Run the code. Signal handlers may run only here: one that raises elsewhere would break a frame."""
     try:
         pthread_sigmask(SIG_SETMASK, ())
         outcome = eval(code, namespace)
@@ -238,11 +238,11 @@ def _execute(code: CodeType, namespace: dict[str, Any]) -> None:
 def _exit_status(error: BaseException | None) -> int:
     if error is None:
         return 0
-    # By the real type, here and below: asking a hostile object for its class would run its code.
+    # By the real type, here and below, because asking a hostile object for its class would run its code.
     if not issubclass(type(error), SystemExit):
         return 1
     try:
-        # As the kernel would have it: one byte.
+        # One byte, as in the kernel.
         return 0 if error.code is None else int.__and__(error.code, 0xFF)
     except BaseException:
         return 1
@@ -264,7 +264,7 @@ def _answer(error: BaseException | None, value: Any, has_value: bool, result_byt
 
 
 def _explained(error: BaseException) -> dict[str, Any]:
-    """The `error` of the answer, even where memory is too short or the exception too hostile to say much."""
+    """The `error` of the answer, even if there is little memory or the exception is hostile."""
     try:
         from coracle_guest import failure
 

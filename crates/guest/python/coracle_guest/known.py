@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 USUAL = frozenset(("numpy", "pandas", "scipy", "matplotlib", "seaborn", "scikit-learn", "sympy", "plotly"))
-"""What `coracle env sync` installs by itself; `python_environment.rs` of the command line has the same."""
+"""Packages that `coracle env sync` installs by default. The list in `python_environment.rs` is the same."""
 
 PACKAGES = {
     "PIL": "pillow",
@@ -64,4 +64,4 @@ PACKAGES = {
     "xlsxwriter": "xlsxwriter",
     "yaml": "pyyaml",
 }
-"""What `import` says, and what pip calls it."""
+"""Package names by import name."""

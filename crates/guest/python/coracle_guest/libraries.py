@@ -1,4 +1,4 @@
-"""The rows of the table in `encode` for NumPy and pandas. Loaded with the first value that could be of theirs."""
+"""The rows of the table in `encode` for NumPy and pandas. Loaded with the first value that may be one of theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def expand(value: Any) -> Any:
-    """As `special.expand`, for these libraries only."""
+    """Like `special.expand`, for these libraries only."""
     for convert in (_frame, _series, _pandas_scalar, _array, _scalar):
         plain = convert(value)
         if plain is not UNKNOWN:
@@ -27,14 +27,14 @@ def _frame(value: Any) -> Any:
     rows, columns = value.shape
     head = value.head(encode.ROWS_SHOWN)
     plain = {"type": "dataframe", "shape": [rows, columns], "columns": list(value.columns), "rows": _rows(head)}
-    # Numbers from zero say nothing; what a frame was grouped by is nowhere else.
+    # An index that counts from zero is omitted; others hold information that is nowhere else.
     if not derives(value.index, "pandas", "RangeIndex"):
         plain["index"] = list(head.index)
     return encode.Pairs("dataframe", len(plain), plain.items())
 
 
 def _rows(head: Any) -> encode.Items:
-    """Rows as objects. Pairs and not dictionaries: columns may share a name."""
+    """Rows as objects. Pairs instead of dictionaries, because columns may share a name."""
     columns = list(head.columns)
     rows = head.itertuples(index=False, name=None)
     return encode.Items("rows", len(head), (encode.Pairs("row", len(columns), zip(columns, row)) for row in rows))
@@ -74,7 +74,7 @@ def _array(value: Any) -> Any:
     if derives(value, "numpy.ma.core", "MaskedConstant"):
         return None
     if derives(value, "numpy", "matrix"):
-        # A row of a matrix is a matrix, and so on for ever.
+        # A row of a matrix is a matrix, and so on endlessly.
         value = value.A
     if value.ndim == 0:
         return encode.expand(value[()] if value.dtype.kind in "Mm" else value.item())
@@ -94,12 +94,12 @@ def _scalar(value: Any) -> Any:
     names = getattr(getattr(value, "dtype", None), "names", None)
     if names:
         return encode.Pairs("record", len(names), zip(names, plain))
-    # A scalar wider than any Python number gives itself.
+    # A scalar wider than any Python number returns itself.
     return checked(str(plain)) if derives(plain, "numpy", "generic") else encode.expand(plain)
 
 
 def _duration(value: Any) -> Any:
-    """Seconds; months and years have no fixed length."""
+    """Seconds. Months and years have no fixed length."""
     if str(value) == "NaT":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Calls to the host from tasks of event loops. Loaded with the first of them, when `asyncio` is there anyway."""
+"""Calls to the host from tasks of event loops. Loaded with the first such call, when `asyncio` is loaded anyway."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from coracle_guest.calls import Link
 
 _BATCH = 64
-"""Frames that are handed out before the loop sees to its other work."""
+"""The number of frames that are passed on before the loop continues with other work."""
 
 
 async def call(link: Link, method: str, params: dict[str, Any]) -> Any:
-    """Ask the host, and let other tasks run until it answers. A task that is cancelled just stops waiting."""
+    """Call the host, and let other tasks run until it answers. A cancelled task just stops waiting."""
     loop = asyncio.get_running_loop()
     number, data = link.new_call(method, params)
     watch = _watch(link, loop)
@@ -34,7 +34,7 @@ async def call(link: Link, method: str, params: dict[str, Any]) -> Any:
 
 
 class _Promise:
-    """One task that waits."""
+    """A waiting task."""
 
     def __init__(self, watch: Watch, future: asyncio.Future[dict[str, Any]]) -> None:
         self.frame: dict[str, Any] | None = None
@@ -42,7 +42,7 @@ class _Promise:
         self._watch = watch
 
     def wake(self) -> None:
-        """The frame has come. By whichever thread read it, which holds the guard."""
+        """The frame has arrived. Called by the thread that read it, which holds the guard."""
         self._watch.run(self._resolve)
 
     def _resolve(self) -> None:
@@ -51,13 +51,13 @@ class _Promise:
 
 
 def _watch(link: Link, loop: asyncio.AbstractEventLoop) -> Watch:
-    """The watch of this loop, with one more task that waits."""
+    """The watch of this loop, with one more waiting task."""
     with link.guard:
         watch = link.watches.get(loop)
         if watch is None:
             watch = link.watches[loop] = Watch(link, loop)
         watch.tasks += 1
-        # A thread that reads now will call `resume` when it leaves.
+        # A thread that is reading will call `resume` when it leaves.
         is_free = not link.reading
     if is_free:
         watch.begin()
@@ -65,7 +65,7 @@ def _watch(link: Link, loop: asyncio.AbstractEventLoop) -> Watch:
 
 
 class Watch:
-    """An event loop that has tasks waiting for replies. Its methods run in the loop's thread unless they say so."""
+    """An event loop with tasks that wait for replies. Methods run in the loop's thread unless they say otherwise."""
 
     def __init__(self, link: Link, loop: asyncio.AbstractEventLoop) -> None:
         self._link = link
@@ -76,18 +76,18 @@ class Watch:
         self.tasks = 0
 
     def run(self, step: Any) -> None:
-        """Run a step in the loop's thread; by any thread."""
+        """Run a step in the loop's thread. Called by any thread."""
         if get_ident() == self._thread:
             step()
             return
         try:
             self._loop.call_soon_threadsafe(step)
         except RuntimeError:
-            # The loop was closed with tasks in it: nobody waits there any more.
+            # The loop was closed with tasks in it, so nothing waits there any more.
             self._link.watches.pop(self._loop, None)
 
     def resume(self) -> None:
-        """No thread reads any more; by any thread, which holds the guard."""
+        """No thread is reading any more. Called by any thread, which holds the guard."""
         if not self._reads:
             self.run(self.begin)
 
@@ -102,7 +102,7 @@ class Watch:
 
     def _readable(self) -> None:
         with self._link.guard:
-            # Decided under the guard: whoever reads looks there, when it leaves, for loops that have stepped back.
+            # Decided under the guard: when a reading thread leaves, it looks there for loops that have stepped back.
             if self._link.reading:
                 self._reads = False
         if not self._reads:
@@ -133,7 +133,7 @@ class Watch:
             self._writes = False
 
     def leave(self) -> None:
-        """One task less that waits; by any thread, since a task may be thrown away by any."""
+        """Remove a waiting task. Called by any thread, because any thread may destroy a task."""
         with self._link.guard:
             self.tasks -= 1
             if self.tasks:
@@ -142,13 +142,13 @@ class Watch:
         self.run(self._stop)
 
     def _stop(self) -> None:
-        # What is not yet sent stays in the queue: whoever sends next sends it first.
+        # Unsent data stays in the queue, and the next sender sends it first.
         try:
             if self._reads:
                 self._loop.remove_reader(self._link.fd)
             if self._writes:
                 self._loop.remove_writer(self._link.fd)
         except RuntimeError:
-            # The loop is closed, and has forgotten its descriptors.
+            # The loop is closed, and has released its descriptors.
             pass
         self._reads = self._writes = False

@@ -1,8 +1,8 @@
-"""What of this process's memory can be shared with all its children through a file.
+"""Finds the memory of this process that can be shared with all its children through a file.
 
-A fork copies an entry for every page of private memory that there is, and its end takes each of them down again. Of
-a file that is mapped, only what was touched has an entry. So everything that the zygote has imported goes into a file in
-memory, and what a run needs is touched once more.
+A fork copies a page table entry for every page of private memory, and the end of a child removes each of them. In a
+mapped file, only touched pages have an entry. So everything that the zygote has imported is moved to a memory file, and
+the pages that a run needs are touched again.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ _PAGE = 4096
 _PRESENT = 1 << 63
 _OF_A_FILE = 1 << 61
 
-# Fewer pages are not worth a mapping of their own; and so many unused ones do not split one.
+# The minimum number of pages of a mapping, and the maximum number of unused pages that do not split one.
 _FEWEST = 8
 _GAP = 8
 
-# `native/confine.rs` has room for so many.
+# The maximum number of parts, which `native/confine.rs` also knows.
 _MOST = 256
 
 
 def parts() -> bytes:
-    """Private memory that is in use, the largest parts first: start, length, protection, as words of eight bytes."""
+    """Private memory in use, largest parts first: start, length and protection, as words of eight bytes."""
     found: list[tuple[int, int, int]] = []
     with open("/proc/self/maps", "rb", 0) as maps, open("/proc/self/pagemap", "rb", 0) as pages:
         for line in maps.read().splitlines():
@@ -40,7 +40,7 @@ def parts() -> bytes:
 
 
 def _runs(entries: memoryview) -> list[tuple[int, int]]:
-    """Where pages of our own begin, and how many there are, in one mapping."""
+    """The start and number of our own pages in one mapping."""
     runs: list[tuple[int, int]] = []
     first = last = -1
     for number, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""Sending while the channel is full, without ever being stuck: the host may not read until we have read."""
+"""Sends while the channel is full, without a deadlock: the host may not read until we have read."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from coracle_guest.calls import Link
 
 _PIECE = 4096
-"""A stream that can be written to at all takes this much without blocking, be it a socket or a pipe."""
+"""The number of bytes that a writable stream accepts without blocking, whether it is a socket or a pipe."""
 
 _PAUSE = 5
-"""Milliseconds to wait for room while another thread reads, before looking again whether it still does."""
+"""Milliseconds to wait for room while another thread reads, before checking again whether it still does."""
 
 _SIGNALS = tuple(valid_signals())
 
 
 def flush(link: Link, wait: bool) -> bool:
-    """Write what is queued; true when nothing is left. The caller holds `link.sending`.
+    """Write queued data. Returns true when nothing is left. The caller holds `link.sending`.
 
-    With `wait` it goes on until all is written, and reads when that is what the host waits for.
+    With `wait`, continues until everything is written, and reads if that is what the host waits for.
     """
     poll = select.poll()
     poll.register(link.fd, select.POLLIN | select.POLLOUT)
@@ -41,7 +41,7 @@ def flush(link: Link, wait: bool) -> bool:
 
 
 def _write(link: Link) -> None:
-    # A handler of the user's that raised between writing and counting would have the same bytes sent twice.
+    # If a handler of the user's raised between writing and counting, the same bytes would be sent twice.
     mask = pthread_sigmask(SIG_BLOCK, _SIGNALS)
     try:
         head = link.outgoing[0]

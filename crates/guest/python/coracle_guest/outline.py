@@ -1,4 +1,4 @@
-"""What is shown of a result that is too large: its shape and its beginning, always within the cap.
+"""Summarises a result that is too large: its shape and its beginning, always within the limit.
 
 | value | summary |
 |---|---|
@@ -6,7 +6,8 @@
 | list-like | `{"type", "length", "items": [the first few]}`, for arrays also `shape` and `dtype` |
 | object-like | `{"type", "length", "keys": [the first], "items": {the first few}}` |
 
-What is too large inside is summed up in the same way. Where the cap leaves no room even for this, `null` remains.
+Parts that are too large are summarised in the same way. If the limit leaves no room even for this, the result is
+`null`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ _SMALLEST = 64
 
 
 def outline(value: Any, limit: int) -> Any:
-    """A summary of `value` that takes at most `limit` bytes as JSON."""
+    """A summary of `value` of at most `limit` bytes as JSON."""
     try:
-        # Twice the work at most: each try gives the parts less room than the one before.
+        # At most twice the work: each attempt gives the parts less room than the one before.
         for share in (2, 4, 16):
             summary = _summary(value, limit // share, 0)
             if _fits(summary, limit):
@@ -47,7 +48,7 @@ def _summary(value: Any, room: int, level: int) -> Any:
     plain = _expanded(value)
     if isinstance(plain, str):
         half = max(room // 2 - _SMALLEST, 0)
-        # In bytes and not characters, as the room is; escapes in JSON may still need a second try.
+        # In bytes rather than characters, like the limit; escapes in JSON may still need a second attempt.
         head = plain.encode("utf-8")[:half].decode("utf-8", "ignore")
         tail = plain[-half:].encode("utf-8")[-half:].decode("utf-8", "ignore") if half else ""
         return {"type": "str", "length": len(plain), "head": head, "tail": tail}
@@ -80,7 +81,7 @@ def _summary(value: Any, room: int, level: int) -> Any:
 
 
 def _part(value: Any, room: int, level: int) -> Any:
-    """An element of a container: whole if it is small enough."""
+    """An element of a container, complete if it is small enough."""
     try:
         return encode.Encoder(max(room, _SMALLEST)).convert(value, encode.MAX_DEPTH // 2)
     except encode.TooLarge:
@@ -104,7 +105,7 @@ def _expanded(value: Any) -> Any:
 
 
 def _first(elements: Any, count: int) -> list[Any]:
-    """The first elements, or those before the one that could not be had."""
+    """The first elements, or those before the first that raised."""
     found: list[Any] = []
     try:
         for element in elements:

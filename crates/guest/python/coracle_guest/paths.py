@@ -1,4 +1,4 @@
-"""Where modules are looked for, and which Python the programs get that code starts."""
+"""The search path for modules, and the Python for programs that code starts."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from typing import Any
 
 ENVIRONMENT = "/environment"
-"""Where the packages of the managed environment are, if there is one."""
+"""The packages of the managed environment, if there is one."""
 
 TOOLS = "/tools"
-"""Where the operator's modules are, if there are any."""
+"""The operator's modules, if there are any."""
 
 MODULES = "/modules"
-"""Where modules are that the operator wrote by hand for the packages below, if there are any."""
+"""Modules of the operator for the packages below, if there are any."""
 
 PACKAGES = ("servers", "skills")
 
 PROGRAM = "/coracle/bin/python"
-"""The Python that bash and child processes find: this interpreter, with the same packages (see `write`)."""
+"""The Python for bash and child processes: this interpreter, with the same packages (see `write`)."""
 
 
 class Absent:
-    """Stands last in `sys.meta_path`, and says why a server that the settings name has no modules."""
+    """The last entry of `sys.meta_path`, which reports why a configured server has no modules."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Raises with the reason, if the host knows one; finds nothing."""
+        """Raise with the reason, if the host knows one. Never finds anything."""
         package, _, server = name.partition(".")
         if package != "servers" or "." in server:
             return
@@ -44,8 +44,8 @@ class Absent:
 
 
 def search() -> list[str]:
-    """The standard library, Coracle's own packages, the installed ones, the operator's modules, and the workspace last:
-    a planted `json.py` changes nothing."""
+    """The standard library, Coracle's own packages, the installed ones, the operator's modules, and the workspace last,
+    so that a planted `json.py` has no effect."""
     installed = _installed()
     library = [folder for folder in sys.path if folder != "/coracle"]
     tools = [TOOLS] if _device(TOOLS) != _device("/") else []
@@ -57,12 +57,12 @@ def search() -> list[str]:
 
 
 class Written:
-    """Finds `servers.NAME` and `skills.NAME` among what the operator wrote. It is asked last: generated modules and saved
-    skills come first."""
+    """Finds `servers.NAME` and `skills.NAME` in the operator's modules. It comes last: generated modules and saved
+    skills take precedence."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
-        """What the import system asks each finder."""
+        """Find a module, for the import system."""
         package, _, module = name.partition(".")
         if package not in PACKAGES or not module or "." in module:
             return None
@@ -72,13 +72,13 @@ class Written:
 
 
 def attend() -> None:
-    """From now on imports find what the operator wrote."""
+    """Make the operator's modules importable."""
     sys.meta_path.append(Written)
 
 
 def write(folder: str) -> None:
-    """Make `folder`, which will be seen at `/coracle`, a virtual environment of this interpreter with the packages of
-    `search`. Without it, what bash and `subprocess` start would be whatever Python comes first on the search path.
+    """Make `folder`, which will be mounted at `/coracle`, a virtual environment of this interpreter with the packages
+    of `search`. Otherwise, bash and `subprocess` would start the first Python on the search path.
     """
     import os
 
@@ -90,7 +90,7 @@ def write(folder: str) -> None:
         file.write(f"home = {os.path.dirname(program)}\ninclude-system-site-packages = false\n")
     packages = f"{folder}/lib/{version}/site-packages"
     os.makedirs(packages)
-    # What is not there is passed over when this is read.
+    # Missing folders are ignored when this is read.
     with open(f"{packages}/coracle.pth", "w") as file:
         file.write("\n".join(["/coracle", ENVIRONMENT, *_installed(), TOOLS, "/workspace", _ATTEND, ""]))
 
@@ -99,13 +99,13 @@ _ATTEND = f"import os; os.path.isdir({MODULES!r}) and __import__('coracle_guest.
 
 
 def _installed() -> list[str]:
-    """The packages that this interpreter has itself."""
+    """The packages of the interpreter itself."""
     version = _version()
     shared = [f"/usr/local/lib/{version}/dist-packages", "/usr/lib/python3/dist-packages"]
     environment = sys.executable.rpartition("/")[0].rpartition("/")[0]
     try:
         with open(f"{environment}/pyvenv.cfg") as file:
-            # Python reads this in `site`, which we do without.
+            # Python does this in `site`, which we do not load.
             sys.prefix = sys.exec_prefix = environment
             alone = "include-system-site-packages = true" not in file.read().lower()
     except OSError:
@@ -118,7 +118,7 @@ def _version() -> str:
 
 
 def _device(folder: str) -> int:
-    """Which file system it is on; 0 if it is not there. What was not mounted is on that of the root."""
+    """The device of a path, or 0 if it does not exist. Unmounted paths have that of the root."""
     try:
         return posix.stat(folder).st_dev
     except OSError:

@@ -1,4 +1,4 @@
-"""What a long-lived zygote imports in advance, so that its children have it at no cost."""
+"""Modules that a long-lived zygote imports in advance, so that its children have them at no cost."""
 
 from __future__ import annotations
 
@@ -56,9 +56,8 @@ MODULES: tuple[str, ...] = (
     "uuid",
     "weakref",
     "zlib",
-    # Parts of our own packages that are loaded when first needed.
+    # Parts of our own packages that are loaded on first use.
     "coracle_guest.children",
-    "coracle_guest.door",
     "coracle_guest.failure",
     "coracle_guest.figures",
     "coracle_guest.frames",
@@ -66,6 +65,7 @@ MODULES: tuple[str, ...] = (
     "coracle_guest.loops",
     "coracle_guest.outbox",
     "coracle_guest.outline",
+    "coracle_guest.relay",
     "coracle_guest.saved",
     "coracle_guest.shell",
     "coracle_guest.special",
@@ -75,6 +75,6 @@ MODULES: tuple[str, ...] = (
     "coracle.media",
     "coracle.plain",
 )
-"""Modules of the standard library that small programs use most: each costs every sandbox a little, used or not. Absent
-on purpose: `multiprocessing`, which registers handlers that must not survive the fork, and what only serves a network;
-`asyncio` brings `ssl` along nevertheless."""
+"""The modules of the standard library that small programs use most: each costs every sandbox a little, used or not.
+Absent on purpose: `multiprocessing`, which registers handlers that must not survive the fork, and modules for networks
+only; `asyncio` imports `ssl` nevertheless."""

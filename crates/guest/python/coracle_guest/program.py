@@ -1,7 +1,7 @@
-"""From source text to one code object that also keeps the value of its last expression.
+"""Compiles source text to one code object that also keeps the value of its last expression.
 
-The text is parsed once. If its last statement is an expression, that node becomes an assignment to a hidden name, so
-that everything stays one code object: with top-level `await`, two would mean two event loops.
+The text is parsed once. If its last statement is an expression, that becomes an assignment to a hidden name, so that
+there is a single code object: with top-level `await`, two would mean two event loops.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ VALUE = "__coracle_value__"
 """The hidden name that gets the value of the last expression."""
 
 SPLIT_LIMIT = 1024 * 1024
-"""Longer source is compiled as it is and has no last expression: its syntax tree could exceed the memory limit."""
+"""Longer source is compiled unchanged and has no last expression: its syntax tree could exceed the memory limit."""
 
 _CO_COROUTINE = 0x80
 _TREE = _ast.PyCF_ONLY_AST | _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
 class Rejected(Exception):
-    """The source does not compile; `cause` is what the compiler said."""
+    """The source does not compile. `cause` is the compiler's error."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(str(cause))
@@ -31,9 +31,9 @@ class Rejected(Exception):
 
 
 def compile_source(source: str, filename: str) -> CodeType:
-    """Compile; raises `Rejected` for source that cannot be run."""
+    """Compile the source. Raises `Rejected` if it cannot be run."""
     try:
-        # dont_inherit: the __future__ imports of this file are not the user's.
+        # dont_inherit: the __future__ imports of this file must not apply to user code.
         if len(source) > SPLIT_LIMIT:
             return compile(source, filename, "exec", _ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         tree = compile(source, filename, "exec", _TREE, dont_inherit=True)
@@ -56,19 +56,19 @@ def _keep_value(statement: _ast.Expr) -> _ast.Assign:
 
 
 def awaits(code: CodeType) -> bool:
-    """Whether the code has a top-level `await`, so that running it gives a coroutine."""
+    """Whether the code has a top-level `await`, so that running it returns a coroutine."""
     return bool(code.co_flags & _CO_COROUTINE)
 
 
 def defines(code: CodeType) -> bool:
-    """Whether there is a function or a class in the code, so that parts of it may run when it has ended."""
+    """Whether the code contains a function or a class, so that parts of it may run after it has ended."""
     inner = (const for const in code.co_consts if type(const) is type(code))
-    # What is in a comprehension ends with it.
+    # A comprehension ends with the code.
     return any(not part.co_name.startswith("<") or part.co_name == "<lambda>" or defines(part) for part in inner)
 
 
 def names(code: CodeType) -> set[str]:
-    """Every global or attribute name that the code or a function in it mentions."""
+    """All global and attribute names in the code and its functions."""
     found: set[str] = set()
     pending = [code]
     while pending:

@@ -1,7 +1,7 @@
-"""Skills: code that was saved to be imported again, and instructions to be read.
+"""Skills: saved code that can be imported, and instructions that can be read.
 
-Like `helpers`, these are put into the user's namespace by name (see `interpreter.SKILLS`). The host keeps the skills;
-`from skills.NAME import …` imports the newest version.
+Like `helpers`, these functions are added to the user's namespace by name (see `interpreter.SKILLS`). The host stores
+the skills; `from skills.NAME import …` imports the newest version.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def save_skill(
     language: str = "python",
     author: str | None = None,
 ) -> dict[str, Any]:
-    """Save code under a name, so that later programs say `from skills.NAME import …`; a further version if it is there.
+    """Save code under a name, so that later programs can import it from `skills.NAME`, or add a version to that name.
 
-    `example` is a program that uses it: it is run in a sandbox first, and if it fails nothing is saved.
+    `example` is a program that uses it: it is run in a sandbox first, and if it fails, nothing is saved.
     """
     saved: dict[str, Any] = _ask(
         "save",
@@ -49,13 +49,13 @@ def save_skill(
 
 
 def load_skill(name: str, version: int | None = None) -> str:
-    """The source of a skill; of its newest version, if none is named."""
+    """Return the source of a skill, by default of its newest version."""
     source: str = _ask("load", {"name": name, "version": version})["code"]
     return source
 
 
 def list_skills() -> list[dict[str, Any]]:
-    """All saved skills, each a dict with `name`, `description`, `tags`, `version` and more."""
+    """Return all saved skills, each as a dict with `name`, `description`, `tags`, `version` and more."""
     skills: list[dict[str, Any]] = _ask("list", {})["skills"]
     return skills
 
@@ -74,7 +74,7 @@ def delete_skill(name: str) -> str:
 
 
 def get_skill(name: str, path: str | None = None) -> str:
-    """The text of the instructions of this name (`SKILL.md`), or of a file beside them."""
+    """Return the instructions with this name (`SKILL.md`), or a file beside them."""
     text: str = _ask("get", {"name": name, "path": path})["content"]
     return text
 
@@ -89,7 +89,7 @@ def _ask(act: str, params: dict[str, Any]) -> Any:
 
 
 def _forget(name: str) -> None:
-    """The next import of it reads it anew."""
+    """Make the next import reload the skill."""
     sys.modules.pop(f"skills.{name}", None)
     package = sys.modules.get("skills")
     if package is not None:

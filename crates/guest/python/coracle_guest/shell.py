@@ -1,6 +1,6 @@
-"""Runs bash code as a child process whose output goes straight to the host.
+"""Runs bash code as a child process whose output goes directly to the host.
 
-What a session keeps between bash runs (variables, functions, the directory) travels through two files that the shell
+The state that a session keeps between bash runs (variables, functions, the directory) is in two files that the shell
 writes when it exits; see `shell_state`.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from coracle_guest import channel, children, door, failure, shell_state
+from coracle_guest import channel, children, failure, relay, shell_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 SHELLS = ("/bin/bash", "/usr/bin/bash")
 
 ARGUMENT_BYTES = 100 * 1024
-"""Longer code goes through a file: the kernel takes no single argument of 128 KiB."""
+"""The maximum length of code as an argument, of which the kernel accepts up to 128 KiB. Longer code goes through a
+file."""
 
 _SYNTAX_STATUS = (1, 2)
 
 
 def run(code: str, variables: dict[str, Any], link: Link) -> dict[str, Any]:
-    """Run one script; the answer is what a `done` frame says, without its `type` and `id`."""
+    """Run one script. Returns the fields of a `done` frame, without its `type` and `id`."""
     reason = _refusal(code, variables)
     if reason is not None:
         return _failed(failure.plain("exception", reason), 1)
@@ -38,7 +39,7 @@ def run(code: str, variables: dict[str, Any], link: Link) -> dict[str, Any]:
     try:
         environment["BASH_ENV"] = state.write_prelude(texts)
     except OSError:
-        # A full /tmp must not keep anybody from running `rm`. This run neither sees nor keeps earlier variables.
+        # A full /tmp must not prevent anyone from running `rm`. This run neither sees nor keeps earlier variables.
         environment.update(texts)
     try:
         arguments = ["bash", "-c", *_arguments(code, state)]
@@ -65,25 +66,25 @@ def _refusal(code: str, variables: dict[str, Any]) -> str | None:
 
 
 def _arguments(code: str, state: shell_state.State) -> list[str]:
-    """What follows `-c`, so that `$0` is `bash` in any case."""
+    """The arguments after `-c`, so that `$0` is always `bash`."""
     if len(code.encode("utf-8", "surrogateescape")) <= ARGUMENT_BYTES:
         return [code, "bash"]
     return [f'eval "$(<{shell_state.quote(state.write_code(code))})"', "bash"]
 
 
 def _serve(bash: str, arguments: list[str], environment: dict[str, str], state: shell_state.State, link: Link) -> int:
-    """Run to the end, with a door for `tool`: the exit status, or minus the signal."""
+    """Run to the end, with a relay for `tool`. Returns the exit status, or minus the signal."""
     try:
-        opened = door.Door(link)
+        opened = relay.Relay(link)
     except OSError:
-        # No descriptor is left: bash without `tool` is better than none.
+        # No descriptor is left, and bash without `tool` is better than none.
         return os.waitstatus_to_exitcode(os.waitpid(children.spawn(bash, arguments, environment), 0)[1])
     try:
         try:
-            opened.open_folder(state.door())
-            environment[door.VARIABLE] = state.door()
+            opened.open_folder(state.relay_folder())
+            environment[relay.VARIABLE] = state.relay_folder()
         except OSError:
-            # A full /tmp again: `tool` says that there is no way to the host.
+            # A full /tmp again: `tool` reports that it cannot reach the host.
             pass
         return opened.wait(children.spawn(bash, arguments, environment))
     finally:
@@ -91,14 +92,14 @@ def _serve(bash: str, arguments: list[str], environment: dict[str, str], state: 
 
 
 def _is_wrong(bash: str, arguments: list[str]) -> bool:
-    """Whether bash cannot even read it."""
+    """Whether bash cannot parse the script."""
     silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
     return os.waitpid(children.spawn(bash, ["bash", "-n", *arguments], dict(os.environ), silent), 0)[1] != 0
 
 
 def _explain(bash: str, code: str, state: shell_state.State, status: int) -> dict[str, Any]:
     if status < 0:
-        return failure.plain("exception", f"bash was ended by signal {children.signal_name(-status)}")
+        return failure.plain("exception", f"bash was killed by signal {children.signal_name(-status)}")
     if status in _SYNTAX_STATUS and _is_wrong(bash, _check(code, state)):
         return failure.plain("syntax", f"bash exited with status {status}: syntax error, see stderr")
     return failure.plain("exception", f"bash exited with status {status}")

@@ -1,8 +1,8 @@
-"""What bash keeps from one run of a session to the next: variables, functions and the working directory.
+"""The state of bash between the runs of a session: variables, functions and the working directory.
 
-Each run is a new shell. It reads a prelude (by `BASH_ENV`, so that `set` options, `$0`, line numbers and the code
-itself stay untouched) that restores the state and sets an EXIT trap to save it. The code may set EXIT traps of its
-own: `trap` is a function that adds ours to them. Not kept: options, aliases, read-only variables, and anything after
+Each run is a new shell. It reads a prelude (through `BASH_ENV`, so that `set` options, `$0`, line numbers and the code
+itself are not affected) that restores the state and sets an EXIT trap to save it. The code may set EXIT traps, too:
+`trap` is a function that adds ours to them. Not kept: options, aliases, read-only variables, and everything after
 `exec` or SIGKILL, which leave a shell no time to save.
 """
 
@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 
 ROOT = "/tmp"
-"""Where the files are: private to the sandbox, and gone with it."""
+"""The folder of the files: private to the sandbox, and removed with it."""
 
 EXPORT_BYTES = 100 * 1024
-"""A longer variable is not exported: the kernel would refuse to start any program with it."""
+"""The maximum length of an exported variable: with a longer one, the kernel would refuse to start any program."""
 
 _COMPLETE = "# complete"
 
@@ -64,20 +64,20 @@ builtin trap -- $'{ __coracle_end; } 2>/dev/null' EXIT
 
 
 class State:
-    """The files of the shell's state. All state is in them, so that objects of this class may come and go."""
+    """The files of the shell's state. All state is in them, so that objects of this class are interchangeable."""
 
     def __init__(self) -> None:
         self._folder = os.path.join(ROOT, f".coracle-bash-{os.getpid()}")
 
-    def door(self) -> str:
-        """The folder through which `tool` comes in."""
-        return self._path("door")
+    def relay_folder(self) -> str:
+        """The folder in which `tool` makes its requests."""
+        return self._path("relay")
 
     def write_prelude(self, variables: dict[str, str]) -> str:
-        """Write what the next shell reads first, and return its path."""
+        """Write the prelude of the next shell, and return its path."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         for name in ("new", "directory"):
-            # What an earlier shell left must not be taken for what the next one saves.
+            # Files of an earlier shell must not be mistaken for those that the next one saves.
             if os.path.exists(self._path(name)):
                 os.remove(self._path(name))
         lines = ["unset BASH_ENV BASH_EXECUTION_STRING", f"__coracle_state={quote(self._folder)}"]
@@ -89,12 +89,12 @@ class State:
         return self._write("prelude", "\n".join(lines) + _PRELUDE)
 
     def write_code(self, code: str) -> str:
-        """Write code that is too long for an argument, and return the path of its file."""
+        """Write code that is too long for an argument, and return its path."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         return self._write("code", code)
 
     def adopt(self) -> None:
-        """Take over what the shell has saved, if it could do so completely."""
+        """Adopt the state that the shell has saved, if it is complete."""
         try:
             with open(self._path("new"), "rb") as file:
                 file.seek(-len(_COMPLETE) - 1, os.SEEK_END)
@@ -102,10 +102,10 @@ class State:
             if complete:
                 os.replace(self._path("new"), self._path("kept"))
             with open(self._path("directory"), "rb") as file:
-                # The directory belongs to the session, not to one language of it.
+                # The directory belongs to the session, not to one of its languages.
                 os.chdir(file.read())
         except (OSError, ValueError):
-            # The shell had no time to save, or its directory is gone: what was there before stays.
+            # The shell had no time to save, or its directory is gone: the earlier state stays.
             pass
 
     def _path(self, name: str) -> str:
@@ -119,5 +119,5 @@ class State:
 
 
 def quote(value: str) -> str:
-    """`value` as one word of shell code."""
+    """Quote `value` as one word of shell code."""
     return "'" + value.replace("'", "'\\''") + "'"

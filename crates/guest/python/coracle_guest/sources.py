@@ -1,7 +1,7 @@
-"""The source of each run, for whoever shows a traceback: ours, or `traceback`, `warnings` and `inspect` in user code.
+"""The source of each run, for tracebacks: ours, or those of `traceback`, `warnings` and `inspect` in user code.
 
-These read `linecache`, whose import is slow on some versions and needed by no run that goes well. So the lines are put
-into its cache at once if it is there already, and otherwise at the moment somebody imports it.
+These read `linecache`, which is slow to import on some versions and not needed by successful runs. So the lines are
+added to its cache at once if it is loaded, and otherwise when it is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-# Of runs that have defined nothing only the newest are kept, and not all of the others: a session may see thousands.
+# The numbers of sources that are kept: of runs without definitions, and of others. A session may have thousands of
+# runs.
 _PASSING = 16
 _LASTING = 256
 
@@ -22,17 +23,17 @@ _lasting: dict[str, str] = {}
 
 
 def filename(run: int) -> str:
-    """The name under which tracebacks show the code of the n-th run of this process."""
+    """The file name of the n-th run of this process in tracebacks."""
     return "<code>" if run == 1 else f"<code {run}>"
 
 
 def is_code(name: str) -> bool:
-    """Whether a file name of a traceback is the code of some run."""
+    """Whether a file name in a traceback is the code of a run."""
     return name == "<code>" or (name.startswith("<code ") and name.endswith(">"))
 
 
 def register(name: str, source: str) -> None:
-    """Keep the source of one run, for some time."""
+    """Keep the source of one run for some time."""
     _keep(_passing, _PASSING, name, source)
     linecache = sys.modules.get("linecache")
     if linecache is not None:
@@ -40,7 +41,7 @@ def register(name: str, source: str) -> None:
 
 
 def last(name: str) -> None:
-    """What the run defines may be called by later ones: keep its source for longer."""
+    """Keep the source of a run for longer, because later runs may call its definitions."""
     _keep(_lasting, _LASTING, name, _passing.pop(name))
 
 
@@ -57,19 +58,19 @@ def _drop(kept: dict[str, str], name: str) -> None:
         try:
             linecache.cache.pop(name, None)
         except Exception:
-            # The user's code may have replaced it.
+            # User code may have replaced it.
             pass
 
 
 def forget() -> None:
-    """As if nothing had ever run."""
+    """Forget all runs."""
     for kept in (_passing, _lasting):
         for name in list(kept):
             _drop(kept, name)
 
 
 def show_all() -> None:
-    """Make sure that tracebacks made now show lines, even if the user's code has emptied the cache."""
+    """Make sure that tracebacks show lines now, even if user code has emptied the cache."""
     import linecache
 
     _publish(linecache, {**_lasting, **_passing})
@@ -84,16 +85,16 @@ def watch_imports() -> None:
 def _publish(linecache: ModuleType, kept: dict[str, str]) -> None:
     try:
         for name, source in kept.items():
-            # No time of change: `checkcache` then leaves the entry alone.
+            # Without a modification time, `checkcache` leaves the entry alone.
             lines = [line + "\n" for line in source.split("\n")]
             linecache.cache[name] = (len(source), None, lines, name)
     except Exception:
-        # The user's code may have replaced it. Without lines a traceback is still a traceback.
+        # User code may have replaced it. A traceback without lines is still useful.
         pass
 
 
 class _Finder:
-    """Stands first in `sys.meta_path` until `linecache` is imported, and only answers for that name."""
+    """The first entry of `sys.meta_path` until `linecache` is imported. It only answers for that name."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "linecache":
@@ -109,7 +110,7 @@ class _Finder:
 
 
 class _Loader:
-    """The loader of `linecache`, with one more step at its end."""
+    """The loader of `linecache`, with an additional step at its end."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -118,7 +119,7 @@ class _Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # From here on the module is like any other.
+        # From now on the module is like any other.
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

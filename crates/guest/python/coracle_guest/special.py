@@ -1,4 +1,4 @@
-"""The rows of the table in `encode` for types other than the plain ones. Loaded when the first such value is met.
+"""The rows of the table in `encode` for types other than the plain ones. Loaded with the first such value.
 
 No module is imported to recognise a type: a `Decimal` cannot exist unless `decimal` is loaded.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def expand(value: Any) -> Any:
-    """As `encode.expand`, for what that does not know."""
+    """Like `encode.expand`, for types that it does not know."""
     for convert in (_library, _enum, _numbers_and_text, _moments, _named_strings, _containers):
         plain = convert(value)
         if plain is not UNKNOWN:
@@ -24,11 +24,11 @@ def expand(value: Any) -> Any:
 
 
 UNKNOWN: Any = object()
-"""What a conversion gives for a value that it does not know."""
+"""The result of a conversion for a value that it does not know."""
 
 
 def derives(value: Any, module: str, *names: str) -> bool:
-    """Whether the real type of `value` derives from one of these classes of a module, if that is loaded."""
+    """Whether the real type of `value` derives from one of these classes of a module, if it is loaded."""
     loaded = sys.modules.get(module)
     if loaded is None:
         return False
@@ -50,7 +50,7 @@ def _enum(value: Any) -> Any:
 
 
 def _numbers_and_text(value: Any) -> Any:
-    # Subclasses are read by the methods of their base, so that theirs are not run.
+    # Subclasses are read with the methods of their base, so that theirs are not run.
     bases = type.__getattribute__(type(value), "__mro__")
     if str in bases:
         return text.valid(value)
@@ -88,7 +88,7 @@ def _named_strings(value: Any) -> Any:
 
 
 def checked(plain: Any) -> str:
-    """Text that a method gave, which need not be text."""
+    """A method's return value, which need not be text."""
     if not isinstance(plain, str):
         raise TypeError
     return text.cap(plain, encode.REPR_BYTES)
@@ -140,7 +140,7 @@ def _bytes(value: Any) -> Any:
 
 def _dataclass(value: Any, name: str) -> Any:
     fields = type(value).__dataclass_fields__
-    # A field that is no field (ClassVar, InitVar) has no value of its own in the object.
+    # Pseudo-fields (ClassVar, InitVar) have no value in the object.
     names = [field for field in fields if fields[field]._field_type.name == "_FIELD"]
     return encode.Pairs(name, len(names), ((field, getattr(value, field)) for field in names))
 
@@ -150,6 +150,6 @@ def _set(value: Any, name: str) -> Any:
     try:
         elements.sort()
     except Exception:
-        # Elements that cannot be compared: any order is as good as another.
+        # Elements that cannot be compared: any order is fine.
         pass
     return encode.Items(name, len(elements), elements)

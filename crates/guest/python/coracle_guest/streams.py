@@ -1,7 +1,7 @@
-"""`sys.stdin`, `sys.stdout` and `sys.stderr` of the user's code, and putting them right again between runs.
+"""The `sys.stdin`, `sys.stdout` and `sys.stderr` of user code, which are restored between runs.
 
-Code may replace or close the streams, and even close the descriptors beneath. That is its own business during a run;
-the next run of a session starts with working ones.
+Code may replace or close the streams, and even close the descriptors below them. That affects only its own run: the
+next run of a session starts with working streams.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 COPIES = {1: 8, 2: 9}
-"""Copies of standard output and standard error that the code does not know of, made when the process is born
+"""Copies of standard output and standard error that the code does not know about, created with the process
 (`native/confine.rs`). Programs that the code starts do not inherit them."""
 
 
 class Streams:
-    """The three standard streams and what is needed to make them again."""
+    """The three standard streams, and what is needed to recreate them."""
 
     def __init__(self) -> None:
         self._stdout = _writer(1, "<stdout>")
@@ -35,7 +35,7 @@ class Streams:
                 try:
                     posix.dup2(copy, fd)
                 except OSError:
-                    # The code has closed our copy too. Output is lost then; the answer is not.
+                    # The code has closed our copy too. Its output is lost then, but the answer is not.
                     pass
         if self._stdout.closed:
             self._stdout = _writer(1, "<stdout>")
@@ -52,21 +52,21 @@ class Streams:
         sys.stderr = sys.__stderr__ = self._stderr
 
     def flush(self) -> None:
-        """Bring all output on its way, whatever has become of the streams."""
+        """Flush all output, whatever has happened to the streams."""
         ours = (self._stdout, self._stderr)
         theirs = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
-        # By identity: comparing would run code of whatever the user's code has put there.
+        # By identity, because comparing could run user code.
         untouched = theirs[0] is ours[0] and theirs[1] is ours[1]
         for stream in ours if untouched else (*theirs, *ours):
             try:
                 stream.flush()
             except BaseException:
-                # Closed, replaced by something that is no stream, or nobody reads: nothing more can be done.
+                # Closed, replaced by something else, or without a reader: nothing more can be done.
                 pass
 
 
 def _writer(fd: int, name: str) -> TextIO:
-    """A text stream that writes at each end of line, so that output is seen while the code runs."""
+    """A text stream that writes at each line end, so that output is visible while the code runs."""
     # closefd=False: `sys.stdout.close()` closes the stream and not the pipe.
     raw = io.FileIO(fd, "w", closefd=False)
     raw.name = name

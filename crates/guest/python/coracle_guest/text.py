@@ -1,11 +1,11 @@
-"""Text that leaves the sandbox: always valid Unicode, never longer than its cap, even when objects are hostile."""
+"""Text that leaves the sandbox: always valid Unicode within a size limit, even if objects are hostile."""
 
 from __future__ import annotations
 
 
 def valid(text: str) -> str:
     """`text` as a plain `str` without lone surrogates; these become a visible escape such as `\\udc80`."""
-    # Not `str(text)`: a subclass may have its own idea of itself.
+    # Not `str(text)`, because a subclass may override it.
     plain = str.__str__(text)
     if plain.isascii():
         return plain
@@ -22,9 +22,9 @@ def size(text: str) -> int:
 
 
 def cap(text: str, limit: int) -> str:
-    """Valid text of at most `limit` bytes: what is too long keeps its head and its tail."""
+    """Valid text of at most `limit` bytes. Longer text keeps its head and its tail."""
     text = str.__str__(text)
-    # Cut before the costly steps: no character takes less than one byte.
+    # Cut before the costly steps: every character takes at least one byte.
     if len(text) > 2 * limit:
         dropped = len(text) - 2 * limit
         text = text[:limit] + text[-limit:]
@@ -42,7 +42,7 @@ def cap(text: str, limit: int) -> str:
 
 
 def describe(value: object, limit: int) -> str:
-    """`repr(value)` under a cap; a repr that raises or returns junk gives a plain description instead."""
+    """`repr(value)` within a limit. If it raises or returns junk, a plain description."""
     try:
         return cap(repr(value), limit)
     except MemoryError:

@@ -1,4 +1,4 @@
-"""Waiting for the threads that the user's code has left running, as the end of a Python program does."""
+"""Waits for threads that user code has left running, as at the end of a Python program."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST_PAUSE = 0.02
 
 
 def wait() -> None:
-    """Return when every thread that is not a daemon has ended, or is an idle worker of an executor.
+    """Return when every non-daemon thread has ended, or is an idle worker of an executor.
 
-    A program that ends would end its executors too; a session may go on to use them.
+    The end of a program would also end its executors, but a session may continue to use them.
     """
     try:
         if threading.active_count() == 1:
@@ -38,7 +38,7 @@ def wait() -> None:
 
 
 def _running() -> list[threading.Thread]:
-    """Threads to wait for; an idle worker is none."""
+    """Threads to wait for, except idle workers."""
     own = threading.current_thread()
     return [
         thread
@@ -48,7 +48,7 @@ def _running() -> list[threading.Thread]:
 
 
 def _workers() -> Mapping[Any, Any]:
-    """The threads of executors, each with its queue of work."""
+    """The threads of executors, each with its work queue."""
     executors = sys.modules.get("concurrent.futures.thread")
     return getattr(executors, "_threads_queues", {})
 
@@ -57,14 +57,14 @@ def _is_idle(thread: threading.Thread) -> bool:
     queue = _workers().get(thread)
     if queue is None or not queue.empty():
         return False
-    # Waiting for work is a call to C: the innermost Python frame of an idle worker is its loop itself.
+    # Waiting for work is a call to C: the innermost Python frame of an idle worker is its main loop.
     frame = sys._current_frames().get(thread.ident or 0)
     return frame is not None and frame.f_code.co_name == "_worker"
 
 
 def _wait_for_workers() -> None:
     pause = _FIRST_PAUSE
-    # Idle twice in a row: once may be the moment between taking work and beginning it.
+    # Idle twice in a row: once may be the moment between taking work and starting it.
     idle = 0
     while idle < 2:
         time.sleep(pause)

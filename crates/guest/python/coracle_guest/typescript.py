@@ -1,13 +1,13 @@
 """Runs TypeScript in a child process that lives as long as the session: `coracle` itself, started as the runner.
 
-This process only starts it, hands on the code, and carries its calls to the host and the answers back.
+This process starts it, passes the code on, and relays its calls to the host and the answers back.
 """
 
 from __future__ import annotations
 
 import os
 
-from coracle_guest import children, door, failure
+from coracle_guest import children, failure, relay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ _FIELDS = ("ok", "exit_code", "result", "result_truncated", "error")
 
 
 class TypeScript:
-    """The user's TypeScript: started by the first run, and again by the first after its end."""
+    """The user's TypeScript: started by the first run, and again by the first one after its end."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._pid = 0
-        self._connection: door.Connection | None = None
+        self._connection: relay.Connection | None = None
         self._runs = 0
         self._anew = False
 
     def run(self, code: str, variables: dict[str, Any], result_bytes: int) -> dict[str, Any]:
-        """Run one program; the answer is what a `done` frame says, without its `type` and `id`."""
+        """Run one program. Returns the fields of a `done` frame, without its `type` and `id`."""
         try:
             connection = self._connected()
         except OSError as error:
@@ -43,7 +43,7 @@ class TypeScript:
         anew = {"restarted": True} if self._anew else {}
         self._anew = False
         request = {"type": "run", "code": code, "vars": variables, "result_bytes": result_bytes, "directory": _directory()}
-        opened = door.Door(self._link)
+        opened = relay.Relay(self._link)
         answer: dict[str, Any] = {}
         try:
             connection.send(request)
@@ -55,7 +55,7 @@ class TypeScript:
         finally:
             opened.close()
 
-    def _connected(self) -> door.Connection:
+    def _connected(self) -> relay.Connection:
         if self._connection is not None:
             if self._lives():
                 return self._connection
@@ -72,11 +72,11 @@ class TypeScript:
         finally:
             theirs.close()
         self._runs = 0
-        self._connection = door.Connection(ours.detach())
+        self._connection = relay.Connection(ours.detach())
         return self._connection
 
     def _lives(self) -> bool:
-        """Whether nobody has killed it since its last run."""
+        """Whether it is still alive since its last run."""
         assert self._connection is not None
         try:
             return not self._connection.ended and os.waitpid(self._pid, os.WNOHANG)[0] == 0
@@ -90,7 +90,7 @@ class TypeScript:
         self._anew = True
 
     def _buried(self) -> dict[str, Any]:
-        """The runner has ended in the middle of a run."""
+        """The runner has ended during a run."""
         self._forget()
         try:
             status = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
@@ -104,11 +104,11 @@ class TypeScript:
 
 def _ending(status: int) -> str:
     if status >= 0:
-        return f"the TypeScript runner ended by itself with status {status}"
+        return f"the TypeScript runner exited with status {status}"
     name = children.signal_name(-status)
     if name == "SIGSEGV":
-        return f"the TypeScript runner was ended by signal {name}: the code is nested or recurses too deeply"
-    return f"the TypeScript runner was ended by signal {name}"
+        return f"the TypeScript runner was killed by signal {name}: the code is nested or recurses too deeply"
+    return f"the TypeScript runner was killed by signal {name}"
 
 
 def _unavailable(error: OSError) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The warmed Python that every Python sandbox is forked from.
+"""The warmed-up Python that sandboxes are forked from.
 
-It is pid 1 of its own pid namespace, has no capabilities and no network, and never runs foreign code. The launcher tells
-it over one socket to fork; each child enters fresh namespaces, waits prepared until a workspace is bound to it, seals
-itself and only then reads what it is to run. Children are single-use. When this process ends, the kernel ends them all.
+It is pid 1 of its pid namespace, has no capabilities and no network, and never runs untrusted code. The launcher sends
+it orders to fork over one socket. Each child enters new namespaces, waits until a workspace is bound to it, seals
+itself and only then reads its code. Children are single-use. When this process ends, the kernel ends all of them.
 
-Trust boundary: the order in `_child` is what keeps foreign code out until the child is confined.
+Trust boundary: the order in `_child` makes sure that no untrusted code runs before the child is confined.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, NoReturn
 
-# Where the launcher's socket is when this program starts, and where a child finds its channel.
+# The descriptor numbers of the launcher's socket in this process, and of the channel in a child.
 CONTROL = 3
 CHANNEL = 3
 
 EXIT_BROKEN = 70
 
-# So often has the interpreter been through its own code that it knows it and changes nothing of it any more.
+# The number of trial runs after which the interpreter no longer changes its own code.
 _REHEARSALS = 30
 
-# So often, every hundredth of a second, is looked whether threads that a module has started are gone.
+# The number of checks, every hundredth of a second, whether threads that a module has started are gone.
 _LOOKS = 200
 
 _CONFIG_BYTES = 1 << 20
-# The first word of what the launcher is told: that the zygote is warm.
+# The first word of the message that the zygote is warm.
 _HELLO = 1
 
 
 def main() -> None:
-    """Serves the launcher until it goes away."""
+    """Serve the launcher until it disconnects."""
     control = _socket.socket(fileno=CONTROL)
     message, files = _receive(control)
     config = channel.loads(message.decode())
@@ -50,7 +50,7 @@ def main() -> None:
     failed = _preload(config["preload"]) if warm else 0
     ready = channel.frame(agent.ready())
     confinement = confine.Confinement(config["clone_flags"], config["enter"], config["seal"], ready)
-    # What is made for standard output here serves in the children, where it is a pipe as standard error is here.
+    # Objects for standard output are created here for the children, where it is a pipe like standard error is here.
     os.dup2(2, 1)
     poll = select.poll()
     poll.register(CHANNEL, select.POLLIN)
@@ -59,7 +59,7 @@ def main() -> None:
         for _ in range(_REHEARSALS):
             prepared.rehearse()
     generators = _generators()
-    # Nothing that exists now is ever looked at by the collector again.
+    # The collector never looks at the current objects again.
     gc.collect()
     gc.freeze()
     for file in files:
@@ -67,14 +67,14 @@ def main() -> None:
         os.close(file)
     version = int.from_bytes(bytes(sys.version_info[:3]), "big")
     control.send(b"".join(word.to_bytes(8, sys.byteorder) for word in (_HELLO, failed, version)))
-    # From here on this process touches as little as it can: each page would be copied for it after every fork.
+    # From here on, this process touches as little memory as possible: each page would be copied after every fork.
     _child(generators, prepared, confinement)
 
 
 def _child(generators: list[Callable[[], None]], prepared: agent.Agent, confinement: confine.Confinement) -> NoReturn:
-    """Serves the launcher; what comes back is a child, from its seal to its end.
+    """Serve the launcher. Returns in a child, which then runs from its seal to its end.
 
-    Before `serve` comes back nothing foreign is read; after it nothing of the confinement can be undone.
+    No untrusted data is read before `serve` returns, and nothing of the confinement can be undone afterwards.
     """
     try:
         if not confinement.serve(CONTROL, prepared.rehearse):
@@ -85,7 +85,7 @@ def _child(generators: list[Callable[[], None]], prepared: agent.Agent, confinem
         prepared.serve()
     except confine.StepFailed as failure:
         _report(failure)
-    except BaseException as error:  # whatever it is, this process must not go back to where the zygote came from
+    except BaseException as error:  # in any case, this process must not return to the zygote's code
         try:
             os.write(2, f"coracle: the guest broke: {error!r}\n".encode())
         except OSError:
@@ -95,7 +95,7 @@ def _child(generators: list[Callable[[], None]], prepared: agent.Agent, confinem
 
 
 def _report(failure: confine.StepFailed) -> NoReturn:
-    """A child that could not be confined says so, and ends."""
+    """Report that a child could not be confined, and exit."""
     try:
         channel.send(CHANNEL, {"type": "failed", "step": failure.step, "errno": failure.errno})
     finally:
@@ -103,24 +103,24 @@ def _report(failure: confine.StepFailed) -> NoReturn:
 
 
 def _preload(modules: list[str]) -> int:
-    """Imports what programs often need, so that children have it at no cost, and what the operator has named: bit N of
-    what comes back tells that the N-th of these could not be had."""
+    """Import modules that programs often need, so that children have them at no cost, and those that the operator has
+    named. Bit N of the result is set if the N-th of these could not be imported."""
     from coracle_guest import preload
 
     for name in preload.MODULES:
         try:
             __import__(name)
-        except ImportError:  # a distribution may leave parts of the standard library out
+        except ImportError:  # a distribution may leave out parts of the standard library
             pass
     failed = 0
     for bit, name in enumerate(modules):
         before = set(sys.modules)
         try:
             __import__(name)
-        except Exception:  # whatever a package does when it is imported, the others are still wanted
+        except Exception:  # whatever a package raises, the others are still imported
             failed |= 1 << bit
             _forget_parts(before)
-        # Locks that another thread holds would stay locked for ever in a child.
+        # Locks that another thread holds would stay locked forever in a child.
         if not _is_alone():
             os.write(2, f"execution.preload: {name} starts threads and cannot be imported in advance".encode())
             os._exit(EXIT_BROKEN)
@@ -128,7 +128,7 @@ def _preload(modules: list[str]) -> int:
 
 
 def _forget_parts(before: set[str]) -> None:
-    """A package that could not be imported is gone, and its modules are not: children would find the half of it."""
+    """Remove the modules of a package that could not be imported, so that children do not find half of it."""
     for name in sorted(sys.modules.keys() - before):
         package = name.rpartition(".")[0]
         if package and package not in sys.modules:
@@ -136,7 +136,7 @@ def _forget_parts(before: set[str]) -> None:
 
 
 def _is_alone() -> bool:
-    """Whether this process has one thread; what is about to end is waited for a little."""
+    """Whether this process is single-threaded. Waits a short time for threads that are about to end."""
     for _ in range(_LOOKS):
         if len(os.listdir("/proc/self/task")) == 1:
             return True
@@ -145,7 +145,7 @@ def _is_alone() -> bool:
 
 
 def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
-    """One message and the descriptors that came with it."""
+    """Receive one message and its descriptors."""
     message, ancillary, _, _ = socket.recvmsg(_CONFIG_BYTES, _socket.CMSG_SPACE(64), _socket.MSG_CMSG_CLOEXEC)
     fds: list[int] = []
     for level, kind, data in ancillary:
@@ -155,11 +155,11 @@ def _receive(socket: _socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _generators() -> list[Callable[[], None]]:
-    """What seeds the generators that are in memory. Children share the zygote's, so each needs seeds of its own."""
+    """Functions that seed the generators in memory. Children share the zygote's, so each needs different seeds."""
     found: list[Callable[[], None]] = []
     random = sys.modules.get("random")
     if random is not None:
-        # Straight to the generator itself: what is in between only keeps half a pair of Gaussian numbers.
+        # Seeds the generator itself: the layer above only resets half a pair of Gaussian numbers.
         random._inst.gauss_next = None
         found.append(super(random.Random, random._inst).seed)
     numpy_random = sys.modules.get("numpy.random")

@@ -1,4 +1,4 @@
-"""Answers the calls of a guest, as the broker of the host does."""
+"""Answers the calls of a guest, like the broker of the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Answer = Callable[[dict[str, Any]], Any]
 
 
 class Refused(Exception):
-    """The answer is this error."""
+    """Raised to answer with this error."""
 
     def __init__(self, code: str, message: str, retryable: bool = False) -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ def reply(request: dict[str, Any], answer: Answer) -> dict[str, Any]:
 
 
 def serve(guest: Guest, answer: Answer, method: str = "tool") -> dict[str, Any]:
-    """Answer every call at once until the run is done; what it came to."""
+    """Answer every call at once until the run is done. Returns its outcome."""
     while True:
         frame = guest.receive()
         assert frame is not None, guest.stderr()
@@ -37,12 +37,12 @@ def serve(guest: Guest, answer: Answer, method: str = "tool") -> dict[str, Any]:
 
 
 def value(plain: Any, *media: dict[str, Any]) -> dict[str, Any]:
-    """What the host answers for a result."""
+    """The host's answer for a result."""
     return {"value": plain, "media": list(media)}
 
 
 def echo(params: dict[str, Any]) -> dict[str, Any]:
-    """Whatever was asked."""
+    """Return the parameters as the result."""
     return value(params)
 
 
@@ -78,7 +78,7 @@ def class_(**more):
 
 
 def install(guest: Guest) -> None:
-    """Put a server `demo` where the guest finds it."""
+    """Install a server `demo` where the guest finds it."""
     import os
 
     folder = os.path.join(guest.servers, "demo")

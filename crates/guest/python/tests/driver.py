@@ -1,4 +1,4 @@
-"""Drives a real agent process over a socket pair, as the host does."""
+"""Drives a real agent process over a socket pair, like the host."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_ROUTES: tuple[str, ...] = ()
 
 
 class Guest:
-    """One agent process. The folders that are fixed paths in a sandbox are temporary ones here."""
+    """One agent process. The fixed folders of a sandbox are temporary ones here."""
 
     def __init__(self, routes: tuple[str, ...] = NO_ROUTES) -> None:
         self.folder = tempfile.TemporaryDirectory()
@@ -81,7 +81,7 @@ class Guest:
             return None
         data = self._exactly(struct.unpack(">I", header)[0])
         assert data is not None
-        # Strict, as the host is: no NaN, and no lone surrogates even as escapes.
+        # Strict, like the host: no NaN, and no lone surrogates even as escapes.
         frame = json.loads(data.decode("utf-8"), parse_constant=_refuse)
         json.dumps(frame, ensure_ascii=False).encode("utf-8")
         return frame
@@ -102,7 +102,7 @@ class Guest:
         return self._runs
 
     def run(self, code: str, language: str = "python", result_bytes: int = 65536, **extra: Any) -> dict[str, Any]:
-        """One run from beginning to end, without `type` and `id`."""
+        """Do one run. Returns its answer without `type` and `id`."""
         number = self.start(code, language, result_bytes, **extra)
         done = self.receive()
         if done is None:
@@ -124,7 +124,7 @@ class Guest:
             return file.read()
 
     def close(self) -> int:
-        """Hang up; the exit status of the agent."""
+        """Disconnect. Returns the exit status of the agent."""
         self.sock.close()
         try:
             return self.process.wait(10)
@@ -138,7 +138,7 @@ def _refuse(name: str) -> None:
 
 
 class GuestCase(unittest.TestCase):
-    """A test with a fresh agent."""
+    """A test case with a fresh agent."""
 
     maxDiff = None
 
@@ -147,7 +147,7 @@ class GuestCase(unittest.TestCase):
         self.addCleanup(self.guest.close)
 
     def result(self, code: str, **extra: Any) -> Any:
-        """The result of a run that must go well."""
+        """The result of a run that must succeed."""
         done = self.guest.run(code, **extra)
         self.assertTrue(done["ok"], done)
         return done.get("result")

@@ -1,4 +1,4 @@
-"""Calls from event loops: parallel, cancelled, mixed with threads, and never stuck."""
+"""Calls from event loops: parallel, cancelled, mixed with threads, and without deadlocks."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Parallel(ToolCase):
             IMPORT + "replies = await asyncio.gather(*(echo.aio(text=str(n)) for n in range(1000)))\n"
             "[r['arguments']['text'] for r in replies] == [str(n) for n in range(1000)]"
         )
-        # All of them are on their way before the first is answered.
+        # All of them are sent before the first is answered.
         for request in reversed(self.frames(1000)):
             self.guest.send(reply(request, echo))
         self.assertTrue(self.done())
 
-    def test_neither_side_is_stuck_when_both_have_much_to_say(self) -> None:
-        # The host writes every reply before it reads on, as the engine does, and all of it exceeds any buffer.
+    def test_neither_side_is_stuck_when_both_send_much(self) -> None:
+        # The host writes every reply before it continues to read, like the engine, and they exceed any buffer.
         for how in (
             "await asyncio.gather(*(echo.aio(text='x' * 50_000) for n in range(100)))",
             "list(ThreadPoolExecutor(20).map(lambda n: echo(text='x' * 50_000), range(100)))",
@@ -47,8 +47,8 @@ class Parallel(ToolCase):
                 code = IMPORT + f"from concurrent.futures import ThreadPoolExecutor\nlen({how})"
                 self.assertEqual(self.value(code), 100)
 
-    def test_a_blocking_call_with_much_to_send_while_replies_pour_in(self) -> None:
-        # Until the call is written nobody reads, and until somebody reads the host does not take the call.
+    def test_a_large_blocking_call_while_replies_arrive(self) -> None:
+        # Nothing reads until the call is written, and the host does not accept the call until something reads.
         self.guest.start(
             IMPORT + "calls = [asyncio.ensure_future(echo.aio(text='short')) for _ in range(20)]\nawait asyncio.sleep(0)\n"
             "mine = echo(text='x' * 5_000_000)\n[mine, len(await asyncio.gather(*calls))]"
@@ -89,7 +89,7 @@ class Parallel(ToolCase):
             "await both(1)"
         )
         task, blocking = self.frames(2)
-        # The blocked loop hands out the reply of its own task.
+        # The blocked loop passes on the reply of its own task.
         self.guest.send(reply(task, echo))
         self.guest.send(reply(blocking, echo))
         self.assertEqual(self.done(), ["s1", "a1"])
@@ -123,7 +123,7 @@ class Parallel(ToolCase):
         )
         self.assertEqual(self.value(code), ["0", "1", "2", "3", "4", "after"])
 
-    def test_a_loop_that_was_closed_with_a_task_in_it_harms_nobody(self) -> None:
+    def test_a_loop_closed_with_a_pending_task_is_harmless(self) -> None:
         self.guest.start(
             IMPORT + "import threading\n"
             "def work():\n    loop = asyncio.new_event_loop()\n    task = loop.create_task(echo.aio(text='lost'))\n"
@@ -150,7 +150,7 @@ class Parallel(ToolCase):
         self.guest.start("import time\nfor _ in range(100):\n    if seen: break\n    time.sleep(0.01)\nseen")
         self.assertEqual(self.done(), ["late"])
 
-    def test_tasks_go_on_while_calls_wait(self) -> None:
+    def test_tasks_continue_while_calls_wait(self) -> None:
         self.guest.start(
             IMPORT + "ticks = []\nasync def tick():\n    for n in range(5):\n        await asyncio.sleep(0.01); ticks.append(n)\n"
             "await asyncio.gather(tick(), echo.aio(text='x'))\nlen(ticks)"
@@ -160,7 +160,7 @@ class Parallel(ToolCase):
         self.guest.send(reply(request, echo))
         self.assertEqual(self.done(), 5)
 
-    def test_a_full_channel_does_not_hold_up_the_loop(self) -> None:
+    def test_a_full_channel_does_not_block_the_loop(self) -> None:
         self.guest.start(
             IMPORT + "ticks = []\nasync def tick():\n    for n in range(5):\n        await asyncio.sleep(0.01); ticks.append(n)\n"
             "    open('ticked', 'w').close()\n"
@@ -169,13 +169,13 @@ class Parallel(ToolCase):
         )
         import os
 
-        # Nothing is read here until the loop has shown that it goes on.
+        # Nothing is read here until the loop has proved that it continues.
         for _ in range(500):
             if os.path.exists(os.path.join(self.guest.workspace, "ticked")):
                 break
             threading.Event().wait(0.01)
         else:
-            self.fail("the loop stands still")
+            self.fail("the loop is blocked")
         done = serve(self.guest, echo)
         self.assertEqual(done["result"], 4)
 

@@ -43,7 +43,7 @@ class Framing(unittest.TestCase):
         self.assertEqual(channel.receive(self.theirs.fileno()), frame)
         thread.join()
 
-    def test_too_large_or_no_json_is_refused_before_anything_is_sent(self) -> None:
+    def test_frames_that_are_too_large_or_not_json_are_rejected_before_sending(self) -> None:
         for value in ("x" * channel.MAX_FRAME, float("nan"), object()):
             with self.assertRaises((ValueError, TypeError)):
                 channel.send(self.ours.fileno(), {"type": "x", "value": value})
@@ -60,7 +60,7 @@ class Framing(unittest.TestCase):
         self.assertIsNone(channel.receive(self.theirs.fileno()))
         channel._partial.clear()
 
-    def test_what_is_no_frame(self) -> None:
+    def test_invalid_frames(self) -> None:
         for payload in (b"", b"[1]", b"{}", b'{"type":1}', b"{", b'{"type":"x"} 1', b"\xff", b'{"type":NaN}', b'"\xc3('):
             with self.subTest(payload=payload):
                 self.ours.send(struct.pack(">I", len(payload)) + payload)
@@ -76,11 +76,11 @@ class Framing(unittest.TestCase):
 
 
 class Process(GuestCase):
-    def test_hang_up_ends_it_with_status_0(self) -> None:
+    def test_disconnecting_ends_it_with_status_0(self) -> None:
         self.assertEqual(self.guest.run("1")["result"], 1)
         self.assertEqual(self.guest.close(), 0)
 
-    def test_senseless_frames_end_it_with_status_70(self) -> None:
+    def test_invalid_frames_end_it_with_status_70(self) -> None:
         good = {"type": "run", "id": 1, "language": "python", "code": "1", "result_bytes": 10}
         bad = [
             {"type": "nonsense"},
@@ -138,7 +138,7 @@ class Calls(GuestCase):
         assert done is not None
         self.assertEqual(done["result"], [n * 2 for n in range(8)])
 
-    def test_a_thread_that_waits_does_not_swallow_the_next_run(self) -> None:
+    def test_a_waiting_thread_does_not_consume_the_next_run(self) -> None:
         self.guest.start(
             "import threading, time\nfrom coracle_guest.calls import call\nseen = []\n"
             "threading.Thread(target=lambda: seen.append(call('slow', {})), daemon=True).start()\n"
@@ -157,7 +157,7 @@ class Calls(GuestCase):
         assert fourth is not None
         self.assertEqual(fourth["result"], [7])
 
-    def test_an_interrupted_call_leaves_the_channel_whole(self) -> None:
+    def test_an_interrupted_call_leaves_the_channel_intact(self) -> None:
         self.guest.start(
             "import signal\nfrom coracle_guest.calls import call\n"
             "def stop(*_): raise TimeoutError('mine')\n"
@@ -170,7 +170,7 @@ class Calls(GuestCase):
         self.guest.send({"type": "reply", "id": first["id"], "ok": True, "value": "late"})
         self.assertEqual(self.guest.run("2")["result"], 2)
 
-    def test_calls_for_others_are_handed_to_whoever_asked(self) -> None:
+    def test_replies_to_forwarded_calls_are_delivered(self) -> None:
         self.guest.start(
             "from coracle_guest import calls\nimport select\nlink, told = calls._link, []\n"
             "numbers = [link.forward('slow', {'n': n}, lambda number, frame: told.append((number, frame and frame['value']))) for n in range(2)]\n"
@@ -183,7 +183,7 @@ class Calls(GuestCase):
         self.guest.send({"type": "reply", "id": second["id"], "ok": True, "value": "second"})
         third = self.guest.receive()
         assert third is not None
-        # Nobody waits for this one any more.
+        # The caller no longer waits for this one.
         self.guest.send({"type": "reply", "id": first["id"], "ok": True, "value": "first"})
         self.guest.send({"type": "reply", "id": third["id"], "ok": True, "value": "third"})
         done = self.guest.receive()

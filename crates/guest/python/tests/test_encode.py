@@ -1,4 +1,4 @@
-"""The table of `encode`, row by row, hostile objects, and summaries under the cap."""
+"""The table of `encode`, row by row, hostile objects, and summaries within the limit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Table(GuestCase):
             }
         )
 
-    def test_numbers_that_json_has_not(self) -> None:
+    def test_numbers_without_a_json_form(self) -> None:
         self.check(
             {
                 "[float('nan'), float('inf'), -float('inf')]": ["NaN", "Infinity", "-Infinity"],
@@ -160,7 +160,7 @@ class Hostile(GuestCase):
                     self.assertEqual(value, expected)
         self.assertEqual(self.result("1"), 1)
 
-    def test_neighbours_are_not_touched(self) -> None:
+    def test_other_values_are_not_affected(self) -> None:
         self.assertEqual(self.result("class C:\n    def __repr__(self): 1/0\n[1, C(), 2]"), [1, "<C object; its repr raised ZeroDivisionError>", 2])
 
     def test_output_of_a_repr_is_not_lost(self) -> None:

@@ -9,7 +9,7 @@ from driver import Guest, GuestCase
 
 
 class Exceptions(GuestCase):
-    def test_the_whole_answer(self) -> None:
+    def test_the_complete_answer(self) -> None:
         done = self.guest.run("def f():\n    raise ValueError('no')\n\nf()")
         # Some versions of Python underline the call.
         done["error"]["traceback"] = done["error"]["traceback"].replace("    ~^^\n", "")
@@ -62,17 +62,17 @@ class Exceptions(GuestCase):
         self.assertIn("`coracle env sync` installs it", hint(raised.format("numpy")))
         self.assertIn("scikit-learn is not installed", hint(raised.format("sklearn")))
         self.assertIn("`coracle env add pyyaml` installs it", hint(raised.format("yaml")))
-        # With an environment that lacks one of the usual packages, only that one is missing.
+        # If an environment lacks one of the default packages, only that one is missing.
         there = "sys.path.append('/environment')\n"
         self.assertIn("`coracle env add numpy` installs it", hint(there + raised.format("numpy")))
-        # A name that nobody knows is not told to be installed.
+        # An unknown name is not suggested for installation.
         unknown = hint("import reqeusts_html5")
         self.assertIn("'reqeusts_html5' is not installed", unknown)
         self.assertNotIn("add reqeusts", unknown)
         for code in ("import json.nothing", "from json import nothing", raised.format("tkinter"), raised.format("skills")):
             self.assertIsNone(hint(code))
 
-    def test_a_broken_module_is_no_syntax_error_of_this_code(self) -> None:
+    def test_a_broken_module_is_not_a_syntax_error_of_this_code(self) -> None:
         with open(os.path.join(self.guest.workspace, "broken.py"), "w") as file:
             file.write("def\n")
         error = self.error(f"import sys; sys.path.append({self.guest.workspace!r})\nimport broken")
@@ -108,11 +108,11 @@ class Exceptions(GuestCase):
             trace = self.error("raise ExceptionGroup('many', [ValueError('a'), KeyError('b')])")["traceback"]
             self.assertIn("ValueError: a", trace)
 
-    def test_marks_stand_below_what_they_mark(self) -> None:
+    def test_marks_are_below_the_marked_text(self) -> None:
         if self.result("import sys; sys.version_info >= (3, 11)"):
             self.assertIn("    x = 1/0\n        ~^~", self.error("x = 1/0")["traceback"])
 
-    def test_a_source_with_its_own_ideas_of_linecache(self) -> None:
+    def test_code_that_replaces_linecache(self) -> None:
         self.assertIn("1/0", self.error("import linecache; linecache.clearcache(); 1/0")["traceback"])
 
 
@@ -148,7 +148,7 @@ class Syntax(GuestCase):
         self.error("print('ran')\nif")
         self.assertEqual(self.guest.stdout(), "")
 
-    def test_what_the_parser_cannot_bear(self) -> None:
+    def test_code_that_the_parser_cannot_handle(self) -> None:
         for code in ("x = '\0'", "(" * 5000 + ")" * 5000, "-" * 100000 + "1", "return 1", "await = 1"):
             with self.subTest(code[:20]):
                 self.assertEqual(self.error(code)["code"], "syntax")
@@ -178,11 +178,11 @@ class Limits(GuestCase):
     def test_files(self) -> None:
         self.check("import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\nfiles = []\nwhile True: files.append(open('/dev/null'))", "files")
 
-    def test_files_are_used_up_and_yet_there_is_an_answer(self) -> None:
+    def test_there_is_an_answer_when_files_are_used_up(self) -> None:
         self.error("import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\nfiles = []\nwhile True: files.append(open('/dev/null'))")
         self.assertEqual(self.result("files.clear()\n1"), 1)
 
-    def test_memory_is_used_up_and_yet_there_is_an_answer(self) -> None:
+    def test_there_is_an_answer_when_memory_is_used_up(self) -> None:
         self.check(
             "import resource\nresource.setrlimit(resource.RLIMIT_AS, (2 * 10**8,) * 2)\nx = []\nwhile True: x.append(bytearray(1000))",
             "memory",
@@ -194,7 +194,7 @@ class Limits(GuestCase):
         self.check("raise RuntimeError(\"can't start new thread\")", "processes")
         self.check("import errno\nclass os:\n    @staticmethod\n    def fork(): raise BlockingIOError(errno.EAGAIN, 'x')\nfork = 1\ndef go():\n    raise BlockingIOError(errno.EAGAIN, fork)\ngo()", "processes")
 
-    def test_a_descriptor_that_would_block_is_not_a_process(self) -> None:
+    def test_a_descriptor_that_would_block_is_not_a_process_limit(self) -> None:
         error = self.error("import os\nr, w = os.pipe()\nos.set_blocking(r, False)\nos.read(r, 1)")
         self.assertEqual((error["code"], error["message"].split(":")[0]), ("exception", "BlockingIOError"))
 
@@ -228,10 +228,10 @@ class Network(GuestCase):
     def test_unreachable(self) -> None:
         self.assertEqual(self.error("import errno\nraise OSError(errno.ENETUNREACH, 'x')").get("hint"), NETWORK)
 
-    def test_a_file_that_may_not_be_read_has_nothing_to_do_with_it(self) -> None:
+    def test_an_unreadable_file_is_not_a_network_error(self) -> None:
         self.assertNotIn("hint", self.error("raise PermissionError(13, 'x')"))
 
-    def test_with_a_route_a_name_that_is_not_found_is_just_that(self) -> None:
+    def test_with_a_route_an_unknown_host_has_no_hint(self) -> None:
         path = os.path.join(self.guest.workspace, "route")
         with open(path, "w") as file:
             file.write("Iface\tDestination\teth0\neth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")

@@ -23,7 +23,7 @@ class Imports(unittest.TestCase):
         self.assertLessEqual(loaded - own, ALLOWED)
         self.assertLessEqual(len(own), 11, own)
 
-    def test_what_is_preloaded_exists_and_is_harmless(self) -> None:
+    def test_preloaded_modules_exist_and_are_harmless(self) -> None:
         code = f"import sys; sys.path.insert(0, {ROOT!r})\nfor name in {preload.MODULES!r}: __import__(name)\nprint('multiprocessing' in sys.modules, '__main__' in sys.modules)"
         done = subprocess.run([sys.executable, "-I", "-S", "-B", "-c", code], capture_output=True, text=True)
         self.assertEqual((done.stdout, done.stderr), ("False True\n", ""))

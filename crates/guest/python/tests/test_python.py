@@ -1,4 +1,4 @@
-"""What running Python code means: results, sessions, variables, streams, threads, children."""
+"""Running Python code: results, sessions, variables, streams, threads, children."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Results(GuestCase):
         for code in ("", "x = 1", "None", "print('x')", "for i in range(3):\n    i", "# nothing"):
             self.assertEqual(self.guest.run(code), {"ok": True, "exit_code": 0}, code)
 
-    def test_result_that_is_none_is_a_result(self) -> None:
+    def test_a_result_that_is_none_is_a_result(self) -> None:
         self.assertEqual(self.guest.run("result = None"), {"ok": True, "exit_code": 0, "result": None})
 
-    def test_the_hidden_name_does_not_stay(self) -> None:
+    def test_the_hidden_name_is_removed(self) -> None:
         self.result("1")
         self.assertEqual(self.result("[n for n in globals() if 'coracle' in n]"), [])
 
@@ -37,12 +37,12 @@ class Results(GuestCase):
         code = "# " + "x" * program.SPLIT_LIMIT + "\nresult = 4\n5"
         self.assertEqual(self.result(code), 4)
 
-    def test_future_imports_of_ours_are_not_the_users(self) -> None:
+    def test_our_future_imports_do_not_apply_to_user_code(self) -> None:
         self.assertIs(self.result("def f(x: int): pass\nf.__annotations__['x'] is int"), True)
 
 
 class Sessions(GuestCase):
-    def test_variables_imports_and_directory_live_on(self) -> None:
+    def test_variables_imports_and_directory_are_kept(self) -> None:
         self.guest.run("import math, os\nx = 20\nos.mkdir('d'); os.chdir('d')")
         self.assertEqual(self.result("[x, math.floor(2.5), os.path.basename(os.getcwd())]"), [20, 2, "d"])
 
@@ -81,7 +81,7 @@ class Sessions(GuestCase):
 
 
 class MainModule(GuestCase):
-    def test_it_is_real(self) -> None:
+    def test_it_is_a_real_module(self) -> None:
         self.assertEqual(self.result("import sys\n[__name__, sys.modules['__main__'].__dict__ is globals()]"), ["__main__", True])
 
     def test_pickle_and_dataclasses(self) -> None:
@@ -100,7 +100,7 @@ class MainModule(GuestCase):
         self.assertIn("\n    1/0\n", self.result(code))
         self.assertIn("def f", self.result("import inspect\ndef f(): pass\ninspect.getsource(f)"))
 
-    def test_of_many_runs_only_what_may_run_again_is_kept(self) -> None:
+    def test_only_sources_that_may_run_again_are_kept(self) -> None:
         self.result("def first():\n    raise ValueError('from the first run')\n1")
         for number in range(40):
             self.assertEqual(self.result(f"sum(n for n in range({number})) * 0"), 0)
@@ -141,7 +141,7 @@ class Variables(GuestCase):
     def test_they_may_be_absent_or_null(self) -> None:
         self.assertEqual(self.result("1", vars=None), 1)
 
-    def test_result_given_is_not_a_result_made(self) -> None:
+    def test_a_given_result_is_not_the_result(self) -> None:
         self.assertEqual(self.guest.run("x = result", vars={"result": 1}), {"ok": True, "exit_code": 0})
 
     def test_bad_names(self) -> None:
@@ -153,7 +153,7 @@ class Variables(GuestCase):
 
 
 class Streams(GuestCase):
-    def test_output_is_seen_while_the_code_runs(self) -> None:
+    def test_output_is_visible_while_the_code_runs(self) -> None:
         self.guest.start("import time\nprint('first')\nprint('no newline', end='')\ntime.sleep(1)")
         deadline = time.monotonic() + 0.8
         while not self.guest.stdout() and time.monotonic() < deadline:
@@ -202,7 +202,7 @@ class Threads(GuestCase):
         self.result("import threading, time\nthreading.Thread(target=time.sleep, args=(20,), daemon=True).start()")
         self.assertLess(time.monotonic() - begun, 10)
 
-    def test_threads_may_start_threads_and_make_the_result(self) -> None:
+    def test_threads_may_start_threads_and_set_the_result(self) -> None:
         code = (
             "import threading, time\ndef g():\n    global result\n    time.sleep(0.1)\n    result = 'late'\n"
             "threading.Thread(target=lambda: threading.Thread(target=g).start()).start()"
@@ -235,7 +235,7 @@ class Children(GuestCase):
         self.guest.run("import subprocess, time\np = subprocess.Popen(['sh', '-c', 'exit 5'])\ntime.sleep(0.3)")
         self.assertEqual(self.result("p.wait()"), 5)
 
-    def test_forgotten_children_are_collected(self) -> None:
+    def test_forgotten_children_are_reaped(self) -> None:
         self.guest.run("import os, time\npid = os.fork()\nif not pid: os._exit(0)\ntime.sleep(0.2)")
         self.assertEqual(self.error("os.waitpid(pid, 0)")["message"], "ChildProcessError: [Errno 10] No child processes")
 
@@ -261,10 +261,10 @@ class HelperGlobals(GuestCase):
         code = "[json.dumps([1]), bool(re.match('a', 'ab')), math.pi > 3, statistics.mean([1, 3]), collections.Counter('aa')['a'], datetime.date(2024, 1, 2), asyncio.__name__]"
         self.assertEqual(self.result(code), ["[1]", True, True, 2, 2, "2024-01-02", "asyncio"])
 
-    def test_they_are_there_inside_functions(self) -> None:
+    def test_they_are_available_inside_functions(self) -> None:
         self.assertEqual(self.result("def f():\n    return [json.dumps(x) for x in [1]]\nf()"), ["1"])
 
-    def test_only_what_is_mentioned_and_not_defined(self) -> None:
+    def test_only_mentioned_and_undefined_names_are_added(self) -> None:
         self.assertEqual(self.result("json = 5\njson"), 5)
         self.assertEqual(self.result("json"), 5)
         self.assertEqual(self.result("[n for n in ('read' + '_file', 'ma' + 'th') if n in globals()]"), [])
@@ -282,7 +282,7 @@ class HelperGlobals(GuestCase):
         )
         self.assertEqual(helpers.aggregate_stats([], "n"), {"field": "n", "count": 0, "missing": 0})
 
-    def test_data_as_earlier_tools_asked(self) -> None:
+    def test_the_parameters_of_earlier_tools(self) -> None:
         summary = helpers.summarize_list(list(range(10)), limit=3)
         self.assertEqual(summary, {"count": 10, "items": [0, 1, 2], "remaining": 7, "sample": [0, 1, 2]})
         rows = [{"name": "a", "n": 1, "m": 2.5}, {"name": "7", "n": 3, "ok": True}]
@@ -311,7 +311,7 @@ class HelperGlobals(GuestCase):
 
 
 class Preloading(unittest.TestCase):
-    def test_of_a_package_that_fails_nothing_is_left(self) -> None:
+    def test_nothing_is_left_of_a_package_that_fails(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for package, code in (("half", "from half import part\nraise ValueError"), ("whole", "from whole import part")):
                 os.mkdir(f"{folder}/{package}")

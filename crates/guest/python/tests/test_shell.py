@@ -1,4 +1,4 @@
-"""Bash: output, status, syntax, background jobs, variables, and what a session keeps."""
+"""Bash: output, status, syntax, background jobs, variables, and the state of a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from driver import GuestCase
 
 class ShellCase(GuestCase):
     def ok(self, code: str, **extra: object) -> str:
-        """The output of a script that must go well."""
+        """The output of a script that must succeed."""
         before = self.guest.stdout()
         self.assertEqual(self.guest.bash(code, **extra), {"ok": True, "exit_code": 0}, self.guest.stderr())
         return self.guest.stdout()[len(before) :]
@@ -30,7 +30,7 @@ class Running(ShellCase):
 
     def test_signal(self) -> None:
         done = self.guest.bash("kill -KILL $$")
-        self.assertEqual((done["exit_code"], done["error"]["message"]), (137, "bash was ended by signal SIGKILL"))
+        self.assertEqual((done["exit_code"], done["error"]["message"]), (137, "bash was killed by signal SIGKILL"))
 
     def test_kill_0_does_not_reach_the_agent(self) -> None:
         self.assertEqual(self.guest.bash("kill -TERM 0")["exit_code"], 143)
@@ -83,12 +83,12 @@ class Running(ShellCase):
 
 
 class Sessions(ShellCase):
-    def test_everything_lives_on(self) -> None:
+    def test_the_state_is_kept(self) -> None:
         self.ok("a='one\ntwo'; export e=env; arr=(x 'y z'); declare -A map=([k]=v); declare -i int=3; f() { echo \"f $1\"; }; g() { echo g; }; export -f g; mkdir d; cd d")
         out = self.ok('echo "$a"; sh -c \'echo $e\'; echo "${arr[1]} ${map[k]}"; int+=2; echo $int; f 1; bash -c g; basename "$PWD"; cd - >/dev/null; basename "$PWD"')
         self.assertEqual(out, "one\ntwo\nenv\ny z v\n5\nf 1\ng\nd\nworkspace\n")
 
-    def test_it_lives_on_after_exit_and_failure(self) -> None:
+    def test_the_state_is_kept_after_exit_and_failure(self) -> None:
         self.guest.bash("a=1; exit 3")
         self.guest.bash("set -e; b=2; false; b=3")
         self.guest.bash("set -u; c=3; echo $nothing_here")
@@ -103,7 +103,7 @@ class Sessions(ShellCase):
         self.assertEqual(self.ok("echo $a $b $c $d $e"), "1 2 3 4 5\n")
         self.assertTrue(self.guest.stdout().startswith("bye\nstatus 5\nsub\n"), self.guest.stdout())
 
-    def test_read_only_variables_do_not_trouble_the_next_run(self) -> None:
+    def test_read_only_variables_do_not_affect_the_next_run(self) -> None:
         self.ok("readonly R=1; x=2")
         self.assertEqual(self.ok("R=5; echo $R $x"), "5 2\n")
         self.assertEqual(self.guest.stderr(), "")
@@ -116,14 +116,14 @@ class Sessions(ShellCase):
         self.ok("set -o noclobber; IFS=abc; PATH=/nowhere; v=kept")
         self.assertEqual(self.ok('echo "$v $PATH"'), "kept /nowhere\n")
 
-    def test_a_killed_shell_keeps_what_was_before(self) -> None:
+    def test_a_killed_shell_keeps_the_earlier_state(self) -> None:
         self.ok("a=1")
         self.guest.bash("a=2; kill -KILL $$")
         self.assertEqual(self.ok("echo $a"), "1\n")
         self.guest.bash("a=3; exec true")
         self.assertEqual(self.ok("echo $a"), "1\n")
 
-    def test_new_variables_win_over_old_ones(self) -> None:
+    def test_new_variables_replace_old_ones(self) -> None:
         self.ok("v=old")
         self.assertEqual(self.ok("echo $v", vars={"v": "new"}), "new\n")
 
@@ -137,7 +137,7 @@ class Sessions(ShellCase):
         self.assertEqual(self.ok('basename "$PWD"; cd ..'), "p\n")
         self.assertEqual(self.guest.run("os.getcwd()")["result"], self.guest.workspace)
 
-    def test_orphans_are_no_burden(self) -> None:
+    def test_orphans_are_harmless(self) -> None:
         self.ok("(sleep 0.1 &) ; true")
         time.sleep(0.3)
         self.assertEqual(self.ok("echo on"), "on\n")

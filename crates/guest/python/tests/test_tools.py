@@ -32,13 +32,13 @@ class ToolCase(GuestCase):
 
 
 class Calling(ToolCase):
-    def test_names_on_the_wire_and_only_what_was_given(self) -> None:
+    def test_wire_names_are_used_and_only_given_arguments_are_sent(self) -> None:
         self.assertEqual(
             self.value("from servers.demo import echo\necho(text='a', class_='b')"),
             {"server": "demo-server", "tool": "echo", "arguments": {"text": "a", "class": "b"}},
         )
 
-    def test_further_arguments_go_along(self) -> None:
+    def test_additional_arguments_are_sent(self) -> None:
         self.assertEqual(self.value("from servers.demo import class_\nclass_(x=1, y=[2])")["arguments"], {"x": 1, "y": [2]})
 
     def test_none_is_sent_and_unset_is_not(self) -> None:
@@ -56,7 +56,7 @@ class Calling(ToolCase):
         )
         self.assertEqual(self.value(code), [True, True, True, "echo", ["class_", "echo"]])
 
-    def test_what_is_not_there_is_told_with_what_is(self) -> None:
+    def test_missing_tools_and_servers_are_reported_with_suggestions(self) -> None:
         tool = "there is no tool 'ecko' in servers.demo; did you mean echo?"
         server = "there is no server 'dem'; did you mean demo?"
         cases = {
@@ -91,7 +91,7 @@ class Calling(ToolCase):
         )
         self.assertEqual(self.value(code), [str(n) for n in range(100)])
 
-    def test_what_has_a_plain_form_is_sent_in_it(self) -> None:
+    def test_values_with_a_plain_form_are_sent_in_it(self) -> None:
         code = (
             "import datetime, decimal, enum, pathlib, uuid\nfrom dataclasses import dataclass\nfrom servers.demo import echo\n"
             "class Colour(enum.Enum):\n    RED = 'red'\n"
@@ -107,7 +107,7 @@ class Searching(GuestCase):
         self.guest.start(f"from coracle import search_tools, search_tools_async\n{code}")
         return serve(self.guest, how, "search")
 
-    def test_what_is_asked_and_what_comes_back(self) -> None:
+    def test_request_and_answer(self) -> None:
         asked = {"query": "send a message", "detail_level": "summary", "limit": 10}
         more = {"query": "", "server": "chat", "category": "Mail", "detail_level": "python", "limit": 3}
         given = "server='chat', category='Mail', detail_level='python', limit=3"
@@ -127,7 +127,7 @@ class Searching(GuestCase):
                 self.assertEqual(len(files), 1)
                 self.assertRegex(files[0], r'^File "<code[ 0-9]*>", line 3, in <module>$')
 
-    def test_what_is_not_json_is_never_sent(self) -> None:
+    def test_values_that_are_not_json_are_never_sent(self) -> None:
         def never(params: Any) -> Any:
             raise AssertionError(params)
 
@@ -142,7 +142,7 @@ class Skills(GuestCase):
         self.guest.start(code)
         return serve(self.guest, how, f"skill.{act}")
 
-    def test_what_is_asked_and_what_comes_back(self) -> None:
+    def test_request_and_answer(self) -> None:
         asked = {"name": "a", "code": "x = 1", "description": "d", "tags": "t, u", "language": "python"}
         self.assertEqual(self.ask("save_skill('a', 'x = 1', 'd', 't, u')", "save")["result"], asked)
         more = {**asked, "description": "", "tags": "", "example": "1", "tools": ["a.b"]}
@@ -164,7 +164,7 @@ class Skills(GuestCase):
         files = [line.strip() for line in error["traceback"].splitlines() if line.strip().startswith("File")]
         self.assertEqual(len(files), 1, error["traceback"])
 
-    def test_what_the_user_calls_so_is_theirs(self) -> None:
+    def test_names_that_the_user_has_defined_are_kept(self) -> None:
         self.assertEqual(self.ask("def save_skill(): return 'mine'\nsave_skill()", "save")["result"], "mine")
 
 
@@ -201,7 +201,7 @@ class Errors(ToolCase):
         lines = [line.strip() for line in error["traceback"].splitlines() if line.strip().startswith("File")]
         self.assertEqual(lines, ['File "<code>", line 2, in <module>'])
 
-    def test_wrong_arguments_are_told_by_python(self) -> None:
+    def test_wrong_arguments_are_reported_with_suggestions(self) -> None:
         for call, words in (
             ("echo()", "missing 1 required keyword-only argument: 'text'"),
             ("echo(text='a', txt=1)", "echo() has no argument 'txt'; did you mean 'text'?"),
@@ -213,11 +213,11 @@ class Errors(ToolCase):
                 self.assertIn(words, error["message"])
                 self.assertNotIn("coracle", error["traceback"])
 
-    def test_a_tool_that_is_not_there_is_told_with_what_is_like_it(self) -> None:
+    def test_a_missing_tool_is_reported_with_similar_ones(self) -> None:
         error = self.failure("import servers.demo as demo\ndemo.ecko(text='a')")
         self.assertEqual(error["message"], "AttributeError: there is no tool 'ecko' in servers.demo; did you mean echo?")
 
-    def test_what_is_not_json_is_refused_by_its_place(self) -> None:
+    def test_arguments_that_are_not_json_are_rejected_with_their_place(self) -> None:
         for argument, words in (
             ("{'a': [object()]}", "argument `text.a[0]` is a object, which is not JSON"),
             ("float('nan')", "argument `text` is nan, which JSON has no number for"),
@@ -255,20 +255,20 @@ class Media(ToolCase):
         seen = self.value(code, lambda _: value(parts, PIXEL, SOUND))
         self.assertEqual(seen, ["str", "MediaFile", "MediaFile", "dict", "dict", "dict", "list", "/1.bin", True])
 
-    def test_as_a_result_it_tells_where_it_is(self) -> None:
+    def test_as_a_result_it_contains_its_path(self) -> None:
         seen = self.value("from servers.demo import echo\necho(text='x')", lambda _: value([{"$media": 0}], PIXEL))
         path = f"{self.folder}/1.png"
         self.assertEqual(
             seen, [{"type": "media", "path": path, "mime": "image/png", "size": 7, "uri": "file:///a.png"}]
         )
 
-    def test_a_file_that_is_there_is_not_overwritten(self) -> None:
+    def test_an_existing_file_is_not_overwritten(self) -> None:
         os.makedirs(self.folder)
         with open(os.path.join(self.folder, "1.png"), "w") as file:
             file.write("mine")
         seen = self.value("from servers.demo import echo\necho(text='x').path", lambda _: value({"$media": 0}, PIXEL))
         self.assertEqual(seen, f"{self.folder}/2.png")
 
-    def test_what_is_no_base64_is_an_error_of_the_tool(self) -> None:
+    def test_invalid_base64_is_an_error_of_the_tool(self) -> None:
         error = self.failure("from servers.demo import echo\necho(text='x')", lambda _: value({"$media": 0}, {"mime": "x", "data": "abc"}))
         self.assertIn("(invalid_result)", error["message"])

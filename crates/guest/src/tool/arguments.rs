@@ -1,4 +1,4 @@
-//! From flags to the arguments of a tool, by its input schema.
+//! Converts flags to the arguments of a tool, according to its input schema.
 
 use super::catalogue::{Server, Tool};
 use super::{ToolError, help};
@@ -6,20 +6,20 @@ use crate::closest::closest;
 use serde_json::{Map, Value};
 use std::io::Read;
 
-/// No arguments that come by standard input are longer.
+/// The maximum size of arguments on standard input.
 const MAX_INPUT_BYTES: u64 = 8 << 20;
 
-/// How far references within a schema are followed.
+/// The maximum number of references within a schema that are followed.
 const MAX_REFERENCES: usize = 8;
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Asked {
     Help,
     Call(Map<String, Value>),
 }
 
-/// Which kinds of JSON a parameter takes.
+/// The JSON types that a parameter accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinds {
     pub(super) text: bool,
@@ -32,7 +32,7 @@ pub(super) struct Kinds {
 }
 
 impl Kinds {
-    /// Nothing is said about it.
+    /// Whether the schema does not restrict the type.
     fn is_any(self) -> bool {
         self == Self::default()
     }
@@ -62,7 +62,7 @@ impl Kinds {
             }
     }
 
-    /// In words.
+    /// The names of the types.
     pub(super) fn names(self) -> String {
         let all = [
             (self.text, "string"),
@@ -78,7 +78,7 @@ impl Kinds {
     }
 }
 
-/// The kinds that a part of the schema `root` takes.
+/// The types that a part of the schema `root` accepts.
 pub(super) fn kinds(root: &Value, schema: &Value) -> Kinds {
     let mut found = Kinds::default();
     collect(root, schema, MAX_REFERENCES, &mut found);
@@ -114,7 +114,7 @@ fn collect(root: &Value, schema: &Value, references: usize, found: &mut Kinds) {
     }
 }
 
-/// Reads the words after the name of the tool.
+/// Parses the words after the name of the tool.
 pub(super) fn parse(server: &Server, tool: &Tool, words: &[String]) -> Result<Asked, ToolError> {
     let mut reader = Reader { server, tool, arguments: Map::new(), whole: Map::new() };
     let mut words = words.iter().map(String::as_str).peekable();
@@ -150,7 +150,7 @@ struct Reader<'a> {
     server: &'a Server,
     tool: &'a Tool,
     arguments: Map<String, Value>,
-    /// What came as a whole; flags win over it.
+    /// The arguments that were given as a whole. Flags take precedence.
     whole: Map<String, Value>,
 }
 
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         }
         let text = match value {
             Some(text) => text,
-            // `--flag` alone means yes, and so does `--flag --other`.
+            // `--flag` alone means true, and so does `--flag --other`.
             None if kinds.boolean && !words.peek().is_some_and(|next| matches!(*next, "true" | "false")) => "true",
             None => words.next().ok_or_else(|| {
                 self.wrong(&format!("--{name} needs a value"), format!("it takes: {}", kinds.names()))
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The parameter that a flag means, and whether `--no-` stood before it.
+    /// The parameter of a flag, and whether it was prefixed with `--no-`.
     fn parameter(&self, name: &str) -> Result<(&'a str, &'a Value, bool), ToolError> {
         let Some(properties) = self.properties() else {
             return Err(self.wrong(&format!("there is no parameter --{name}"), "it takes no arguments".to_owned()));
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
             }
         }
         match parsed {
-            // Text stays text, even if it looks like a number, unless a number is what is wanted.
+            // Text stays text, even if it looks like a number, unless a number is expected.
             Some(value) if !value.is_string() && taken.takes(&value) => Ok(value),
             _ if taken.text || taken.is_any() => Ok(Value::String(text.to_owned())),
             _ => {
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
                 Ok(())
             }
             Ok(_) => Err(self.wrong("the arguments must be a JSON object", self.help())),
-            Err(error) => Err(self.wrong(&format!("the arguments are no JSON: {error}"), self.help())),
+            Err(error) => Err(self.wrong(&format!("the arguments are not JSON: {error}"), self.help())),
         }
     }
 
@@ -277,7 +277,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `dry-run`, `dry_run` and `dryRun` are the same.
+/// Normalises a name: `dry-run`, `dry_run` and `dryRun` are the same.
 fn plain(name: &str) -> String {
     name.chars().filter(|letter| !matches!(letter, '-' | '_')).flat_map(char::to_lowercase).collect()
 }

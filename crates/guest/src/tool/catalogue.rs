@@ -1,4 +1,4 @@
-//! Which tools there are: one folder for each server, with a `tools.json` in it.
+//! The tools of all servers: one folder per server, with a `tools.json`.
 
 use super::ToolError;
 use crate::closest::closest;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// No list of tools is longer.
+/// The maximum size of a list of tools.
 const MAX_LIST_BYTES: u64 = 64 << 20;
 
-/// Where generated modules are in a sandbox.
+/// The folder of generated modules in a sandbox.
 const INSTALLED: &str = "/coracle/servers";
 
 /// A folder of servers.
@@ -22,19 +22,19 @@ pub(super) struct Catalogue {
 /// The tools of one server.
 #[derive(Debug, Deserialize)]
 pub(super) struct Server {
-    /// As the host knows it.
+    /// The name by which the host knows the server.
     #[serde(rename = "server")]
     pub(super) name: String,
     pub(super) tools: Vec<Tool>,
 }
 
-/// A tool as its module has it.
+/// A tool in `tools.json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Tool {
-    /// What its module is called.
+    /// The name of its module.
     #[serde(default)]
     pub(super) module: String,
-    /// What its server calls it.
+    /// The name on the wire.
     pub(super) name: String,
     #[serde(default)]
     pub(super) summary: String,
@@ -66,14 +66,14 @@ impl Catalogue {
 
     pub(super) fn server(&self, name: &str) -> Result<Server, ToolError> {
         let known = self.servers();
-        // By the list and not by the path: a name with slashes is no name.
+        // By the list and not by the path, because a name with slashes is not valid.
         let Some(found) = known.iter().find(|known| *known == name) else {
             let hint = match closest(name, known.iter().map(String::as_str)) {
                 Some(close) => format!("did you mean {close}?"),
                 None if known.is_empty() => "no server is configured".to_owned(),
                 None => format!("there are: {}", known.join(", ")),
             };
-            return Err(ToolError::usage(format!("no server is called {name:?}"), Some(hint)));
+            return Err(ToolError::usage(format!("there is no server {name:?}"), Some(hint)));
         };
         let path = self.folder.join(found).join("tools.json");
         if fs::metadata(&path)?.len() > MAX_LIST_BYTES {
@@ -87,7 +87,7 @@ impl Catalogue {
 }
 
 impl Server {
-    /// By the name of the tool or of its module.
+    /// Finds a tool by its name or by the name of its module.
     pub(super) fn tool(&self, name: &str) -> Result<&Tool, ToolError> {
         let is = |tool: &&Tool| tool.name == name || tool.module == name;
         self.tools.iter().find(is).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What there is and how it is used, as text.
+//! Lists of servers and tools, and help for a tool, as text.
 
 use super::Absent;
 use super::arguments::kinds;
@@ -6,10 +6,10 @@ use super::catalogue::{Server, Tool};
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// No line of a list is longer.
+/// The maximum length of a line in a list.
 pub(super) const MAX_LINE: usize = 120;
 
-/// No description is shown longer.
+/// The maximum length of a description.
 const MAX_DESCRIPTION: usize = 4 << 10;
 
 pub(super) const USAGE: &str = "\
@@ -94,7 +94,7 @@ pub(super) fn tool(server: &Server, tool: &Tool) -> String {
     text
 }
 
-/// Whether the host fills this parameter in where it is left out.
+/// Whether the host fills this parameter in if it is missing.
 pub(super) fn has_default(root: &Value, name: &str) -> bool {
     root.get("properties").and_then(|properties| properties.get(name)?.get("default")).is_some()
 }

@@ -1,21 +1,21 @@
-//! Finds tools by what they do: the host is asked, which knows more words than the names say.
+//! Finds tools by what they do, by asking the host, which knows more than the names.
 
 use super::help::{MAX_LINE, USAGE, capped};
-use super::{ToolError, door};
+use super::{ToolError, relay};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// No line of what was found is longer.
+/// The maximum length of a line in the result.
 const MAX_FOUND: usize = 3 * MAX_LINE;
 
 pub(super) fn run(words: &[String]) -> Result<String, ToolError> {
     let Some(params) = parse(words)? else { return Ok(USAGE.to_owned()) };
-    let answer = door::call(&json!({ "method": "search", "params": params }))?;
+    let answer = relay::call(&json!({ "method": "search", "params": params }))?;
     let found = answer.into_value().map_err(|failure| ToolError::refused("search".to_owned(), failure))?;
     Ok(lines(&found))
 }
 
-/// What the host is asked; none if the words ask for help.
+/// The request to the host, or `None` if the words ask for help.
 pub(super) fn parse(words: &[String]) -> Result<Option<Map<String, Value>>, ToolError> {
     let (mut query, mut params) = (Vec::new(), Map::new());
     let mut words = words.iter().map(String::as_str);
@@ -48,7 +48,7 @@ pub(super) fn parse(words: &[String]) -> Result<Option<Map<String, Value>>, Tool
     Ok(Some(params))
 }
 
-/// One line for each tool.
+/// One line per tool.
 pub(super) fn lines(found: &Value) -> String {
     let text = |tool: &Value, key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let line = |tool: &Value| {
@@ -64,5 +64,5 @@ pub(super) fn lines(found: &Value) -> String {
         capped(&line.replace('\n', " "), MAX_FOUND) + "\n"
     };
     let lines: String = found.as_array().into_iter().flatten().map(line).collect();
-    if lines.is_empty() { "no tool fits\n".to_owned() } else { lines }
+    if lines.is_empty() { "no matching tools\n".to_owned() } else { lines }
 }

@@ -48,7 +48,7 @@ fn call(words: &[&str]) -> Result<Value, String> {
 }
 
 #[test]
-fn flags_become_what_the_schema_says() {
+fn flags_are_converted_according_to_the_schema() {
     let cases: [(&[&str], Value); 14] = [
         (&["--owner", "5"], json!({"owner": "5"})),
         (&["--owner=a=b"], json!({"owner": "a=b"})),
@@ -77,7 +77,7 @@ fn flags_become_what_the_schema_says() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_called() {
+fn errors_are_reported_before_anything_is_called() {
     let cases: [(&[&str], &str); 8] = [
         (&[], "github.list-issues: missing: --owner | `tool github list-issues --help` shows the parameters"),
         (&["--ownr", "x"], "github.list-issues: there is no parameter --ownr | did you mean --owner?"),
@@ -103,7 +103,7 @@ fn what_is_wrong_is_said_before_anything_is_called() {
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_lists_servers_and_tools() {
     let server = server();
     insta::assert_snapshot!("usage", help::USAGE);
     insta::assert_snapshot!("tools", help::tools(&server));
@@ -112,7 +112,7 @@ fn help_tells_what_there_is() {
 }
 
 #[test]
-fn servers_are_found_by_name_and_by_nothing_else() {
+fn servers_are_found_only_by_name() {
     let folder = TempDir::new().unwrap();
     let catalogue = Catalogue::at(&folder.path().join("servers"));
     assert_eq!(run(&[], &catalogue).unwrap(), "no server is configured\n");
@@ -122,20 +122,20 @@ fn servers_are_found_by_name_and_by_nothing_else() {
     fs::write(folder.path().join("outside/tools.json"), r#"{"server": "outside", "tools": []}"#).unwrap();
     let catalogue_says = |word: &str| run(&[word.to_owned()], &catalogue).map_err(|error| error.to_string());
     assert_eq!(catalogue_says("github").unwrap(), "github has no tools\n");
-    assert_eq!(catalogue_says("githup").unwrap_err(), "no server is called \"githup\"");
-    assert_eq!(catalogue_says("../outside").unwrap_err(), "no server is called \"../outside\"");
+    assert_eq!(catalogue_says("githup").unwrap_err(), "there is no server \"githup\"");
+    assert_eq!(catalogue_says("../outside").unwrap_err(), "there is no server \"../outside\"");
     assert_eq!(run(&[], &catalogue).unwrap(), "github\n");
 }
 
 #[test]
-fn a_value_without_media_stays_as_it_is() {
+fn a_value_without_media_is_unchanged() {
     assert_eq!(unpacked(json!({"value": {"$media": 0}, "media": []})).unwrap(), json!({"$media": 0}));
     assert_eq!(unpacked(json!({"value": [1, {"$media": 7}]})).unwrap(), json!([1, {"$media": 7}]));
     assert_eq!(unpacked(json!({"value": "text"})).unwrap(), json!("text"));
 }
 
 #[test]
-fn a_search_is_words_and_a_few_flags() {
+fn a_search_takes_words_and_a_few_flags() {
     let parsed = |words: &str| {
         let words: Vec<String> = words.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         match search::parse(&words) {
@@ -165,11 +165,11 @@ fn a_search_is_words_and_a_few_flags() {
     ]);
     let expected = "chat.send: Sends a message. (also mail.send)\nfax.send: Sends a fax. (not connected: add it)\n";
     assert_eq!(search::lines(&found), expected);
-    assert_eq!(search::lines(&json!([])), "no tool fits\n");
+    assert_eq!(search::lines(&json!([])), "no matching tools\n");
 }
 
 #[test]
-fn a_server_may_be_called_search() {
+fn a_server_may_be_named_search() {
     let folder = TempDir::new().unwrap();
     let catalogue = Catalogue::at(folder.path());
     let says = |words: &[&str]| {

@@ -1,8 +1,8 @@
-//! From TypeScript to what QuickJS runs: types out, and the top level of a program made fit for a session.
+//! Compiles TypeScript for QuickJS: removes types, and adapts the top level of a program for a session.
 //!
-//! A program runs as a script in the one global scope, so that what it declares is there for the next run. That needs
-//! three changes at its top level: `let`, `const` and `class` become `var` (a second run of the same code must not be
-//! a redeclaration), imports become a module of their own that runs first, and `export` is dropped.
+//! A program runs as a script in the global scope, so that its declarations are visible to the next run. That needs
+//! three changes at its top level: `let`, `const` and `class` become `var` (a second run of the same code must not be a
+//! redeclaration), imports become a separate module that runs first, and `export` is dropped.
 
 use super::positions::{Place, Positions};
 use oxc_allocator::{Allocator, ArenaVec, TakeIn};
@@ -21,29 +21,29 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A program that can be run.
+/// A compiled program.
 #[derive(Debug)]
 pub(super) struct Compiled {
     /// The script.
     pub(super) code: String,
-    /// Where each part of it comes from.
+    /// The source positions of the script.
     pub(super) positions: Positions,
-    /// A module to run first: it puts what the program imports into the global scope.
+    /// A module to run first, which adds the imports of the program to the global scope.
     pub(super) imports: Option<String>,
-    /// Whether the last statement is an expression, whose value then is the result.
+    /// Whether the last statement is an expression, whose value is the result.
     pub(super) has_value: bool,
 }
 
-/// Why code cannot be run.
+/// Why code cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rejected {
-    /// What is wrong.
+    /// The error.
     pub(super) message: String,
-    /// Where, if that can be said.
+    /// The position, if known.
     pub(super) place: Option<Place>,
 }
 
-/// Code nested deeper would take more stack than there is, to read it or to run it.
+/// The maximum nesting of code: more would exceed the stack, when it is parsed or run.
 const MAX_NESTING: usize = 1500;
 
 /// Compiles a program.
@@ -63,7 +63,7 @@ pub(super) fn program(source: &str) -> Result<Compiled, Rejected> {
     Ok(Compiled { code, positions, imports, has_value })
 }
 
-/// Compiles a module, which stays one.
+/// Compiles a module, which stays a module.
 pub(super) fn module(source: &str) -> Result<(String, Positions), Rejected> {
     check_nesting(source)?;
     let allocator = Allocator::default();
@@ -72,7 +72,7 @@ pub(super) fn module(source: &str) -> Result<(String, Positions), Rejected> {
     Ok(generate(&program))
 }
 
-/// The parser calls itself for each level. Brackets in strings count too: who has that many can do without.
+/// Limits nesting, because the parser is recursive. Brackets in strings count too, which is acceptable.
 fn check_nesting(source: &str) -> Result<(), Rejected> {
     let mut depth: usize = 0;
     for (at, byte) in source.bytes().enumerate() {
@@ -89,14 +89,14 @@ fn check_nesting(source: &str) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// What is imported and not used in a program may be used by the next of its session; in a module it is a type.
+/// What to do with unused imports. In a program, the next run of the session may use them; in a module, they are types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unused {
     Kept,
     Dropped,
 }
 
-/// What a name that is imported is used for.
+/// How an imported name is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Value,
@@ -108,7 +108,7 @@ struct Parsed<'a> {
     program: Program<'a>,
     scoping: Scoping,
     uses: HashMap<String, Use>,
-    /// A constant of the top level that is assigned to. As a `var`, nothing would stop that.
+    /// A top-level constant that is assigned to, which a `var` would not prevent.
     written: Option<(String, Span)>,
 }
 
@@ -116,7 +116,7 @@ fn parse<'a>(allocator: &'a Allocator, source: &'a str) -> Result<Parsed<'a>, Re
     let parsed = Parser::new(allocator, source, SourceType::ts().with_module(true)).parse();
     reject(source, &parsed.diagnostics)?;
     if parsed.panicked {
-        return Err(Rejected { message: "this cannot be read as TypeScript".to_owned(), place: None });
+        return Err(Rejected { message: "the code cannot be parsed as TypeScript".to_owned(), place: None });
     }
     let built = SemanticBuilder::new()
         .with_check_syntax_error(true)
@@ -199,7 +199,7 @@ fn generate(program: &Program<'_>) -> (String, Positions) {
     (made.code, positions)
 }
 
-/// Rewrites the top level; the source of the module with the imports, if there are any.
+/// Rewrites the top level. Returns the source of the module with the imports, if there are any.
 fn to_global_scope<'a>(
     allocator: &'a Allocator,
     source: &str,
@@ -234,7 +234,7 @@ fn to_global_scope<'a>(
     Ok(imports.into_module())
 }
 
-/// A declaration that may come again in a later run.
+/// A declaration that may be repeated in a later run.
 fn declared<'a>(declaration: Declaration<'a>, builder: &AstBuilder<'a>) -> Statement<'a> {
     match declaration {
         Declaration::VariableDeclaration(mut variables) => {
@@ -271,7 +271,7 @@ fn loosen<'a>(variables: &mut VariableDeclaration<'a>, builder: &AstBuilder<'a>)
     }
     variables.kind = VariableDeclarationKind::Var;
     for declarator in &mut variables.declarations {
-        // `let x;` starts anew each time, `var x;` would keep what an earlier run has left.
+        // `let x;` resets the variable each time, but `var x;` would keep its value from an earlier run.
         if declarator.init.is_none() {
             declarator.init = Some(Expression::new_void_0(declarator.span, builder));
         }
@@ -288,19 +288,19 @@ fn default_export<'a>(span: Span, export: ExportDefaultDeclarationKind<'a>, buil
         }
         other => match Expression::try_from(other) {
             Ok(value) => Statement::new_expression_statement(span, value, builder),
-            // Without a name nobody could use it.
+            // Without a name it cannot be used.
             Err(()) => Statement::new_empty_statement(span, builder),
         },
     }
 }
 
-/// The imports of a program, as a module in which each stands on its own line of the source.
+/// The imports of a program, as a module in which each import is on its line of the source.
 #[derive(Debug, Default)]
 struct Imports {
     uses: HashMap<String, Use>,
     text: String,
     lines: usize,
-    /// What is put into the global scope, as statements.
+    /// Statements that add names to the global scope.
     handed_on: String,
 }
 
@@ -324,7 +324,7 @@ impl Imports {
             let used = self.uses.get(local).copied().unwrap_or(Use::Value);
             let what = match specifier {
                 _ if used == Use::TypeOnly => continue,
-                // It may be a type, which no module exports when it runs: then nothing is missing.
+                // It may be a type, which modules do not export at run time. Then nothing is missing.
                 ImportDeclarationSpecifier::ImportSpecifier(named) if used == Use::Nothing => {
                     let name = quoted(named.imported.name().as_str());
                     let _ = write!(self.text, "import * as {local} from {from};");
@@ -351,7 +351,7 @@ impl Imports {
     }
 }
 
-/// Text as a literal: JSON is one.
+/// Quotes text as a literal, using JSON.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

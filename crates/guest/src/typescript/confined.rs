@@ -1,21 +1,21 @@
-//! Is this process in a sandbox? Asked before any JavaScript is evaluated.
+//! Checks that this process is in a sandbox, before any JavaScript is evaluated.
 
 use rustix::thread::SecureComputingMode;
 use std::path::Path;
 
-/// What only the tree of a sandbox has.
+/// A folder that only exists in the tree of a sandbox.
 const GUEST_FOLDER: &str = "/coracle/coracle_guest";
 
 /// Why this process is not confined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotConfined {
-    /// A program could be started that has more rights.
+    /// The process could start a program with more privileges.
     #[error("it may gain privileges")]
     Privileges,
     /// Every system call is allowed.
     #[error("no seccomp filter is in force")]
     Seccomp,
-    /// The host's files are there.
+    /// The host's files are visible.
     #[error("it sees the host's files")]
     Files,
 }
@@ -36,7 +36,7 @@ pub(super) fn check() -> Result<(), NotConfined> {
 
 #[cfg(test)]
 mod tests {
-    /// The other half, that it is confined in a sandbox, is what every test that runs TypeScript shows.
+    /// The opposite, that it is confined in a sandbox, is covered by every test that runs TypeScript.
     #[test]
     fn a_test_program_is_not_confined() {
         assert!(super::check().is_err());

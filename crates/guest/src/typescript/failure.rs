@@ -1,4 +1,4 @@
-//! What is told about a program that failed: a stable code, a message, the user's own frames, a hint where one helps.
+//! Describes a failure of user code: a stable code, a message, the user's own frames, and a hint if there is one.
 
 use super::absent;
 use super::compile::Rejected;
@@ -6,13 +6,13 @@ use super::sources::{Sources, excerpt};
 use coracle_protocol::RunFailure;
 use serde::Deserialize;
 
-/// No message is longer, and no stack.
+/// The maximum lengths of a message and of a stack.
 const MAX_MESSAGE: usize = 8 << 10;
 const MAX_STACK: usize = 16 << 10;
 
 const MEMORY_HINT: &str = "a limit of this sandbox: memory; work on smaller pieces, or raise the memory limit";
 
-/// What people look for that other places have.
+/// Names that exist elsewhere but not here, with hints.
 const ABSENT: [(&[&str], &str); 3] = [
     (
         &["fetch", "XMLHttpRequest", "WebSocket", "EventSource"],
@@ -28,7 +28,7 @@ const ABSENT: [(&[&str], &str); 3] = [
     ),
 ];
 
-/// An error as the scripts take it apart.
+/// An error, as the scripts describe it.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Thrown {
     pub(super) name: String,
@@ -38,7 +38,7 @@ pub(super) struct Thrown {
 }
 
 impl Thrown {
-    /// When there was no memory left even to say this.
+    /// The error when there was no memory left to describe it.
     pub(super) fn out_of_memory() -> Self {
         let message = "InternalError: out of memory".to_owned();
         Self { name: "InternalError".to_owned(), message, ..Self::default() }
@@ -79,7 +79,7 @@ impl Thrown {
     }
 }
 
-/// Code that does not compile.
+/// The failure of code that does not compile.
 pub(super) fn rejected(rejected: &Rejected, file: &str, source: &str) -> RunFailure {
     let Rejected { message, place } = rejected;
     let (at, shown) = match place {
@@ -94,7 +94,7 @@ pub(super) fn rejected(rejected: &Rejected, file: &str, source: &str) -> RunFail
     RunFailure { code: "syntax".to_owned(), message: format!("{message}{at}"), traceback, hint: None }
 }
 
-/// A failure of the code that no exception stands for.
+/// A failure of the code without an exception.
 pub(super) fn plain(message: impl Into<String>, hint: Option<&str>) -> RunFailure {
     RunFailure {
         code: "exception".to_owned(),
@@ -133,7 +133,7 @@ mod tests {
     use crate::typescript::sources::Sources;
 
     #[test]
-    fn what_is_absent_has_a_hint_and_what_is_unknown_has_none() {
+    fn absent_names_have_a_hint_and_unknown_ones_have_none() {
         assert!(hint("ReferenceError: fetch is not defined").is_some_and(|hint| hint.contains("network is off")));
         assert!(hint("ReferenceError: 'Buffer' is not defined").is_some());
         assert_eq!(hint("ReferenceError: foo is not defined"), None);

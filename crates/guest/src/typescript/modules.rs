@@ -1,9 +1,10 @@
-//! What code may import: `coracle`, `servers/…`, `skills/…`, and files beside it. Nothing is looked for elsewhere.
+//! Loads the modules that code may import: `coracle`, `servers/…`, `skills/…`, and files beside it. There are no
+//! others.
 
 use super::compile::{self, Rejected};
 use super::positions::Positions;
 use super::session::Shared;
-use super::sources::{OWN, shown};
+use super::sources::{OWN, without_version};
 use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::module::Declared;
 use rquickjs::{Ctx, Error, Exception, Module};
@@ -18,31 +19,32 @@ use std::time::SystemTime;
 /// The module that generated code imports.
 pub(super) const CORACLE: &str = "coracle";
 
-/// No module is longer.
+/// The maximum size of a module.
 const MAX_MODULE_BYTES: u64 = 4 << 20;
 
-/// No name of a module is longer.
+/// The maximum length of a module name.
 const MAX_NAME: usize = 1024;
 
-/// Folders whose modules are named by their path below them.
+/// Folders whose modules are imported by their path below them.
 const NAMED: [(&str, &str); 2] = [("servers", "/coracle/servers"), ("skills", "/coracle/skills")];
 
-/// Below these, modules may be loaded by a path.
+/// Folders from which modules may be loaded by path.
 const ROOTS: [&str; 7] =
     ["/workspace", "/coracle/servers", "/coracle/skills", "/skills", "/tools", "/tmp", "/artifacts"];
 
-/// What is tried, in this order, for a name as it is written.
+/// Suffixes that are tried for a name, in this order.
 const ENDINGS: [&str; 9] = ["", ".ts", ".mts", ".js", ".mjs", ".json", "/index.ts", "/index.js", "/index.mjs"];
 
-/// From what an import says to the path of a file.
+/// Resolves an import to the path of a file.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) shared: Rc<Shared>,
-    /// A file that has changed since it was loaded is another module: an agent mends its files between two runs.
+    /// Versions of files: one that has changed since it was loaded is a new module, because agents edit files between
+    /// runs.
     pub(super) versions: HashMap<PathBuf, (SystemTime, u64, u32)>,
 }
 
-/// Reads files and makes modules of them.
+/// Reads files and turns them into modules.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) shared: Rc<Shared>,
@@ -69,7 +71,7 @@ impl Resolver for Names {
 }
 
 impl Names {
-    /// Why a server that the settings name has no modules, if the host knows.
+    /// Why a configured server has no modules, if the host knows.
     fn absent(&self, name: &str) -> Option<String> {
         #[derive(Deserialize)]
         struct Absent {
@@ -94,7 +96,7 @@ impl Names {
     }
 }
 
-/// The file that an import means.
+/// The file of an import.
 fn locate(base: &str, name: &str) -> Result<PathBuf, String> {
     let wanted = wanted(base, name)?;
     let file = candidates(&wanted).find(|path| path.is_file()).ok_or("there is no such file")?;
@@ -129,15 +131,15 @@ fn wanted(base: &str, name: &str) -> Result<PathBuf, String> {
 }
 
 fn folder_of(base: &str) -> Result<PathBuf, String> {
-    let base = shown(base);
+    let base = without_version(base);
     if base.starts_with('/') {
         return Ok(Path::new(base).parent().unwrap_or(Path::new("/")).to_owned());
     }
-    // The program itself, wherever the session is.
+    // The program itself, in the working directory of the session.
     std::env::current_dir().map_err(|error| error.to_string())
 }
 
-/// As it is written, with an ending, as a folder; and TypeScript's own habit of writing `.js` for a `.ts`.
+/// The name as written, with suffixes, and as a folder; and `.ts` for `.js`, which TypeScript code often writes.
 fn candidates(wanted: &Path) -> impl Iterator<Item = PathBuf> {
     let base = wanted.as_os_str().to_owned();
     let with = move |ending: &str| {
@@ -156,7 +158,7 @@ impl Loader for Files {
         name: &str,
         _attributes: Option<ImportAttributes<'js>>,
     ) -> Result<Module<'js, Declared>, Error> {
-        let path = shown(name);
+        let path = without_version(name);
         match compiled(path) {
             Ok((code, positions, source)) => {
                 self.shared.sources.borrow_mut().add(name, positions, &source);
@@ -193,7 +195,7 @@ fn compiled(path: &str) -> Result<(String, Positions, String), Unloadable> {
     let source = fs::read_to_string(path).map_err(io)?;
     if Path::new(path).extension().is_some_and(|ending| ending == "json") {
         let value: serde_json::Value =
-            serde_json::from_str(&source).map_err(|error| Unloadable::Io(format!("it is no JSON: {error}")))?;
+            serde_json::from_str(&source).map_err(|error| Unloadable::Io(format!("it is not JSON: {error}")))?;
         return Ok((format!("export default {value};"), Positions::default(), source));
     }
     let (code, positions) = compile::module(&source).map_err(Unloadable::Syntax)?;
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn endings_may_be_left_out() {
+    fn suffixes_may_be_omitted() {
         let found: Vec<PathBuf> = candidates(Path::new("/workspace/a.js")).collect();
         assert_eq!((found.first(), found.last()), (Some(&"/workspace/a.js".into()), Some(&"/workspace/a.ts".into())));
         assert!(candidates(Path::new("/workspace/lib")).any(|path| path == Path::new("/workspace/lib/index.ts")));

@@ -1,6 +1,6 @@
-//! Names that variables may have.
+//! Valid names of variables.
 
-/// Whether code can use a variable of this name.
+/// Whether code can use a variable with this name.
 pub(super) fn is_variable(name: &str) -> bool {
     const RESERVED: [&str; 46] = [
         "arguments",

@@ -1,4 +1,4 @@
-//! What the scripts of the runtime ask of this process: output, timers, calls, files, bytes.
+//! Native functions for the scripts of the runtime: output, timers, calls, files, bytes.
 
 #![expect(clippy::needless_pass_by_value, reason = "the engine hands its arguments over by value")]
 
@@ -16,15 +16,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
-/// No listing is longer.
+/// The maximum number of files in a listing.
 const MAX_LISTED: usize = 100_000;
 
-/// No request for random bytes is longer.
+/// The maximum number of random bytes per request.
 const MAX_RANDOM: usize = 64 << 10;
 
 type Result<T> = rquickjs::Result<T>;
 
-/// The object that the scripts get.
+/// The object with the functions, for the scripts.
 pub(super) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<'js>> {
     let natives = Object::new(ctx.clone())?;
     let put = |name: &str, function: Result<Function<'js>>| natives.set(name, function?);
@@ -76,7 +76,7 @@ pub(super) fn object<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>) -> Result<Object<
     Ok(natives)
 }
 
-/// An error that code can catch.
+/// Throws an error that code can catch.
 fn fail<T>(ctx: &Ctx<'_>, what: &str, error: impl Display) -> Result<T> {
     Err(Exception::throw_message(ctx, &format!("{what}: {error}")))
 }
@@ -90,21 +90,21 @@ fn write(ctx: Ctx<'_>, fd: i32, text: String) -> Result<()> {
     };
     match written {
         Ok(()) => Ok(()),
-        Err(error) => fail(&ctx, "the output cannot be written", error),
+        Err(error) => fail(&ctx, "cannot write the output", error),
     }
 }
 
 fn call(ctx: &Ctx<'_>, shared: &Shared, id: u64, method: String, params: &str) -> Result<()> {
     let params: Value = match serde_json::from_str(params) {
         Ok(params) => params,
-        Err(error) => return fail(ctx, "the arguments are no JSON", error),
+        Err(error) => return fail(ctx, "the arguments are not JSON", error),
     };
     match shared.wire.borrow_mut().send(&Outgoing::Call { id, method, params }) {
         Ok(()) => {
             shared.calls.borrow_mut().insert(id);
             Ok(())
         }
-        Err(error) => fail(ctx, "the call cannot be made", error),
+        Err(error) => fail(ctx, "cannot make the call", error),
     }
 }
 
@@ -113,11 +113,11 @@ fn map_stack(shared: &Shared, stack: &str) -> String {
     lines.join("\n")
 }
 
-/// Bytes come as base64: to look at the memory of the engine itself would not be safe.
+/// Decodes bytes, which are passed as base64, because accessing the engine's memory would not be safe.
 fn decoded(ctx: &Ctx<'_>, data: &str) -> Result<Vec<u8>> {
     match STANDARD.decode(data) {
         Ok(bytes) => Ok(bytes),
-        Err(error) => fail(ctx, "this is no base64", error),
+        Err(error) => fail(ctx, "this is not base64", error),
     }
 }
 
@@ -139,14 +139,14 @@ fn random_bytes(ctx: Ctx<'_>, length: usize) -> Result<TypedArray<'_, u8>> {
     let mut bytes = vec![0; length.min(MAX_RANDOM)];
     match getrandom::fill(&mut bytes) {
         Ok(()) => TypedArray::new(ctx, bytes),
-        Err(error) => fail(&ctx, "no random bytes", error),
+        Err(error) => fail(&ctx, "cannot get random bytes", error),
     }
 }
 
 fn uuid(ctx: Ctx<'_>) -> Result<String> {
     let mut bytes = [0; 16];
     if let Err(error) = getrandom::fill(&mut bytes) {
-        return fail(&ctx, "no random bytes", error);
+        return fail(&ctx, "cannot get random bytes", error);
     }
     let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(0b11 << 62) | (4 << 76) | (0b10 << 62);
     let hex = format!("{number:032x}");
@@ -177,10 +177,10 @@ fn write_file(ctx: &Ctx<'_>, path: &str, bytes: &[u8]) -> Result<usize> {
     }
 }
 
-/// Links in a workspace to modules, which are nobody's files.
+/// Links to modules in a workspace, which are not files of the user.
 const LINKS: [&str; 2] = ["servers", "skills"];
 
-/// The files in a folder whose names match; their paths begin with that of the folder, unless it is the current one.
+/// The files in a folder whose names match. Their paths begin with that of the folder, unless it is the current one.
 fn list_files(ctx: Ctx<'_>, folder: String, pattern: String) -> Result<Vec<String>> {
     if !Path::new(&folder).is_dir() {
         return fail(&ctx, "not a folder", folder);
@@ -193,7 +193,7 @@ fn list_files(ctx: Ctx<'_>, folder: String, pattern: String) -> Result<Vec<Strin
     let whole = format!("{}/{pattern}", glob::Pattern::escape(&folder));
     let found = match glob::glob_with(&whole, options) {
         Ok(found) => found,
-        Err(error) => return fail(&ctx, &format!("no pattern: {pattern}"), error),
+        Err(error) => return fail(&ctx, &format!("invalid pattern: {pattern}"), error),
     };
     let links = LINKS.map(|name| Path::new(&folder).join(name)).into_iter().filter(|path| path.is_symlink());
     let links: Vec<PathBuf> = links.collect();
@@ -205,7 +205,7 @@ fn list_files(ctx: Ctx<'_>, folder: String, pattern: String) -> Result<Vec<Strin
     Ok(names)
 }
 
-/// Without `.` in it.
+/// The path without `.` components.
 fn normal(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
 }
@@ -225,6 +225,6 @@ fn save_media(ctx: Ctx<'_>, mime: String, data: String) -> Result<Object<'_>> {
             saved.set("size", size)?;
             Ok(saved)
         }
-        Err(error) => fail(&ctx, "the media of a reply cannot be kept", error),
+        Err(error) => fail(&ctx, "cannot store the media of a reply", error),
     }
 }

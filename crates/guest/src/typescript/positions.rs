@@ -1,6 +1,6 @@
-//! Where in the user's source something is.
+//! Positions in the user's source.
 
-/// A line and a column, both counted from one, the column in characters.
+/// A line and a column, both from 1, the column in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) line: u32,
@@ -8,7 +8,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of a byte of the source.
+    /// The position of a byte offset.
     pub(super) fn of_offset(source: &str, offset: usize) -> Self {
         let before = source.get(..offset).unwrap_or(source);
         let start = before.rfind('\n').map_or(0, |at| at + 1);
@@ -18,10 +18,10 @@ impl Place {
     }
 }
 
-/// From places in generated code to places in its source.
+/// Maps positions in generated code to positions in its source.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
-    /// Ordered by the place in the generated code; both counted from zero.
+    /// Pairs of generated and source positions, sorted by the first; both counted from zero.
     marks: Vec<((u32, u32), (u32, u32))>,
 }
 
@@ -31,7 +31,7 @@ impl Positions {
         Self { marks }
     }
 
-    /// The place in the source; without marks, the code is its own source.
+    /// The position in the source. Without marks, the code is its own source.
     pub(super) fn source(&self, generated: Place) -> Place {
         if self.marks.is_empty() {
             return generated;

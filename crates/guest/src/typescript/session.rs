@@ -1,4 +1,4 @@
-//! One QuickJS for as long as the session lives: takes runs, turns the event loop, answers.
+//! One QuickJS per session: receives runs, runs the event loop, answers.
 
 use super::failure::{self, Thrown};
 use super::modules::{CORACLE, Files, Names, imports_of};
@@ -18,7 +18,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// The scripts of the runtime, in the order in which they need each other.
+/// The scripts of the runtime, in order of their dependencies.
 const SCRIPTS: [(&str, &str); 5] = [
     ("base", include_str!("../../typescript/base.js")),
     ("encode", include_str!("../../typescript/encode.js")),
@@ -27,30 +27,30 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("tools", include_str!("../../typescript/tools.js")),
 ];
 
-/// How deep code may recurse. The rest of the stack is for what is called from there.
+/// The stack limit of JavaScript code. The rest of the stack is for native functions.
 const JS_STACK_BYTES: usize = 16 << 20;
 
-/// What of the address space must be left for everything but QuickJS, where that is limited.
+/// The part of a limited address space that is reserved for everything except QuickJS.
 const RESERVE_BYTES: u64 = 112 << 20;
 
-/// The program's name in stacks.
+/// The program's name in stack traces.
 fn code_name(run: u32) -> String {
     if run == 1 { "<code>".to_owned() } else { format!("<code {run}>") }
 }
 
-/// What the natives and the loop share.
+/// The state that the natives and the loop share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) wire: RefCell<Wire>,
     pub(super) timers: RefCell<Timers>,
-    /// Calls that are not answered.
+    /// Calls that are not answered yet.
     pub(super) calls: RefCell<HashSet<u64>>,
     pub(super) sources: RefCell<Sources>,
-    /// Promises that were rejected with nobody to hear it, and why.
+    /// Rejected promises without a handler, with their reasons.
     rejections: RefCell<Vec<(Persistent<Value<'static>>, Persistent<Value<'static>>)>>,
 }
 
-/// Serves the agent until it goes away.
+/// Serves the agent until it disconnects.
 pub(super) fn serve() -> io::Result<()> {
     let other = |error: rquickjs::Error| io::Error::other(error.to_string());
     let shared = Rc::new(Shared::default());
@@ -78,18 +78,18 @@ pub(super) fn serve() -> io::Result<()> {
         let mut session = Session::new(ctx.clone(), shared).map_err(|error| io::Error::other(error.to_string()))?;
         session.serve()
     });
-    // Values that are still held would stop the engine from being taken down, and the process ends anyway.
+    // Values that are still held would prevent the engine from shutting down, and the process exits anyway.
     let status = i32::from(served.is_err_and(|error| error.kind() != io::ErrorKind::UnexpectedEof));
     std::process::exit(status)
 }
 
-/// So much that QuickJS says that there is no more before the kernel does; where a cgroup counts, that decides.
+/// The memory limit of QuickJS, which it reports before the kernel does. With a cgroup, that decides.
 fn memory_limit() -> Option<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current?;
     usize::try_from(limit.saturating_sub(RESERVE_BYTES).max(limit / 4)).ok()
 }
 
-/// Why a run has ended before its end.
+/// Why a run ended early.
 enum Stop<'js> {
     Thrown(Value<'js>),
     Syntax(RunFailure),
@@ -106,7 +106,7 @@ impl From<io::Error> for Stop<'_> {
 struct Session<'js> {
     ctx: Ctx<'js>,
     shared: Rc<Shared>,
-    /// What the scripts offer to us.
+    /// The functions that the scripts offer to us.
     hooks: Object<'js>,
     runs: u32,
 }
@@ -139,7 +139,7 @@ impl<'js> Session<'js> {
                     wire.send(&answer)?;
                     wire.flush()?;
                 }
-                // A reply to a call that nobody waits for any more.
+                // A reply to a call that is no longer pending.
                 Some(_) => {}
                 None => self.shared.wire.borrow_mut().wait(None)?,
             }
@@ -170,10 +170,10 @@ impl<'js> Session<'js> {
         }
     }
 
-    /// From the code to its value, and to the end of everything that it has begun.
+    /// Runs the code to its value, and to the end of everything that it has started.
     fn execute(&mut self, request: &Incoming) -> Result<Value<'js>, Stop<'js>> {
         let name = code_name(self.runs);
-        // A folder that is gone leaves the program where it was.
+        // If the folder is gone, the program stays where it was.
         let _ = std::env::set_current_dir(&request.directory);
         self.set_variables(request)?;
         let compiled = compile::program(&request.code)
@@ -192,7 +192,7 @@ impl<'js> Session<'js> {
         let started = self.ctx.eval_with_options::<Promise<'js>, _>(compiled.code, options);
         let promise = match self.caught(started) {
             Ok(promise) => promise,
-            // Nothing has run yet: QuickJS does not know some of the newest syntax.
+            // Nothing has run yet: QuickJS does not support some of the newest syntax.
             Err(Stop::Thrown(thrown)) => return Err(self.not_compiled(thrown)),
             Err(stop) => return Err(stop),
         };
@@ -222,7 +222,7 @@ impl<'js> Session<'js> {
         Ok(())
     }
 
-    /// Turns the loop until the promise is settled.
+    /// Runs the loop until the promise is settled.
     fn finish(&self, promise: &Promise<'js>) -> Result<Value<'js>, Stop<'js>> {
         loop {
             while self.ctx.execute_pending_job() {}
@@ -243,7 +243,7 @@ impl<'js> Session<'js> {
         }
     }
 
-    /// Turns the loop until nothing is left to do; a rejection that nobody has heard is then an error.
+    /// Runs the loop until nothing is left to do. An unhandled rejection is then an error.
     fn drain(&self) -> Result<(), Stop<'js>> {
         loop {
             while self.ctx.execute_pending_job() {}
@@ -263,7 +263,7 @@ impl<'js> Session<'js> {
         self.shared.timers.borrow().is_empty() && self.shared.calls.borrow().is_empty()
     }
 
-    /// Waits for the next timer or reply and hands it on.
+    /// Waits for the next timer or reply and passes it on.
     fn turn(&self) -> Result<(), Stop<'js>> {
         let wait = self.shared.timers.borrow().wait();
         self.shared.wire.borrow_mut().wait(wait)?;
@@ -307,12 +307,12 @@ impl<'js> Session<'js> {
         Ok(Outgoing::Done { ok: true, exit_code: 0, result, result_truncated, error: None })
     }
 
-    /// Nothing of a run goes on after it.
+    /// Cancels everything that a run has left pending.
     fn settle_down(&self) {
         self.shared.timers.borrow_mut().clear_all();
         self.shared.calls.borrow_mut().clear();
         self.shared.rejections.borrow_mut().clear();
-        // Without memory these fail, and there is nothing to be done about it.
+        // These fail if there is no memory, which cannot be helped.
         let _ = self.hook::<()>("forget", ());
         let _ = self.hook::<()>("endRun", ());
         while self.ctx.execute_pending_job() {}
@@ -366,9 +366,9 @@ impl<'js> Session<'js> {
     }
 }
 
-/// A global for the moment in which the module `coracle` takes what it exports.
+/// A temporary global from which the module `coracle` takes its exports.
 const HANDOVER: &str = "__coracle_exports";
 
-/// What the module `coracle` exports.
+/// The exports of the module `coracle`.
 const EXPORTS: &str = "call, search_tools, checkpoint, ToolError, MediaFile, save_skill, load_skill, list_skills, search_skills, \
     delete_skill, get_skill";

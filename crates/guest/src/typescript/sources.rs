@@ -1,15 +1,15 @@
-//! The code that was loaded, by the name that stacks show, to say where in the user's own text an error is.
+//! The loaded code, by its name in stack traces, to find the position of an error in the user's text.
 
 use super::positions::{Place, Positions};
 use std::collections::HashMap;
 
-/// Names that begin so are ours, and no concern of the user's.
+/// The prefix of our own scripts, which users do not see.
 pub(super) const OWN: &str = "coracle:";
 
-/// Generated modules, which only pass calls on.
+/// Generated modules, which only forward calls.
 const GENERATED: &str = "/coracle/servers/";
 
-/// No stack that is shown is longer.
+/// The maximum number of frames in a stack trace.
 const MAX_FRAMES: usize = 20;
 
 #[derive(Debug, Default)]
@@ -17,10 +17,10 @@ pub(super) struct Sources {
     known: HashMap<String, (Positions, String)>,
 }
 
-/// One line of a stack.
+/// One line of a stack trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Empty at the top level.
+    /// The function. Empty at the top level.
     pub(super) function: String,
     pub(super) file: String,
     pub(super) place: Place,
@@ -31,7 +31,7 @@ impl Sources {
         self.known.insert(name.to_owned(), (positions, text.to_owned()));
     }
 
-    /// The frames of a stack as QuickJS writes it that are the user's, in the user's own lines.
+    /// The user's frames of a QuickJS stack trace, with positions in the user's source.
     pub(super) fn frames(&self, stack: &str) -> Vec<Frame> {
         stack.lines().filter_map(|line| self.frame(line)).take(MAX_FRAMES).collect()
     }
@@ -50,22 +50,22 @@ impl Sources {
         let generated = Place { line: row.parse().ok()?, column: column.parse().ok()? };
         let place = self.known.get(file).map_or(generated, |(positions, _)| positions.source(generated));
         let function = if function == "<eval>" || function == "<anonymous>" { "" } else { function };
-        Some(Frame { function: function.to_owned(), file: shown(file).to_owned(), place })
+        Some(Frame { function: function.to_owned(), file: without_version(file).to_owned(), place })
     }
 
-    /// A line of the source with a mark below the column, if it can be shown.
+    /// A line of the source with a mark below the column, if possible.
     pub(super) fn excerpt(&self, file: &str, place: Place) -> Option<String> {
         let (_, text) = self.known.get(file)?;
         excerpt(text, place)
     }
 }
 
-/// The name without the count of its versions.
-pub(super) fn shown(file: &str) -> &str {
+/// The name without its version number.
+pub(super) fn without_version(file: &str) -> &str {
     file.rsplit_once('#').map_or(file, |(path, _)| path)
 }
 
-/// Longer lines are not shown: nobody reads minified code.
+/// The maximum length of a line in an excerpt. Minified code is not useful.
 const MAX_LINE: usize = 200;
 
 pub(super) fn excerpt(text: &str, place: Place) -> Option<String> {
@@ -74,7 +74,7 @@ pub(super) fn excerpt(text: &str, place: Place) -> Option<String> {
         return None;
     }
     let before = line.chars().take(place.column.saturating_sub(1) as usize);
-    // Tabs stay tabs, so that the mark is below its column.
+    // Tabs are kept, so that the mark is below its column.
     let pad: String = before.map(|letter| if letter == '\t' { '\t' } else { ' ' }).collect();
     Some(format!("    {line}\n    {pad}^"))
 }
@@ -96,7 +96,7 @@ mod tests {
     use crate::typescript::positions::{Place, Positions};
 
     #[test]
-    fn stacks_show_the_users_frames_in_their_own_lines() {
+    fn stack_traces_have_the_users_frames_with_source_positions() {
         let mut sources = Sources::default();
         sources.add("<code>", Positions::new(vec![((0, 0), (4, 2)), ((1, 0), (7, 0))]), "");
         let stack = "    at f (<code>:1:3)\n    at call (coracle:tools:9:1)\n    at t (/coracle/servers/x/t.ts:1:1)\n    at <eval> (<code>:2:1)\n    at g (native)\n    at h (/workspace/a.ts#2:3:4)\n";

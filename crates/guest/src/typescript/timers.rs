@@ -1,12 +1,12 @@
-//! When timers are due; what they do is known to the scripts.
+//! The due times of timers. The scripts know their callbacks.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
-/// No timer waits longer: the wall-clock limit of a run ends sooner.
+/// The maximum delay of a timer: the wall-clock limit of a run is lower.
 const LONGEST: Duration = Duration::from_hours(48);
 
-/// Timers by the moment at which they are due, then by age.
+/// Timers by due time, then by age.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BTreeSet<(Instant, u64)>,
@@ -37,12 +37,12 @@ impl Timers {
         self.due.is_empty()
     }
 
-    /// How long until the next is due.
+    /// Time until the next timer is due.
     pub(super) fn wait(&self) -> Option<Duration> {
         self.due.first().map(|(moment, _)| moment.saturating_duration_since(Instant::now()))
     }
 
-    /// One that was due at `now`. Timers set meanwhile wait for their turn.
+    /// Takes a timer that was due at `now`. Timers that are set meanwhile wait for their turn.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<u64> {
         let (moment, id) = *self.due.first()?;
         if moment > now {
@@ -59,7 +59,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
-    fn timers_come_in_order_and_a_cleared_one_never() {
+    fn timers_fire_in_order_and_a_cleared_one_never() {
         let mut timers = Timers::default();
         timers.set(1, 5.0);
         timers.set(2, 0.0);

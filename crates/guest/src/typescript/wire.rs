@@ -1,7 +1,7 @@
 //! Frames between this process and the agent that started it, over the socket that is standard input.
 //!
-//! The same shape as between guest and host: a 32-bit big-endian length and a JSON object. Nothing here waits unless it
-//! is asked to, so that neither side can hold up the other.
+//! The format is the same as between guest and host: a 32-bit big-endian length and a JSON object. Nothing here blocks
+//! unless requested, so that neither side can block the other.
 
 use coracle_protocol::{CallFailure, MAX_FRAME, RunFailure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const HEADER: usize = 4;
 const CHUNK: usize = 64 << 10;
 
-/// What the agent says.
+/// A message of the agent.
 #[derive(Debug, Deserialize)]
 pub(super) struct Incoming {
     /// `run` or `reply`.
@@ -42,7 +42,7 @@ pub(super) struct Incoming {
     pub(super) error: Option<CallFailure>,
 }
 
-/// What this process says.
+/// A message of this process.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Outgoing {
@@ -68,15 +68,15 @@ pub(super) enum Outgoing {
 pub(super) struct Wire {
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
-    /// Frames that came while something else was waited for.
+    /// Frames that arrived while waiting for another.
     kept: VecDeque<Incoming>,
 }
 
-/// The id of calls that are made without the scripts of the runtime, which count from one.
+/// The ID of calls that are made without the scripts of the runtime, whose IDs count from one.
 const OWN_ID: u64 = 1 << 52;
 
 impl Wire {
-    /// Asks the host and waits for the answer; what comes meanwhile is kept.
+    /// Calls the host and waits for the answer. Other frames are kept.
     pub(super) fn ask(&mut self, method: &str, params: Value) -> io::Result<Option<Box<RawValue>>> {
         self.send(&Outgoing::Call { id: OWN_ID, method: method.to_owned(), params })?;
         let mut others = VecDeque::new();
@@ -91,11 +91,11 @@ impl Wire {
         Ok(answer.value.filter(|_| answer.ok))
     }
 
-    /// Sends a frame, or as much of it as goes without waiting; `flush` and `wait` send the rest.
+    /// Sends a frame, or as much of it as possible without blocking; `flush` and `wait` send the rest.
     pub(super) fn send(&mut self, frame: &Outgoing) -> io::Result<()> {
         let payload = serde_json::to_vec(frame)?;
         if payload.len() > MAX_FRAME {
-            return Err(io::Error::other(format!("{} bytes are more than one message may have", payload.len())));
+            return Err(io::Error::other(format!("the message has {} bytes, which is too long", payload.len())));
         }
         let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
         self.outgoing.extend_from_slice(&length.to_be_bytes());
@@ -111,7 +111,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Waits for something to read, at most so long; sends meanwhile what has not gone yet.
+    /// Waits until there is something to read, for at most this time. Sends pending data meanwhile.
     pub(super) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
         if !self.kept.is_empty() {
             return Ok(());
@@ -135,7 +135,7 @@ impl Wire {
         Ok(())
     }
 
-    /// The next frame that is here already.
+    /// The next frame that has already arrived.
     pub(super) fn next(&mut self) -> io::Result<Option<Incoming>> {
         if let Some(frame) = self.kept.pop_front() {
             return Ok(Some(frame));

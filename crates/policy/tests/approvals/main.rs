@@ -1,8 +1,8 @@
-//! People who are asked, and what they said.
+//! Questions to people, and their answers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod desk;
+mod approvers;
 mod remembered;
 mod waiting;
 
@@ -12,7 +12,7 @@ use coracle_types::{Decision, ExecutionId, ServerName, SessionId, Tool, ToolHint
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Somebody's code that calls tools.
+/// The context of code that calls tools.
 #[derive(Clone)]
 struct Caller {
     approvals: Arc<Approvals>,
@@ -63,7 +63,7 @@ fn with_store(rules: &[(&str, Decision)], store: Arc<dyn Store>) -> Arc<Approval
     Arc::new(Approvals::new(Policy::new(Rules::new(rules.collect()).unwrap()), store))
 }
 
-/// A tool that says that it may destroy something.
+/// A tool that is marked as destructive.
 fn destructive(server: &str, name: &str) -> Tool {
     Tool {
         server: ServerName::new(server).unwrap(),

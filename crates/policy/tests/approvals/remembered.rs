@@ -1,6 +1,6 @@
-//! For how long an answer counts, and for what.
+//! How long an answer lasts, and what it applies to.
 
-use crate::desk::{Says, Unasked};
+use crate::approvers::{Says, Unasked};
 use crate::{Caller, approvals, destructive, with_store};
 use coracle_policy::{Answer, Grant, NobodyToAsk, Reason, definition_digest};
 use coracle_store::{Home, KeySource, SqliteStore, Store, ToolDecision};
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 const YES: [Answer; 3] = [Answer::Once, Answer::Session, Answer::Always];
 
 #[tokio::test]
-async fn what_policy_allows_or_denies_is_asked_of_nobody() {
+async fn nobody_is_asked_about_tools_that_policy_allows_or_denies() {
     let (approvals, _) = approvals(&[("git.push", Decision::Allow), ("git.reset", Decision::Deny)]);
     let ann = Caller::new(&approvals, "ann", None, "e1");
     let reason = Reason::Rule { pattern: "git.push".to_owned(), origin: "coracle.yaml:3".to_owned() };
@@ -81,7 +81,7 @@ async fn session_is_for_this_user_session_and_tool() {
     for other in [destructive("git", "Reset"), destructive("git2", "reset")] {
         assert_eq!(ann.calls(&other, &NobodyToAsk).await.unwrap_err().code(), "denied_unasked");
     }
-    assert_eq!(store.decisions(&ann.user).await.unwrap(), [], "it ends with the process");
+    assert_eq!(store.decisions(&ann.user).await.unwrap(), [], "the grant is not stored");
 
     approvals.end_session(&ann.user, &SessionId::new("s2").unwrap());
     assert_eq!(ann.calls(&tool, &Unasked).await, Ok(Grant::Session));
@@ -152,7 +152,7 @@ async fn a_tool_that_has_changed_is_asked_about_again() {
 }
 
 #[test]
-fn how_a_server_orders_the_keys_of_a_schema_changes_nothing() {
+fn the_order_of_keys_in_a_schema_does_not_matter() {
     let mut one = destructive("git", "reset");
     let mut other = one.clone();
     one.input_schema = serde_json::from_str(r#"{"a": {"x": 1, "y": [1, 2]}, "b": 2}"#).unwrap();
@@ -160,7 +160,7 @@ fn how_a_server_orders_the_keys_of_a_schema_changes_nothing() {
     assert_eq!(definition_digest(&one), definition_digest(&other));
     other.input_schema = serde_json::from_str(r#"{"b": 2, "a": {"y": [2, 1], "x": 1}}"#).unwrap();
     assert_ne!(definition_digest(&one), definition_digest(&other));
-    // Texts cannot be moved over a border.
+    // Text cannot be moved from one field to the next.
     let (mut left, mut right) = (one.clone(), one);
     (left.name, left.description) = ("ab".to_owned(), "c".to_owned());
     (right.name, right.description) = ("a".to_owned(), "bc".to_owned());
@@ -189,7 +189,7 @@ async fn no_answer_overrides_a_rule_that_denies() {
 }
 
 #[tokio::test]
-async fn a_no_for_good_is_remembered_too() {
+async fn a_permanent_no_is_remembered_too() {
     let (approvals, store) = approvals(&[]);
     let ann = Caller::new(&approvals, "ann", Some("s1"), "e1");
     let tool = destructive("git", "reset");
@@ -206,9 +206,9 @@ async fn a_no_for_good_is_remembered_too() {
     assert_eq!(ann.calls(&tool, &Says(Answer::Once)).await, Ok(Grant::Once));
 }
 
-/// A tool whose name the store does not take: the person's yes counts, but only for the session.
+/// The store rejects the name of this tool: the yes counts, but only for the session.
 #[tokio::test]
-async fn what_cannot_be_kept_counts_for_the_session() {
+async fn an_answer_that_cannot_be_stored_lasts_for_the_session() {
     let (approvals, _) = approvals(&[]);
     let ann = Caller::new(&approvals, "ann", Some("s1"), "e1");
     let tool = destructive("git", "re\0set");

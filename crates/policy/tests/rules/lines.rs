@@ -1,4 +1,4 @@
-//! The line that would allow a tool: put into a configuration it does, and allows no other.
+//! The suggested configuration line allows its tool and no other.
 
 use super::{rule, tool};
 use coracle_policy::{Policy, Rules, ToolNames};
@@ -15,7 +15,7 @@ fn decided(policy: &Policy, tool: &Tool) -> Decision {
     policy.decide(tool, &ToolNames::of_wire(tool)).decision
 }
 
-/// The line as a YAML reader sees it, as rules.
+/// The rules that a YAML parser reads from the line.
 fn read(line: &str) -> Vec<(String, Decision)> {
     let value: Value = serde_saphyr::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     let policy = value.as_object().filter(|policy| policy.len() == 1).unwrap();
@@ -24,7 +24,7 @@ fn read(line: &str) -> Vec<(String, Decision)> {
     entries.iter().map(|(key, value)| (key.clone(), serde_json::from_value(value.clone()).unwrap())).collect()
 }
 
-/// Under a configuration that denies all, with and without the line.
+/// Checks a configuration that denies everything, with and without the line.
 fn check(allowed: &Tool, others: &[Tool]) {
     let line = line(allowed);
     assert!(line.is_ascii() && !line.contains(|c: char| c.is_ascii_control()), "{line:?}");

@@ -1,4 +1,4 @@
-//! What rules say of tools, and the line that would allow one.
+//! Decisions of rules, and the configuration line that would allow a tool.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -35,7 +35,7 @@ fn rules(rules: &[(&str, Decision)]) -> Rules {
     Rules::new(rules.iter().map(|(pattern, decision)| rule(pattern, *decision)).collect()).unwrap()
 }
 
-/// What the rules say, whichever way round they stand.
+/// The decision of the rules in either order.
 #[track_caller]
 fn decision(of: &[(&str, Decision)], server: &str, name: &str) -> Option<Decision> {
     let names = names(server, name);
@@ -43,12 +43,12 @@ fn decision(of: &[(&str, Decision)], server: &str, name: &str) -> Option<Decisio
     let mut reversed = of.to_vec();
     reversed.reverse();
     let there = decided(of);
-    assert_eq!(there, decided(&reversed), "the order of rules means nothing");
+    assert_eq!(there, decided(&reversed), "the order of rules does not matter");
     there
 }
 
 #[test]
-fn a_pattern_is_about_the_tools_that_it_names() {
+fn a_pattern_matches_the_tools_that_it_names() {
     for (pattern, server, name, about) in [
         ("git.reset", "git", "reset", true),
         ("git.reset", "git", "reset_hard", false),
@@ -70,7 +70,7 @@ fn a_pattern_is_about_the_tools_that_it_names() {
         ("git.a.b", "git", "a.b", true),
         ("git.a.*", "git", "a.b.c", true),
         ("git.*.c", "git", "a.b.c", true),
-        // Stars and backslashes that a name really has.
+        // Literal stars and backslashes in a name.
         (r"git.\*", "git", "*", true),
         (r"git.\*", "git", "reset", false),
         (r"git.a\\b", "git", r"a\b", true),
@@ -117,7 +117,7 @@ fn where_no_rule_is_more_specific_the_strictest_decides() {
 }
 
 #[test]
-fn a_pattern_that_could_not_mean_anything_is_refused() {
+fn an_invalid_pattern_is_rejected() {
     let told = |pattern: &str| {
         let error = Rules::new(vec![rule("git.*", Allow), rule(pattern, Deny)]).unwrap_err();
         format!("{} [{}] {}", error, error.code(), error.hint().unwrap_or_default())
@@ -138,7 +138,7 @@ fn too_many_rules_are_refused() {
 }
 
 #[test]
-fn without_a_rule_only_what_says_that_it_destroys_is_asked_about() {
+fn without_a_rule_only_destructive_tools_are_asked_about() {
     let policy = Policy::default();
     for (read_only, destructive, decision) in [
         (None, None, Allow),
@@ -161,7 +161,7 @@ fn without_a_rule_only_what_says_that_it_destroys_is_asked_about() {
 }
 
 #[test]
-fn a_rule_stands_above_what_a_tool_says_of_itself() {
+fn a_rule_overrides_what_a_tool_claims() {
     let mut harmless = tool("git", "reset");
     harmless.hints.read_only = Some(true);
     let mut harmful = tool("git", "reset");

@@ -1,11 +1,11 @@
-//! Rules that nobody thought of.
+//! Properties of generated rules.
 
 use super::{names, rule, rules};
 use coracle_policy::{Pattern, Rules};
 use coracle_types::Decision::{self, Allow, Ask, Deny};
 use proptest::prelude::*;
 
-/// Few letters, so that patterns and names meet often.
+/// Names of few letters, so that patterns often match.
 fn name() -> impl Strategy<Value = String> {
     "[ab.*\\\\]{1,6}"
 }
@@ -27,7 +27,7 @@ fn pattern() -> impl Strategy<Value = String> {
     prop_oneof![1 => Just("*".to_owned()), 9 => (server, part()).prop_map(|(server, tool)| format!("{}.{tool}", server.concat()))]
 }
 
-/// Patterns of letters and stars alone: between them, punctuation makes no difference.
+/// Patterns of letters and stars only: punctuation makes no difference between such patterns.
 fn letters() -> impl Strategy<Value = String> {
     "[ab*]{1,3}[.][ab*]{1,5}"
 }
@@ -36,7 +36,7 @@ fn decision() -> impl Strategy<Value = Decision> {
     prop_oneof![Just(Allow), Just(Ask), Just(Deny)]
 }
 
-/// The plainest way to say what a pattern means, to compare with.
+/// The simplest definition of what a pattern matches, to compare with.
 fn means(pattern: &[char], text: &[char]) -> bool {
     match pattern {
         [] => text.is_empty(),
@@ -55,13 +55,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_pattern_matches_what_it_means(pattern in pattern(), server in server(), name in name()) {
+    fn a_pattern_matches_as_defined(pattern in pattern(), server in server(), name in name()) {
         let read: Pattern = pattern.parse().unwrap();
         prop_assert_eq!(read.matches(&names(&server, &name), Deny).is_some(), means_whole(&pattern, &server, &name));
     }
 
     #[test]
-    fn a_more_specific_pattern_is_about_nothing_else(
+    fn a_more_specific_pattern_matches_nothing_else(
         one in letters(), other in letters(), server in server(), name in "[ab]{1,6}"
     ) {
         let (one, other): (Pattern, Pattern) = (one.parse().unwrap(), other.parse().unwrap());
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn to_be_more_specific_goes_through(one in pattern(), two in pattern(), three in pattern()) {
+    fn specificity_is_transitive(one in pattern(), two in pattern(), three in pattern()) {
         let [one, two, three] = [one, two, three].map(|text| text.parse::<Pattern>().unwrap());
         if one.is_more_specific_than(&two) && two.is_more_specific_than(&three) {
             prop_assert!(one.is_more_specific_than(&three));
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_rules_means_nothing(
+    fn the_order_of_rules_does_not_matter(
         list in prop::collection::vec((pattern(), decision()), 0..8).prop_flat_map(|list| (Just(list.clone()), Just(list).prop_shuffle())),
         server in server(),
         name in name(),
@@ -127,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_written_is_a_pattern_or_an_error(text in "\\PC{0,40}") {
+    fn any_text_is_a_pattern_or_an_error(text in "\\PC{0,40}") {
         if let Ok(pattern) = text.parse::<Pattern>() {
             prop_assert_eq!(pattern.as_str(), text);
         }

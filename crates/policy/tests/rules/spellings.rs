@@ -1,12 +1,12 @@
-//! Tools by the names that Coracle shows, and tools whose names look alike.
+//! Rules by Coracle's identifiers, and tools whose names look alike.
 
 use super::{names, rules};
 use coracle_policy::{KnownServer, Naming, Spellings, ToolNames};
 use coracle_types::Decision::{self, Allow, Ask, Deny};
 use std::sync::Arc;
 
-/// What Coracle shows for a name on the wire, as the catalogue makes it.
-const SHOWN: &[Named] = &[
+/// Wire names with the identifiers that the catalogue derives from them.
+const NAMED: &[Named] = &[
     ("delete-all", "delete_all", "delete_all"),
     ("admin.reset/now", "admin_reset_now", "admin_reset_now"),
     ("class", "class_", "class_"),
@@ -14,7 +14,7 @@ const SHOWN: &[Named] = &[
     ("list_files", "list_files", "list_files"),
 ];
 
-/// Two tools that are shown alike, and two whose names differ in what cannot be seen.
+/// Two tools with the same plain identifier, and two whose names differ only in an invisible character.
 const TWINS: &[Named] = &[
     ("delete-all", "delete_all", "delete_all_2"),
     ("delete_all", "delete_all", "delete_all"),
@@ -26,9 +26,9 @@ const TWINS: &[Named] = &[
 
 type Named = (&'static str, &'static str, &'static str);
 
-fn of_server(server: &str, shown: &str, tools: &[Named], tool: &str) -> ToolNames {
-    let naming = |(wire, plain, shown): &Named| Naming { wire, plain, shown };
-    let servers = Spellings::of_all([Naming { wire: server, plain: shown, shown }]);
+fn of_server(server: &str, identifier: &str, tools: &[Named], tool: &str) -> ToolNames {
+    let naming = |(wire, plain, identifier): &Named| Naming { wire, plain, identifier };
+    let servers = Spellings::of_all([Naming { wire: server, plain: identifier, identifier }]);
     let tools = Spellings::of_all(tools.iter().map(naming));
     ToolNames { server: Arc::clone(&servers[server]), tool: Arc::clone(&tools[tool]) }
 }
@@ -38,7 +38,7 @@ fn decided(list: &[(&str, Decision)], names: &ToolNames) -> Option<Decision> {
 }
 
 #[test]
-fn a_rule_matches_the_name_on_the_wire_and_the_shown_one() {
+fn a_rule_matches_the_name_on_the_wire_and_the_identifier() {
     for (pattern, tool, about) in [
         ("my-hy.delete-all", "delete-all", true),
         ("my_hy.delete_all", "delete-all", true),
@@ -56,7 +56,7 @@ fn a_rule_matches_the_name_on_the_wire_and_the_shown_one() {
         ("hy.delete_all", "delete-all", false),
         ("my_hy.delete_*", "list_files", false),
     ] {
-        let names = of_server("my-hy", "my_hy", SHOWN, tool);
+        let names = of_server("my-hy", "my_hy", NAMED, tool);
         for decision in [Deny, Ask, Allow] {
             assert_eq!(decided(&[(pattern, decision)], &names), about.then_some(decision), "{pattern} on {tool}");
         }
@@ -65,7 +65,7 @@ fn a_rule_matches_the_name_on_the_wire_and_the_shown_one() {
 
 #[test]
 fn between_spellings_the_most_specific_rule_decides_and_among_equals_the_strictest() {
-    let names = of_server("my-hy", "my_hy", SHOWN, "delete-all");
+    let names = of_server("my-hy", "my_hy", NAMED, "delete-all");
     for (less, more) in [
         ("my_hy.*", "my-hy.delete-all"),
         ("my-hy.delete-*", "my_hy.delete_all"),
@@ -103,17 +103,17 @@ fn a_twin_is_denied_with_its_tool_and_never_allowed_with_it() {
         let list = [("hy.*", Deny), (pattern, Allow)];
         assert_eq!((decided(&list, &of(tool)), decided(&list, &of(twin))), (Some(Allow), Some(Deny)), "{pattern}");
     }
-    // Whoever names both exactly means what is written.
+    // Rules that name both tools exactly apply as written.
     let both = [("hy.wipe", Allow), ("hy.Wipe", Deny)];
     assert_eq!((decided(&both, &of("wipe")), decided(&both, &of("Wipe"))), (Some(Allow), Some(Deny)));
-    // The number tells the tool of a name that was taken.
+    // The number identifies the tool whose name was taken.
     let numbered = [("hy.*", Deny), ("hy.delete_all_2", Allow)];
     assert_eq!(decided(&numbered, &of("delete-all")), Some(Allow));
     assert_eq!(decided(&numbered, &of("delete_all")), Some(Deny));
 }
 
 #[test]
-fn of_a_tool_that_is_not_known_twins_are_denied_and_not_allowed() {
+fn if_the_tools_are_not_known_twins_are_denied_and_not_allowed() {
     let names = names("git", "Reset");
     assert_eq!(decided(&[("git.reset", Deny)], &names), Some(Deny));
     assert_eq!(decided(&[("git.reset", Allow)], &names), None);
@@ -123,9 +123,9 @@ fn of_a_tool_that_is_not_known_twins_are_denied_and_not_allowed() {
 #[test]
 fn rules_that_match_nothing_are_found() {
     let known = |server: &str, tools: Option<&[&str]>| KnownServer {
-        server: Arc::clone(&Spellings::of_all([Naming { wire: server, plain: server, shown: server }])[server]),
+        server: Arc::clone(&Spellings::of_all([Naming { wire: server, plain: server, identifier: server }])[server]),
         tools: tools.map(|tools| {
-            let named = tools.iter().map(|wire| Naming { wire, plain: wire, shown: wire });
+            let named = tools.iter().map(|wire| Naming { wire, plain: wire, identifier: wire });
             Spellings::of_all(named).into_values().collect()
         }),
     };
@@ -149,7 +149,7 @@ fn rules_that_match_nothing_are_found() {
         rules.without_effect(servers).into_iter().map(|rule| rule.pattern.clone()).collect()
     };
     assert_eq!(found(&[git.clone(), db.clone()]), ["git.lgo", "git.delete_*", "*.drop"]);
-    // As long as a server is not known, a rule for all of them may be about its tools.
+    // A rule for all servers may match a tool of a server that is not known yet.
     assert_eq!(found(&[git.clone(), db.clone(), unknown.clone()]), ["git.lgo", "git.delete_*"]);
     assert_eq!(found(std::slice::from_ref(&unknown)), Vec::<String>::new());
     let servers = [git.server, db.server, unknown.server];

@@ -1,16 +1,16 @@
-//! Memory limits for whole process trees: cgroup v2 where it is delegated to us, else v1, else nothing.
+//! Memory limits for process trees: cgroup v2 if it is delegated, or else v1, or else none.
 //!
-//! Processes are limited here only where it costs nothing, in the one group of v2. In v1 they have a hierarchy of their
-//! own, and each hierarchy costs every sandbox one more move. The resource limit on processes holds for the whole tree
-//! anyway, since each sandbox has a user namespace of its own.
+//! Processes are limited here only in v2, where the same group does it at no cost. In v1 they have a separate
+//! hierarchy, and each hierarchy costs every sandbox one more move. The resource limit on processes applies to the
+//! whole tree anyway, because each sandbox has its own user namespace.
 //!
-//! Moving another process stops all forks on the machine for a moment, and takes milliseconds on a machine at rest. In v1
-//! a process of one thread that moves itself does neither: there a sandbox is given the door of its group, and enters
-//! before it is sealed.
+//! Moving another process stops all forks on the machine for a moment, and takes milliseconds on an idle machine. In
+//! v1, a single-threaded process that moves itself does neither: it is given the `tasks` file of its group, and moves
+//! itself before it is sealed.
 //!
-//! Groups are used again: making one and setting its limits costs more than an execution. A group is given out only when
-//! it is empty. What is found is found by trying; all paths hang below one folder that is named in the instance's
-//! folder first, so that a crash leaves nothing that the next start does not find.
+//! Groups are reused, because creating one and setting its limits costs more than an execution. A group is reused only
+//! when it is empty. The layout is found by trying. All groups are below one folder, whose path is recorded in the
+//! instance's folder first, so that the next start finds and removes what a crash leaves behind.
 
 use super::messages::{CgroupKind, Counters, Kills};
 use std::fs::{self, File};
@@ -29,17 +29,17 @@ pub(crate) struct GroupLimits {
     pub(crate) processes: u64,
 }
 
-/// One sandbox's group.
+/// The group of one sandbox.
 #[derive(Debug)]
 pub(crate) struct Group {
     name: String,
     limits: GroupLimits,
-    /// What the kernel had counted when the group was made or last given back.
+    /// The counters when the group was created or last given back.
     baseline: Counters,
-    door: Option<File>,
+    tasks_file: Option<File>,
 }
 
-/// Where this instance's groups are.
+/// The groups of this instance.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     layout: Layout,
@@ -47,36 +47,37 @@ pub(crate) struct Cgroups {
     made: u64,
 }
 
-/// The folders below which groups are made.
+/// The folders that contain the groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Layout {
     One { memory: PathBuf },
     Two { base: PathBuf },
 }
 
-/// The file in an instance's folder that names its cgroup folders, one a line.
+/// The file in an instance's folder with the paths of its cgroup folders, one per line.
 const RECORD: &str = "cgroups";
 
 /// The counter of processes killed for memory.
 const OOM_KILL: &str = "oom_kill";
 
-/// The file that lists the processes of a group, and moves them there.
+/// The file that lists the processes of a group, and moves processes to it.
 const PROCESSES: &str = "cgroup.procs";
 /// The file of v1 that moves one thread.
 const THREADS: &str = "tasks";
 
-/// The v2 group that the server and its launcher are moved to where they stand in the way; its parent is then ours.
+/// The v2 group to which the server and its launcher are moved if necessary, so that their parent can have subgroups.
 const HOST_GROUP: &str = "coracle-host";
 
-/// So many wait to be given out again; what a rush leaves beyond that is removed.
+/// The maximum number of unused groups to keep. Further ones are removed.
 const MOST_FREE: usize = 32;
 
-/// Groups of v1 above this use are emptied of page cache before they are given out again.
+/// The memory use above which the page cache of a v1 group is dropped before the group is reused.
 const LEFTOVER_BYTES: u64 = 8 << 20;
 
 impl Cgroups {
-    /// Tries what this machine has. `membership` is the text of `/proc/self/cgroup`, `mounts` of `/proc/self/mountinfo`.
-    /// `limits` are those that sandboxes will most likely ask for: setting them is the trial.
+    /// Tries the layouts of this machine. `membership` is the text of `/proc/self/cgroup`, and `mounts` of
+    /// `/proc/self/mountinfo`. `limits` are the limits that sandboxes will most likely have; setting them is part of
+    /// the trial.
     pub(crate) fn open(
         instance: &str,
         run_dir: &Path,
@@ -118,7 +119,7 @@ impl Cgroups {
         }
     }
 
-    /// An empty group with these limits.
+    /// Takes an empty group with these limits.
     pub(crate) fn take(&mut self, limits: GroupLimits) -> io::Result<Group> {
         let mut busy = Vec::new();
         let mut found = None;
@@ -138,14 +139,14 @@ impl Cgroups {
             let name = format!("s{}", self.made);
             self.layout.create(&name)?;
             let baseline = self.layout.counters(&name);
-            let door = self.layout.door(&name);
-            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline, door }
+            let tasks_file = self.layout.tasks_file(&name);
+            Group { name, limits: GroupLimits { memory_bytes: 0, processes: 0 }, baseline, tasks_file }
         };
         self.limit(&mut group, limits)?;
         Ok(group)
     }
 
-    /// Changes the limits of a group, writing only what differs.
+    /// Changes the limits of a group. Writes only those that differ.
     pub(crate) fn limit(&self, group: &mut Group, limits: GroupLimits) -> io::Result<()> {
         if group.limits.memory_bytes != limits.memory_bytes {
             self.layout.set_memory(&group.name, limits.memory_bytes)?;
@@ -157,22 +158,22 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Moves a process into a group that has no door.
+    /// Moves a process to a group without a tasks file.
     pub(crate) fn add(&self, group: &Group, pid: u32) -> io::Result<()> {
         fs::write(self.layout.file(&group.name, PROCESSES), pid.to_string())
     }
 
-    /// What the kernel has counted since the group was taken.
+    /// The counters since the group was taken.
     pub(crate) fn counters(&self, group: &Group) -> Counters {
         group.since(self.layout.counters(&group.name))
     }
 
-    /// Where the kernel counts the processes of a group that it has killed for memory.
+    /// The counter of processes in the group that the kernel killed for memory.
     pub(crate) fn kills(&self, group: &Group) -> Kills {
         Kills { file: self.layout.kills(&group.name), before: group.baseline.oom_kills }
     }
 
-    /// Gives a group back, and says what the kernel has counted since it was taken. It may still be emptying.
+    /// Gives a group back, and returns the counters since it was taken. Its processes may still be exiting.
     pub(crate) fn give_back(&mut self, mut group: Group) -> Counters {
         let now = self.layout.counters(&group.name);
         let since = group.since(now);
@@ -180,7 +181,7 @@ impl Cgroups {
         self.free.push(group);
         if self.free.len() > MOST_FREE {
             let oldest = self.free.remove(0);
-            // One that is still emptying gets another turn.
+            // A group whose processes are still exiting is tried again later.
             if fs::remove_dir(self.layout.root().join(&oldest.name)).is_err() {
                 self.free.push(oldest);
             }
@@ -188,16 +189,16 @@ impl Cgroups {
         since
     }
 
-    /// Removes all groups; their processes must be gone or going.
+    /// Removes all groups. Their processes must be gone or exiting.
     pub(crate) fn remove(&self) {
         self.layout.remove();
     }
 }
 
 impl Group {
-    /// What a process of one thread writes a zero to in order to move here.
-    pub(crate) fn door(&self) -> Option<BorrowedFd<'_>> {
-        self.door.as_ref().map(AsFd::as_fd)
+    /// The file to which a single-threaded process writes a zero in order to move to this group.
+    pub(crate) fn tasks_file(&self) -> Option<BorrowedFd<'_>> {
+        self.tasks_file.as_ref().map(AsFd::as_fd)
     }
 
     fn since(&self, now: Counters) -> Counters {
@@ -238,7 +239,7 @@ pub(crate) fn remove_recorded(run_dir: &Path) {
     }
 }
 
-/// Removes a cgroup folder and those in it, waiting a little for processes that are being killed.
+/// Removes a cgroup folder and its subfolders. Waits a short time for processes that are being killed.
 fn remove_tree(folder: &Path) {
     for child in fs::read_dir(folder).into_iter().flatten().flatten() {
         if child.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -255,7 +256,7 @@ fn remove_tree(folder: &Path) {
     }
 }
 
-/// What may work, best first: v2 at our own group, then v1 at our own groups, then v1 at the top.
+/// The layouts to try, best first: v2 at our group, then v1 at our groups, then v1 at the top.
 fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
     let mut all = Vec::new();
     let own = |controller: &str| {
@@ -283,14 +284,14 @@ fn candidates(membership: &str, mounts: &str) -> Vec<Layout> {
     all
 }
 
-/// Where a hierarchy is mounted, and which group of it is at the top there: in a container not always the first.
+/// The mount point of a hierarchy, and the group that is mounted there, which in a container is not always the root.
 struct Mount {
     root: PathBuf,
     point: PathBuf,
 }
 
 impl Mount {
-    /// For v1, the hierarchy with this controller.
+    /// Finds a mount. For v1, the hierarchy with this controller.
     fn find(mounts: &str, kind: &str, controller: &str) -> Option<Self> {
         mounts.lines().find_map(|line| {
             let (before, after) = line.split_once(" - ")?;
@@ -303,7 +304,7 @@ impl Mount {
         })
     }
 
-    /// Where the group of this path is.
+    /// The folder of the group with this path.
     fn below(&self, group: &str) -> PathBuf {
         let group = Path::new(group);
         let below = group.strip_prefix(&self.root).or_else(|_| group.strip_prefix("/")).unwrap_or(group);
@@ -333,7 +334,7 @@ impl Layout {
         path
     }
 
-    /// Makes the folder of the instance, recording it first.
+    /// Creates the folder of the instance, after recording it.
     fn make(&self, run_dir: &Path) -> io::Result<()> {
         let root = self.root();
         fs::write(run_dir.join(RECORD), root.display().to_string())?;
@@ -355,7 +356,7 @@ impl Layout {
     fn create(&self, name: &str) -> io::Result<()> {
         fs::create_dir(self.root().join(name))?;
         if matches!(self, Self::Two { .. }) {
-            // Without these the sandbox is ended less cleanly, not less surely: absent on machines without swap.
+            // Optional files, which make the end of a sandbox cleaner. Absent on machines without swap.
             for (file, value) in [("memory.oom.group", "1"), ("memory.swap.max", "0")] {
                 let path = self.file(name, file);
                 if path.exists() {
@@ -366,7 +367,7 @@ impl Layout {
         Ok(())
     }
 
-    fn door(&self, name: &str) -> Option<File> {
+    fn tasks_file(&self, name: &str) -> Option<File> {
         match self {
             Self::One { .. } => File::options().write(true).open(self.file(name, THREADS)).ok(),
             Self::Two { .. } => None,
@@ -378,7 +379,7 @@ impl Layout {
             Self::One { .. } => {
                 let (limit, with_swap) =
                     (self.file(name, "memory.limit_in_bytes"), self.file(name, "memory.memsw.limit_in_bytes"));
-                // The limit with swap must never be below the one without.
+                // The limit including swap must never be below the one without.
                 if with_swap.exists() {
                     fs::write(&with_swap, "-1")?;
                 }
@@ -403,12 +404,12 @@ impl Layout {
         beginning(&self.file(name, PROCESSES)).is_ok_and(|text| text.is_empty())
     }
 
-    /// Drops page cache that an earlier sandbox was charged for, if it is much. Version 2 has no file for that.
+    /// Drops page cache that an earlier sandbox was charged for, if there is much. Version 2 has no file for that.
     fn shed(&self, name: &str) {
         let Self::One { .. } = self else { return };
         let used = beginning(&self.file(name, "memory.usage_in_bytes")).unwrap_or_default();
         if used.trim().parse::<u64>().is_ok_and(|bytes| bytes > LEFTOVER_BYTES) {
-            // Only a kindness to the next sandbox: cache is given up under pressure anyway.
+            // Failure is harmless, because cache is dropped under memory pressure anyway.
             let _ = fs::write(self.file(name, "memory.force_empty"), "0");
         }
     }
@@ -429,8 +430,8 @@ impl Layout {
     }
 }
 
-/// Lets the children of a v2 group have memory and pids controllers. A group with processes of its own may not: then we
-/// move ourselves and our parent, the server, one level down first. `enable` writes to a control file.
+/// Enables the memory and pids controllers for the children of a v2 group. A group that contains processes cannot do
+/// that, so we first move ourselves and our parent, the server, one level down. `enable` writes to a control file.
 fn delegate(group: &Path, mut enable: impl FnMut(&Path, &str) -> io::Result<()>) -> io::Result<()> {
     let in_group = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", group.display()));
     let available = fs::read_to_string(group.join("cgroup.controllers")).map_err(in_group)?;

@@ -1,8 +1,8 @@
-//! How full a user's folders are, and how to empty one, both against a hostile tree: no recursion, no link followed.
+//! Measures and removes folders of users, whose trees may be hostile: without recursion, and without following links.
 //!
-//! A walk is costly, so it is done when the file system as a whole has lost so much since the last one that the folder may
-//! be over its limit, and else as often as it is cheap, since what others free at the same time hides what is written
-//! here. That memory outlives a single execution: many small writers cannot grow past the limit together.
+//! A walk is costly. It is done when the file system has lost so much space since the last walk that the folder may be
+//! over its limit, and otherwise as often as it is cheap, because space that others free hides space that was written
+//! here. The state outlives a single execution, so that many small writers together cannot exceed the limit.
 
 use crate::Cause;
 use coracle_types::Limits;
@@ -17,17 +17,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Folders nested deeper count as too many.
+/// The maximum depth of folders. Deeper ones count as over the limit.
 const MAX_DEPTH: usize = 256;
 
-/// While code runs, a walk is due at once when the file system has lost this much, or this many files.
+/// While code runs, a walk is due at once if the file system has lost more bytes or files than this.
 const SLACK_BYTES: u64 = 16 << 20;
 const SLACK_FILES: u64 = 4_096;
 
-/// While code runs, a walk is also due after so many times what the last one took; between two runs also not before this.
+/// While code runs, a walk is also due after this multiple of the duration of the last one. Between two runs,
+/// additionally not before this time.
 const STALE: Duration = Duration::from_secs(5);
 const STALE_TIMES: u32 = 50;
-/// One is due at the end of a run that took so many times as long.
+/// A walk is due at the end of a run that took longer than this multiple of the last walk.
 const SOON_TIMES: u32 = 10;
 
 /// At the end of a run, nameless files are looked for if the file system has lost this many bytes more than a walk finds.
@@ -36,19 +37,19 @@ const SOON_TIMES: u32 = 10;
 const UNEXPLAINED_BYTES: u64 = 1 << 20;
 const UNSEEN_FOR: Duration = Duration::from_millis(250);
 
-/// To look at so many takes less time than to have another thread do it.
+/// The number of files up to which a walk takes less time than handing it to another thread.
 const FEW_FILES: u64 = 128;
 
-/// What a folder holds.
+/// The contents of a folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// What it takes on the disk: blocks, not lengths.
+    /// Space on the disk in bytes: blocks, not lengths.
     pub bytes: u64,
-    /// Files, folders and links.
+    /// The number of files, folders and links.
     pub files: u64,
-    /// Folders are nested so deeply that not all was counted.
+    /// Whether folders are nested so deeply that not everything was counted.
     pub too_deep: bool,
-    /// When the last of them was changed, in seconds since 1970, by the file system's word.
+    /// When the last of them was changed, in seconds since 1970, according to the file system.
     pub changed: i64,
 }
 
@@ -58,14 +59,14 @@ impl Usage {
     }
 }
 
-/// What a file system has left.
+/// The free space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Left {
     bytes: u64,
     files: u64,
 }
 
-/// What is known of each folder.
+/// The last walk of each folder.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     last_walks: Mutex<HashMap<PathBuf, LastWalk>>,
@@ -74,9 +75,9 @@ pub(super) struct Ledger {
 /// The last walk of a folder.
 #[derive(Clone, Copy, Debug)]
 struct LastWalk {
-    /// What there was then, and what others have freed since.
+    /// The free space then, increased by what others have freed since.
     left: Left,
-    /// What there was at the last look.
+    /// The free space at the last check.
     seen: Left,
     usage: Usage,
     unseen: Unseen,
@@ -85,11 +86,11 @@ struct LastWalk {
     took: Duration,
 }
 
-/// What a walk does not find, when it was last looked for.
+/// The last search for files that a walk does not find.
 #[derive(Clone, Copy, Debug)]
 struct Unseen {
     bytes: u64,
-    /// What a walk found then, and what the file system had left.
+    /// The result of the walk then, and the free space of the file system.
     walked: u64,
     left: u64,
     at: Instant,
@@ -100,25 +101,25 @@ impl Unseen {
         Self { bytes, walked, left: left.bytes, at: Instant::now() }
     }
 
-    /// Whether there is still nothing: the file system has lost no more than what walks have found since. A file that was
-    /// deleted, and is held open, is lost by the walk and not won by the file system.
+    /// Whether there are still no such files: the file system has lost no more than walks have found since. A deleted
+    /// file that is still open is no longer found by a walk, but its space is not freed.
     fn is_still_nothing(self, walked: u64, left: u64) -> bool {
         self.bytes == 0 && (self.left + self.walked).saturating_sub(left + walked) <= UNEXPLAINED_BYTES
     }
 }
 
 impl LastWalk {
-    /// `usage` is what a walk has found.
+    /// `usage` is the result of a walk.
     fn new(left: Left, usage: Usage) -> Self {
         let unseen = Unseen::new(0, usage.bytes, left);
         Self { left, seen: left, usage, unseen, was_over: false, at: Instant::now(), took: Duration::ZERO }
     }
 
-    /// Whether so much was written since, by anybody, that another walk is due.
+    /// Whether so much was written since, by anyone, that another walk is due.
     fn is_due(&mut self, now: Left, most: Most, when: When) -> bool {
         let Left { bytes, files } = &mut self.left;
         let (lost_bytes, lost_files) = (bytes.saturating_sub(now.bytes), files.saturating_sub(now.files));
-        // What others free must not hide what is written here.
+        // Space that others free must not hide space that is written here.
         *bytes = now.bytes.max(*bytes);
         *files = now.files.max(*files);
         self.unseen.left = now.bytes.max(self.unseen.left);
@@ -128,7 +129,7 @@ impl LastWalk {
         self.was_over
             || match when {
                 When::Opening => may_be_over,
-                // A walk that takes long is worth its time only now and then, unless there is reason to hurry.
+                // A slow walk is done only rarely, unless there is a reason to hurry.
                 When::Running => may_be_over && much || self.is_older_than(STALE_TIMES),
                 When::Resting => may_be_over && much || self.at.elapsed() > STALE && self.is_older_than(STALE_TIMES),
                 When::Ending(run) => may_be_over || changed && (self.is_small() || run > self.took * SOON_TIMES),
@@ -140,16 +141,16 @@ impl LastWalk {
         self.usage.files <= FEW_FILES
     }
 
-    /// Than so many times what it took.
+    /// Whether the walk is older than this multiple of its duration.
     fn is_older_than(&self, times: u32) -> bool {
         self.at.elapsed() > self.took * times
     }
 }
 
-/// When a folder is looked at.
+/// The occasion of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
-    /// Somebody waits for the answer.
+    /// Before a sandbox is opened. The caller waits for the answer.
     Opening,
     /// While code runs.
     Running,
@@ -161,7 +162,7 @@ pub(super) enum When {
     Ended,
 }
 
-/// What a folder may hold.
+/// The limits of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Most {
     pub(super) megabytes: u64,
@@ -170,7 +171,7 @@ pub(super) struct Most {
 }
 
 impl Most {
-    /// The workspace of an execution.
+    /// The limits of an execution's workspace.
     pub(super) fn of_workspace(limits: &Limits) -> Self {
         Self { megabytes: limits.workspace_mb, files: limits.workspace_files, any_depth: false }
     }
@@ -179,13 +180,13 @@ impl Most {
         self.megabytes.saturating_mul(1_000_000)
     }
 
-    /// The artifacts of an execution.
+    /// The limits of an execution's artifacts.
     pub(super) fn of_artifacts(limits: &Limits) -> Self {
         Self { megabytes: limits.artifacts_mb, files: limits.workspace_files, any_depth: false }
     }
 
-    /// For a folder that holds too much already: it may hold no more than that.
-    pub(super) fn or_what_is_there(self, there: Usage) -> Self {
+    /// For a folder that is already over its limits, raises them to its contents.
+    pub(super) fn raised_to(self, there: Usage) -> Self {
         Self {
             megabytes: self.megabytes.max(there.megabytes()),
             files: self.files.max(there.files),
@@ -194,7 +195,7 @@ impl Most {
     }
 }
 
-/// What is wrong with a folder.
+/// A folder that is over its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Over {
     pub(super) usage: Usage,
@@ -202,7 +203,8 @@ pub(super) struct Over {
 }
 
 impl Ledger {
-    /// Walks the folder if it is due, and says if it holds more than it may. `unseen` is what a walk does not find.
+    /// Walks the folder if a walk is due. Returns whether it is over its limits. `unseen` measures files that a walk
+    /// does not find.
     pub(super) async fn check(
         &self,
         folder: &Path,
@@ -214,7 +216,7 @@ impl Ledger {
         let now = left(folder)?;
         let (due, known) = match self.lock().get_mut(folder) {
             Some(last) => (last.is_due(now, most, when), Some(last.unseen)),
-            // Nobody knows what is in a folder that was never walked.
+            // The contents of a folder that was never walked are not known.
             None => (true, None),
         };
         if !due {
@@ -239,14 +241,14 @@ impl Ledger {
         cause.map(|cause| Over { usage, cause })
     }
 
-    /// Remembers a folder that is known to be empty, before anybody can write to it.
+    /// Notes that a folder is empty, before anyone can write to it.
     pub(super) fn begin(&self, folder: &Path) {
         if let Some(now) = left(folder) {
             self.lock().insert(folder.to_owned(), LastWalk::new(now, Usage::default()));
         }
     }
 
-    /// A folder that is gone needs no memory.
+    /// Forgets a folder that has been removed.
     pub(super) fn forget(&self, folder: &Path) {
         self.lock().remove(folder);
     }
@@ -278,14 +280,14 @@ fn open_folder(at: impl AsFd, name: impl rustix::path::Arg) -> Result<OwnedFd, E
     openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// What came of adding up.
+/// The result of a walk.
 enum Walk {
     Whole(Usage),
-    /// There is more than was asked for.
+    /// There are more files than the given maximum.
     Cut,
 }
 
-/// Adds up what a folder holds; `None` if it cannot be opened. Follows no link, and may take long.
+/// Measures a folder. Returns `None` if it cannot be opened. Does not follow links, and may take long.
 pub fn usage(folder: &Path) -> Option<Usage> {
     match walk(folder, u64::MAX)? {
         Walk::Whole(usage) => Some(usage),
@@ -293,7 +295,7 @@ pub fn usage(folder: &Path) -> Option<Usage> {
     }
 }
 
-/// Adds up what a folder holds, if that is at most so many files. Files that vanish meanwhile do not count.
+/// Measures a folder if it has at most `most` files. Files that vanish meanwhile do not count.
 fn walk(folder: &Path, most: u64) -> Option<Walk> {
     let mut total = Usage::default();
     let mut open = vec![Dir::new(open_folder(CWD, folder).ok()?).ok()?];
@@ -327,8 +329,8 @@ fn walk(folder: &Path, most: u64) -> Option<Walk> {
     Some(Walk::Whole(total))
 }
 
-/// Removes what a sandbox that is gone or going left in its folder, in the background. An empty folder is left to the
-/// launcher, which may give it to another sandbox: so the folder is taken out of its reach first.
+/// Removes what a sandbox that is gone or exiting left in its folder, in the background. The folder is moved first,
+/// because the launcher may give an empty folder to another sandbox.
 pub(super) fn remove_soon(folder: &Path) {
     let is_empty = std::fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none());
     let trash = folder.with_extension("trash");
@@ -336,11 +338,11 @@ pub(super) fn remove_soon(folder: &Path) {
         return;
     }
     let removal = move || {
-        // At the end of the process the folder above may be removed at the same time.
+        // At the end of the process, the parent folder may be removed at the same time.
         if let Err(errno) = remove(&trash)
             && errno != Errno::NOENT
         {
-            tracing::warn!(folder = %trash.display(), %errno, "a sandbox's folder could not be removed");
+            tracing::warn!(folder = %trash.display(), %errno, "cannot remove a sandbox's folder");
         }
     };
     match tokio::runtime::Handle::try_current() {
@@ -349,7 +351,7 @@ pub(super) fn remove_soon(folder: &Path) {
     }
 }
 
-/// Removes a folder with all that is in it. However deep it is: what lies two levels down is moved up first. Follows no link.
+/// Removes a folder with its contents, however deep: folders two levels down are moved up first. Does not follow links.
 pub fn remove(folder: &Path) -> Result<(), Errno> {
     let top = match open_for_removal(CWD, folder) {
         Err(Errno::NOENT) => return Ok(()),
@@ -372,7 +374,7 @@ pub fn remove(folder: &Path) -> Result<(), Errno> {
                 if unlinkat(&below, &inner, AtFlags::empty()) == Err(Errno::ISDIR) {
                     moved += 1;
                     let up = || renameat(&below, &inner, &top, format!(".removing-{moved}-{}", std::process::id()));
-                    // A folder that changes its parent must itself be writable.
+                    // A folder must be writable to be moved to another parent.
                     up().or_else(|_| permit(&below, inner.as_c_str()).and_then(|()| up()))?;
                 }
             }
@@ -382,9 +384,9 @@ pub fn remove(folder: &Path) -> Result<(), Errno> {
     rustix::fs::rmdir(folder)
 }
 
-/// A folder may have been made unusable by its owner, who is us: one that is opened can be emptied, too.
+/// Opens a folder and makes it removable. Its permissions may have been changed by its owner, who is us.
 fn open_for_removal(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<OwnedFd, Errno> {
-    // Fails for a link, which is not followed, and for what is not ours.
+    // Fails for a link, which is not followed, and for folders of other users.
     let usable = accessat(&at, name, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok();
     if !usable {
         permit(&at, name)?;
@@ -392,11 +394,11 @@ fn open_for_removal(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Resul
     open_folder(at, name)
 }
 
-/// Lets the owner do everything with a folder, unless it is a link.
+/// Gives the owner all permissions on a folder, unless it is a link.
 fn permit(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
     let folder =
         openat(at, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    // Not by name again: the folder could be a link by now.
+    // Not by name, because the folder could have been replaced by a link.
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
 }
 
@@ -426,7 +428,7 @@ mod tests {
         fs::create_dir(&top).unwrap();
         symlink(home.path(), top.join("link")).unwrap();
         symlink(&outside, top.join("file-link")).unwrap();
-        // Deeper than any path may be long: made from within.
+        // Deeper than the maximum length of a path, so created from within.
         let mut at = rustix::fs::open(&top, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
         for _ in 0..3_000 {
             rustix::fs::mkdirat(&at, "deep", rustix::fs::Mode::RWXU).unwrap();
@@ -446,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn files_without_a_name_are_looked_for_when_walks_do_not_explain_what_is_lost() {
+    fn nameless_files_are_searched_when_walks_do_not_explain_lost_space() {
         let (walked, left, much) = (1_000, 1 << 40, UNEXPLAINED_BYTES + 1);
         let nothing = Unseen::new(0, walked, Left { bytes: left, files: 0 });
         assert!(nothing.is_still_nothing(walked, left));
@@ -458,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_counted_not_sparse_length() {
+    fn blocks_are_counted_and_not_the_sparse_length() {
         let home = tempfile::tempdir().unwrap();
         fs::File::create(home.path().join("sparse")).unwrap().set_len(1 << 40).unwrap();
         fs::write(home.path().join("full"), vec![1; 1 << 20]).unwrap();

@@ -1,4 +1,4 @@
-//! The guest's files on disk, compiled once for the interpreter at hand, so that a cold start compiles nothing.
+//! Installs the guest's files, compiled for the interpreter, so that a cold start need not compile anything.
 
 use std::fs::{self, Permissions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,8 +14,8 @@ const COMPILE: &str = "import compileall, py_compile, sys; \
     sys.path.append(sys.argv[1]); from coracle_guest import bundle, paths; bundle.write(sys.argv[1]); \
     paths.write(sys.argv[1])";
 
-/// The folder that becomes `/coracle`; made when it is not there yet, in the folder of the instance first: if that dies
-/// midway, the next start removes it.
+/// Returns the folder that becomes `/coracle`, and creates it if necessary. It is created in the folder of the instance
+/// and then renamed, so that the next start removes it if this process dies midway.
 pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<PathBuf> {
     let cache = home.join("cache");
     let interpreter = fs::metadata(python)?;
@@ -25,7 +25,7 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Made aside and renamed, so that nobody ever sees half of it.
+    // Renamed when it is complete, so that no one sees an incomplete folder.
     let aside = run_dir.join("guest");
     fs::create_dir_all(&cache)?;
     for folder in ["servers", "skills"] {
@@ -36,34 +36,34 @@ pub(crate) fn install(home: &Path, run_dir: &Path, python: &Path) -> io::Result<
         fs::create_dir_all(file.parent().unwrap_or(&aside))?;
         fs::write(file, content)?;
     }
-    // Where the tree of a sandbox has this program, and what it is called for.
+    // Where the tree of a sandbox has this program, and the names that it is called by.
     fs::create_dir(aside.join(coracle_guest::PROGRAM_FOLDER))?;
     fs::write(aside.join(coracle_guest::PROGRAM), "")?;
     symlink(coracle_guest::PROGRAM_NAME, aside.join(coracle_guest::TOOL))?;
     fs::write(aside.join("confine.so"), coracle_guest::CONFINE)?;
     let compiled = Command::new(python)
-        // Columns of our own code are never shown.
+        // Columns of our own code are never printed.
         .args(["-I", "-S", "-X", "no_debug_ranges", "-c", COMPILE])
         .args([&aside, &aside])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        // A Ctrl-C must not leave files that were not compiled for ever after.
+        // In a separate process group, because Ctrl-C must not leave uncompiled files behind permanently.
         .process_group(0)
         .status();
     if !compiled.is_ok_and(|status| status.success()) {
-        // Slower starts, nothing else: an interpreter that cannot even do this is reported when it is started.
-        tracing::debug!("the guest's files could not be compiled");
+        // Only starts are slower: an interpreter that cannot do this is reported when it is started.
+        tracing::debug!("cannot compile the guest's files");
     }
     open_to_sandboxes(&aside)?;
     match fs::rename(&aside, &folder) {
         Ok(()) => Ok(folder),
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if folder.is_dir() => fs::remove_dir_all(&aside).map(|()| folder),
         Err(error) => Err(error),
     }
 }
 
-/// Sandboxes of a root's Coracle read these as another user, whatever the umask.
+/// Makes files readable: when Coracle runs as root, sandboxes read them as another user, whatever the umask.
 fn open_to_sandboxes(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, Permissions::from_mode(0o755))?;
     for entry in fs::read_dir(folder)? {

@@ -1,4 +1,5 @@
-//! One running Coracle: its folder below `run/`, held by a lock, and the clean-up of those whose lock nobody holds.
+//! A running Coracle: its folder below `run/`, which it has locked, and the clean-up of folders that are no longer
+//! locked.
 
 use super::{cgroup, disk};
 use rustix::fs::{FlockOperation, flock};
@@ -7,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The folder and lock of this instance. The server and its launcher share the lock: it is free when both are gone.
+/// The folder and lock of this instance. The server and its launcher share the lock: it is released when both are gone.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) id: String,
@@ -16,17 +17,17 @@ pub(crate) struct Instance {
 }
 
 const LOCK: &str = "lock";
-/// Beside the folders of all instances.
+/// The lock file for all instances, beside their folders.
 const GATE: &str = ".lock";
-/// An empty folder, to be seen in place of what must not be.
+/// An empty folder, which is mounted over folders that must stay hidden.
 pub(crate) const EMPTY: &str = "empty";
 
 impl Instance {
-    /// Removes what dead instances left, and claims a folder for a new one.
+    /// Removes what dead instances left behind, and claims a folder for a new one.
     pub(crate) fn claim(home: &Path) -> io::Result<Self> {
         let run = home.join("run");
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&run)?;
-        // One at a time: between making a folder and locking it, it would look dead.
+        // One at a time: between creating and locking its folder, an instance would look dead.
         let gate = File::create(run.join(GATE))?;
         flock(&gate, FlockOperation::LockExclusive)?;
         sweep(&run);
@@ -37,15 +38,15 @@ impl Instance {
         flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
         fs::create_dir(dir.join("artifacts"))?;
         fs::create_dir(dir.join(EMPTY))?;
-        // Whatever the umask: as root, sandboxes are somebody else.
+        // Whatever the umask, because sandboxes of root run as another user.
         fs::set_permissions(dir.join(EMPTY), Permissions::from_mode(0o555))?;
         Ok(Self { id, dir, lock })
     }
 
-    /// Removes what instances left that have died since this one has begun: they were perhaps still dying then.
+    /// Removes what instances left behind that have died since this one started.
     pub(crate) fn sweep_others(&self) {
         let Some(run) = self.dir.parent() else { return };
-        // Whoever has the gate sweeps, too.
+        // If another process holds the lock, it cleans up.
         if let Ok(gate) = File::open(run.join(GATE))
             && flock(&gate, FlockOperation::NonBlockingLockExclusive).is_ok()
         {
@@ -53,11 +54,11 @@ impl Instance {
         }
     }
 
-    /// Removes everything of this instance. Its processes must be gone or going.
+    /// Removes everything of this instance. Its processes must be gone or exiting.
     pub(crate) fn remove(dir: &Path) {
         cgroup::remove_recorded(dir);
-        // Sandboxes have left their artifacts in it: not a tree to be trusted. Before the lock, without which others take
-        // the folder for that of a dead instance and remove it as well.
+        // Sandboxes have left their artifacts in it, so its tree is not trusted. Removed before the lock, because
+        // without the lock other instances would remove the folder as well.
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 let _ = disk::remove(&entry.path());
@@ -66,7 +67,7 @@ impl Instance {
         if let Err(errno) = disk::remove(dir)
             && dir.exists()
         {
-            tracing::warn!(dir = %dir.display(), %errno, "the instance's folder could not be removed");
+            tracing::warn!(dir = %dir.display(), %errno, "cannot remove the instance's folder");
         }
     }
 }
@@ -82,13 +83,13 @@ fn sweep(run: &Path) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if dead {
-            tracing::info!(dir = %dir.display(), "removing what a dead instance left");
+            tracing::info!(dir = %dir.display(), "removing the folder of a dead instance");
             Instance::remove(&dir);
         }
     }
 }
 
-/// Sixteen hexadecimal digits that nobody can guess.
+/// Sixteen random hexadecimal digits.
 pub(crate) fn random_id() -> io::Result<String> {
     let value = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     Ok(format!("{value:016x}"))
@@ -100,7 +101,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_the_dead_left_goes_at_the_beginning_and_at_the_end() {
+    fn folders_of_dead_instances_are_removed_at_start_and_end() {
         let home = tempfile::tempdir().unwrap();
         let first = Instance::claim(home.path()).unwrap();
         let living = Instance::claim(home.path()).unwrap();

@@ -1,7 +1,7 @@
-//! Which kernels sandboxes are made on.
+//! The kernel versions that are supported.
 
-/// The oldest one. Before it, `RLIMIT_NPROC` counted what a user has on the whole machine: one sandbox could use up the
-/// processes of all others, and of the host's user.
+/// The oldest supported version. Before it, `RLIMIT_NPROC` counted the processes of a user on the whole machine: one
+/// sandbox could use up those of all others, and of the host's user.
 pub const OLDEST_KERNEL: (u32, u32) = (5, 14);
 
 /// Major and minor version in the release that `uname -r` prints.
@@ -10,7 +10,7 @@ pub fn kernel_version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Why no sandbox may be made on a kernel of this release; one that cannot be told counts as too old.
+/// Why a kernel of this release is not supported. A release that cannot be parsed counts as too old.
 pub(super) fn check(release: &str) -> Result<(), String> {
     let (major, minor) = OLDEST_KERNEL;
     match kernel_version(release) {
@@ -28,7 +28,7 @@ mod tests {
     use super::{check, kernel_version};
 
     #[test]
-    fn versions_are_read_from_releases_of_all_kinds() {
+    fn versions_are_parsed_from_releases_of_all_kinds() {
         for (release, version) in [
             ("5.14.0", Some((5, 14))),
             ("6.1.0-18-amd64", Some((6, 1))),
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn old_kernels_are_refused_and_told_why() {
+    fn old_kernels_are_rejected_with_a_reason() {
         for release in ["5.14.0-70.el9", "5.15.0-1.fc35", "6.0.0", "10.1"] {
             assert_eq!(check(release), Ok(()), "{release}");
         }

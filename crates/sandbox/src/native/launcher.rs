@@ -1,11 +1,11 @@
-//! The launcher: one process of one thread that makes sandboxes, so that the many-threaded server never forks.
+//! The launcher: a single-threaded process that creates sandboxes, so that the multi-threaded server never forks.
 //!
-//! The same program started again with a hidden argument. It enters a user namespace (unless it is root), takes detached
-//! mounts of what sandboxes may see, starts the zygote in namespaces of its own, and then serves the server over one
-//! socket: prepare, bind, count. When the socket ends, everything it has made ends with it.
+//! It is the same program, started with a hidden argument. It enters a user namespace (unless it is root), takes
+//! detached mounts of everything that sandboxes may see, starts the zygote in separate namespaces, and then serves the
+//! server over one socket: prepare, bind, count. When the socket ends, everything that it has created ends with it.
 //!
-//! Trust boundary: holds the most rights of all. It reads what the server says and, of the guest's side, only what the
-//! zygote says, which runs no foreign code.
+//! Trust boundary: the launcher has the most privileges. It reads messages of the server and, on the guest's side, only
+//! those of the zygote, which runs no untrusted code.
 
 mod allow_list;
 mod alone;
@@ -30,7 +30,7 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
-/// Why no sandbox can be made.
+/// Why a sandbox cannot be created: the step that failed, and its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{step}: {cause}")]
 pub(super) struct LaunchError {
@@ -52,7 +52,7 @@ impl LaunchError {
     }
 }
 
-/// What a program that contains a launcher must call when it was started as one.
+/// The main function of a program that was started as the launcher.
 pub fn launcher_main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,10 +63,10 @@ pub fn launcher_main() -> ExitCode {
     }
 }
 
-/// Lets this process wait for programs that it starts, even if whoever started it ignores SIGCHLD, which is inherited. For
-/// the beginning of a program.
-pub fn hear_of_children() {
-    kernel::hear_of_children();
+/// Resets SIGCHLD, so that this process can wait for its children even if its parent ignores the signal, which is
+/// inherited. Call it at the beginning of a program.
+pub fn reset_sigchld() {
+    kernel::reset_sigchld();
 }
 
 /// A launcher that was forked before there were threads, for the sandbox of one command.
@@ -76,7 +76,7 @@ pub struct ForkedLauncher {
     pub(super) process: Process,
 }
 
-/// Forks a launcher: sooner than starting the program again. The process must have one thread.
+/// Forks a launcher, which is faster than starting the program again. The process must be single-threaded.
 pub fn fork_launcher() -> std::io::Result<ForkedLauncher> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(std::io::Error::other("a process with threads cannot fork a launcher"));
@@ -84,7 +84,7 @@ pub fn fork_launcher() -> std::io::Result<ForkedLauncher> {
     let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     match kernel::fork_into(0)? {
         Forked::Parent(pid, pidfd) => {
-            // Here too, before anybody here could outlive a Ctrl-C that the launcher does not.
+            // Set here too, so that the launcher is in its group before a Ctrl-C can reach it.
             if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
                 rustix::process::setpgid(Some(pid), None)?;
             }
@@ -92,14 +92,14 @@ pub fn fork_launcher() -> std::io::Result<ForkedLauncher> {
         }
         Forked::Child => {
             drop(socket);
-            // A panic must not go on in the frames of what this process is a copy of.
+            // A panic must not unwind into the frames of the parent, which this process has a copy of.
             let outcome = std::panic::catch_unwind(move || part().and_then(|()| serve_alone(&theirs)));
             kernel::exit_now(i32::from(!matches!(outcome, Ok(Ok(())))))
         }
     }
 }
 
-/// Leaves what belongs to the process that it is a copy of: its terminal's signals, its input and output.
+/// Separates this process from its parent: from the terminal's signals, and from its input and output.
 fn part() -> Result<(), LaunchError> {
     let step = |errno| LaunchError::step("part from the server", errno);
     rustix::process::setpgid(None, None).map_err(step)?;
@@ -112,7 +112,7 @@ fn part() -> Result<(), LaunchError> {
 }
 
 fn run() -> Result<(), LaunchError> {
-    // The server gives its socket as standard input; nothing else must read from it.
+    // The server passes its socket as standard input. Nothing else must read from it.
     let server: OwnedFd = rustix::io::fcntl_dupfd_cloexec(std::io::stdin(), 3)
         .map_err(|errno| LaunchError::step("take the server's socket", errno))?;
     let null = std::fs::File::open("/dev/null").map_err(|error| LaunchError::io("open /dev/null", &error))?;
@@ -126,7 +126,7 @@ fn serve(server: &OwnedFd) -> Result<(), LaunchError> {
 }
 
 fn serve_alone(server: &OwnedFd) -> Result<(), LaunchError> {
-    // The server has its settings to read first: what they do not change is made meanwhile.
+    // The server first reads its settings. Everything that does not depend on them is created meanwhile.
     let ahead = alone::Ahead::new();
     serve_as(server, |start| alone::Alone::new(start, server.as_fd(), ahead?).serve())
 }
@@ -137,7 +137,7 @@ fn serve_as(server: &OwnedFd, serve: impl FnOnce(Start) -> Result<(), LaunchErro
     let Some((start, lock)) = received else { return Ok(()) };
     let run_dir = start.run_dir.clone();
     if let Err(error) = serve(start) {
-        // If the server is gone there is nobody to tell.
+        // If the server is gone, there is no one to tell.
         let _ = messages::send(server.as_fd(), &Say::StartFailed { reason: error.to_string() }, &[]);
     }
     super::instance::Instance::remove(&run_dir);

@@ -1,4 +1,4 @@
-//! The server's side of the launcher: starts it, talks to it, notices when it is gone.
+//! The server's side of the launcher: starts it, talks to it, notices its end.
 
 use super::disk;
 use super::instance::{EMPTY, Instance};
@@ -19,23 +19,23 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{oneshot, watch};
 
-/// How long the launcher gets to end by itself.
+/// Maximum time for the launcher to exit by itself.
 const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A wait status and what the kernel counted.
+/// A wait status and the counters of the kernel.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ended {
     pub(super) status: i32,
     pub(super) counters: Counters,
-    /// The launcher could not bind the workspace, or is gone, or its zygote is.
+    /// Set if the launcher could not bind the workspace, or if it or its zygote is gone.
     pub(super) failure: Option<Cause>,
 }
 
-/// The status of a sandbox that went down with the launcher.
+/// The wait status of a sandbox that was lost with the launcher.
 const STATUS_KILLED: i32 = 9;
 
 impl Ended {
-    /// Killed, and why.
+    /// Killed, with this cause.
     fn by(cause: Cause) -> Self {
         Self { status: STATUS_KILLED, counters: Counters::default(), failure: Some(cause) }
     }
@@ -44,10 +44,10 @@ impl Ended {
 /// The ends of a prepared sandbox's streams: channel, stdout, stderr, pidfd.
 pub(super) type Streams = [OwnedFd; 4];
 
-/// What the launcher says of a new sandbox.
+/// The launcher's reply about a new sandbox.
 pub(super) type Made = (Streams, Option<Kills>);
 
-/// What somebody waits for about one slot.
+/// The pending requests about one slot.
 #[derive(Debug)]
 struct Waiting {
     prepared: Option<oneshot::Sender<Result<Made, String>>>,
@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The first word on how it ended is the last.
+    /// Only the first report of how it ended counts.
     fn end(&self, how: Ended) {
         self.ended.send_if_modified(|ended| {
             let first = ended.is_none();
@@ -80,17 +80,17 @@ type StartedState = Option<Result<Started, String>>;
 /// The connection to one launcher.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Sequenced packets; only descriptors and readiness are used of the type.
+    /// A socket of sequenced packets. Only the descriptor and readiness of the type are used.
     socket: UnixStream,
     book: Mutex<Book>,
     started: watch::Receiver<StartedState>,
     launcher: Process,
     instance: Instance,
-    /// True when the launcher is gone and everything of it removed.
+    /// True when the launcher is gone and everything of it is removed.
     gone: watch::Receiver<bool>,
 }
 
-/// What is asked of the launcher about one new sandbox.
+/// A request for a new sandbox.
 pub(super) struct Preparing {
     pub(super) slot: Slot,
     pub(super) made: oneshot::Receiver<Result<Made, String>>,
@@ -101,14 +101,14 @@ impl Link {
     /// Starts `program` as the launcher.
     pub(super) fn start(program: &Path, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
         let (ours, launcher) = match spawn(program, start, &instance) {
-            // A Ctrl-C met the new process before it was in a group of its own. It does not come twice.
+            // A Ctrl-C reached the new process before it was in its own process group. That does not happen twice.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => spawn(program, start, &instance)?,
             other => other?,
         };
         Self::join(ours, launcher, instance)
     }
 
-    /// Takes a launcher that waits to be told what it needs to know.
+    /// Takes over a forked launcher that waits for its first message.
     pub(super) fn adopt(forked: ForkedLauncher, start: &Start, instance: Instance) -> io::Result<Arc<Self>> {
         let ForkedLauncher { socket, process } = forked;
         messages::send(socket.as_fd(), start, &[instance.lock.as_fd()])?;
@@ -143,7 +143,7 @@ impl Link {
         self.book().lost
     }
 
-    /// Whether it has no sandbox.
+    /// Whether it has no sandboxes.
     pub(super) fn is_idle(&self) -> bool {
         self.book().slots.is_empty()
     }
@@ -157,7 +157,7 @@ impl Link {
         self.instance.dir.join(EMPTY)
     }
 
-    /// What the launcher found; waits until it has.
+    /// What the launcher found. Waits until it is known.
     pub(super) async fn started(&self) -> Result<Started, SandboxError> {
         let mut started = self.started.clone();
         let state = started.wait_for(Option::is_some).await.map(|state| state.clone());
@@ -168,7 +168,7 @@ impl Link {
         }
     }
 
-    /// Asks for a new sandbox.
+    /// Requests a new sandbox.
     pub(super) async fn prepare(&self, rehearse: bool, bind: Option<Bind>) -> io::Result<Preparing> {
         let (prepared, made) = oneshot::channel();
         let (ended_sender, ended) = watch::channel(None);
@@ -186,7 +186,7 @@ impl Link {
         Ok(Preparing { slot, made, ended })
     }
 
-    /// What the kernel counted for a sandbox so far.
+    /// The counters of the kernel for a sandbox.
     pub(super) async fn count(&self, slot: Slot) -> Counters {
         let (sender, counted) = oneshot::channel();
         match self.book().slots.get_mut(&slot) {
@@ -226,7 +226,7 @@ impl Link {
         match say {
             Say::Started(started) => {
                 for module in &started.not_preloaded {
-                    tracing::warn!("execution.preload: {module} could not be imported in advance: is it installed?");
+                    tracing::warn!("execution.preload: cannot import {module} in advance: is it installed?");
                 }
                 say_started.send_replace(Some(Ok(started)));
             }
@@ -234,7 +234,7 @@ impl Link {
                 say_started.send_replace(Some(Err(reason)));
             }
             Say::Prepared { slot, kills } => {
-                let streams = Streams::try_from(fds).map_err(|_| "the launcher gave no streams".to_owned());
+                let streams = Streams::try_from(fds).map_err(|_| "the launcher sent no streams".to_owned());
                 book.answer(slot, streams.map(|streams| (streams, kills)));
             }
             Say::PrepareFailed { slot, reason } => {
@@ -255,7 +255,7 @@ impl Link {
                 for counted in
                     book.slots.get_mut(&slot).map(|waiting| std::mem::take(&mut waiting.counted)).into_iter().flatten()
                 {
-                    // Whoever asked may have gone.
+                    // The requester may be gone.
                     let _ = counted.send(counters);
                 }
             }
@@ -265,7 +265,7 @@ impl Link {
                     let failure = unsealed.then(|| Cause::Setup("a step of the confinement failed".to_owned()));
                     waiting.end(Ended { status, counters, failure });
                     if unwanted {
-                        // It may have written something between being dropped and being dead.
+                        // The sandbox may have written something between being dropped and being dead.
                         disk::remove_soon(&self.artifacts(slot));
                     }
                 }
@@ -273,7 +273,7 @@ impl Link {
         }
     }
 
-    /// Lets the launcher end, and with it everything it made.
+    /// Closes the connection, which ends the launcher and everything that it created.
     pub(super) fn hang_up(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
@@ -284,8 +284,8 @@ impl Link {
         let _ = self.gone.clone().wait_for(|gone| *gone).await;
     }
 
-    /// Waits for the launcher and removes what it left if it was killed: the kernel has ended its zygote and all
-    /// sandboxes with it.
+    /// Waits for the launcher, and removes what it left behind if it was killed: the kernel has ended its zygote and
+    /// all sandboxes with it.
     async fn clean_up(self: Arc<Self>) {
         let cleaning = tokio::task::spawn_blocking(move || {
             self.launcher.wait(LAUNCHER_ENDS_WITHIN);
@@ -294,19 +294,19 @@ impl Link {
             }
             self.instance.sweep_others();
         });
-        // If the runtime is going down there is nobody left to do it; the next start will.
+        // If the runtime is shutting down, the next start cleans up.
         let _ = cleaning.await;
     }
 }
 
-/// A launcher that has been told what it needs to know, and our end of its socket.
+/// Starts a launcher and sends the first message. Returns our end of its socket.
 fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(OwnedFd, Process)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     let mut launcher = Command::new(program)
         .arg(super::LAUNCHER_ARGUMENT)
         .env_clear()
         .current_dir("/")
-        // A Ctrl-C is meant for the server, which has the launcher clean up.
+        // In a separate process group, because Ctrl-C is for the server, which has the launcher clean up.
         .process_group(0)
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
@@ -314,7 +314,7 @@ fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(Owne
     match messages::send(ours.as_fd(), start, &[instance.lock.as_fd()]) {
         Ok(()) => Ok((ours, Process::of(&launcher)?)),
         Err(error) => {
-            // Its socket is closed: it is gone, or ends.
+            // Its socket is closed, so it is gone or exiting.
             let _ = launcher.kill();
             launcher.wait()?;
             Err(error)
@@ -325,7 +325,7 @@ fn spawn(program: &Path, start: &Start, instance: &Instance) -> io::Result<(Owne
 impl Book {
     fn answer(&mut self, slot: Slot, made: Result<Made, String>) {
         if let Some(prepared) = self.slots.get_mut(&slot).and_then(|waiting| waiting.prepared.take()) {
-            // Dropped by whoever asked: so are the streams, and the pool's own drop kills the sandbox.
+            // Dropped by the requester, and so are the streams. The drop in the pool kills the sandbox.
             let _ = prepared.send(made);
         }
     }

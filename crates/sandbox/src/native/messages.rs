@@ -1,5 +1,4 @@
-//! What the server and the launcher say to each other, and how: one JSON message with descriptors beside it, over a
-//! sequenced-packet socket.
+//! The messages between server and launcher: JSON with descriptors attached, over a sequenced-packet socket.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -13,42 +12,42 @@ use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// A sandbox that is being prepared or used; never used twice.
+/// The number of a sandbox. Never reused.
 pub(crate) type Slot = u64;
 
 /// Resource limits that are set when a workspace is bound, in this order.
 pub(crate) const RLIMITS: [libc::__rlimit_resource_t; 4] =
     [libc::RLIMIT_DATA, libc::RLIMIT_NPROC, libc::RLIMIT_NOFILE, libc::RLIMIT_FSIZE];
 
-/// The first message: all that the launcher needs to know.
+/// The first message, with everything that the launcher needs to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Start {
-    /// Names the cgroups.
+    /// The name for cgroups.
     pub(crate) instance: String,
-    /// A folder of this instance alone.
+    /// The folder of this instance.
     pub(crate) run_dir: PathBuf,
     /// The guest's files, mounted at `/coracle`.
     pub(crate) guest_dir: PathBuf,
-    /// The interpreter, without symbolic links.
+    /// The interpreter, with symbolic links resolved.
     pub(crate) python: PathBuf,
-    /// Folders outside `/usr` that every sandbox may read, and where it sees them.
+    /// Folders outside `/usr` that every sandbox may read, with their paths inside.
     pub(crate) folders: Vec<(PathBuf, PathBuf)>,
-    /// Import what a long-lived server wants to have imported, and these modules.
+    /// If set, import modules in advance, including these.
     pub(crate) preload: Option<Vec<String>>,
     pub(crate) tmp_bytes: u64,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
 }
 
-/// What the server asks.
+/// A request of the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Make a sandbox; answered by `prepared` or `prepare_failed`. It waits until it is bound, now or later.
+    /// Creates a sandbox. Answered by `prepared` or `prepare_failed`. It waits until it is bound, now or later.
     Prepare { slot: Slot, rehearse: bool, bind: Option<Bind> },
-    /// Bind a workspace to it and let it run; answered only if it fails.
+    /// Binds a workspace to a sandbox and lets it run. Answered only if it fails.
     Bind { slot: Slot, bind: Bind },
-    /// Read the counters of its cgroup; answered by `counted`.
+    /// Reads the counters of its cgroup. Answered by `counted`.
     Count { slot: Slot },
 }
 
@@ -56,41 +55,41 @@ pub(crate) enum Ask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bind {
     pub(crate) workspace: PathBuf,
-    /// What the server saw at that path: it must be the same folder.
+    /// The device of the folder that the server saw at that path. It must be the same folder.
     pub(crate) device: u64,
     pub(crate) inode: u64,
-    /// What is seen at `/coracle/servers`, if anything.
+    /// The folder at `/coracle/servers`, if any.
     pub(crate) servers: Option<PathBuf>,
-    /// What is seen at `/coracle/skills`, if anything.
+    /// The folder at `/coracle/skills`, if any.
     pub(crate) skills: Option<PathBuf>,
     pub(crate) memory_bytes: u64,
     pub(crate) processes: u64,
     pub(crate) open_files: u64,
     pub(crate) file_bytes: u64,
-    /// What is not seen of the workspace, if anything.
+    /// The hidden folder of the workspace, if any.
     pub(crate) hidden: Option<Hidden>,
 }
 
-/// A folder somewhere below a workspace that code must not see.
+/// A folder below a workspace that code must not see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hidden {
-    /// Relative to the workspace.
+    /// The path relative to the workspace.
     pub(crate) folder: PathBuf,
-    /// An empty folder that is seen in its place.
+    /// An empty folder that is mounted over it.
     pub(crate) instead: PathBuf,
 }
 
-/// What the launcher says.
+/// A message of the launcher.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub(crate) enum Say {
-    /// The zygote is up; what holds.
+    /// The zygote is running.
     Started(Started),
-    /// No zygote could be had; the launcher ends.
+    /// The zygote could not be started. The launcher exits.
     StartFailed {
         reason: String,
     },
-    /// With four descriptors: channel, stdout, stderr, pidfd.
+    /// A sandbox was created. Has four descriptors: channel, stdout, stderr, pidfd.
     Prepared {
         slot: Slot,
         kills: Option<Kills>,
@@ -103,7 +102,7 @@ pub(crate) enum Say {
         slot: Slot,
         reason: String,
     },
-    /// The sandbox went down with what had made it; `exited` follows.
+    /// The sandbox was lost with the process that created it. `exited` follows.
     Lost {
         slot: Slot,
         reason: String,
@@ -117,7 +116,7 @@ pub(crate) enum Say {
         slot: Slot,
         status: i32,
         counters: Counters,
-        /// It had been given a workspace, and a step of its confinement failed: no foreign code has run.
+        /// Whether a step of its confinement failed after it had been given a workspace: no untrusted code has run.
         unsealed: bool,
     },
 }
@@ -125,23 +124,23 @@ pub(crate) enum Say {
 /// What the launcher found out by trying.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Started {
-    /// What the zygote said; without one nobody has asked.
+    /// The version that the zygote reported. `None` without a zygote.
     pub(crate) python_version: Option<[u32; 3]>,
-    /// Modules that were to be imported in advance and could not be.
+    /// Modules that could not be imported in advance.
     pub(crate) not_preloaded: Vec<String>,
     /// `root` or `ordinary`.
     pub(crate) privilege: String,
-    /// The version of its interface or the reason for none.
+    /// The version of the ABI, or why it is not available.
     pub(crate) landlock: Result<u32, String>,
-    /// `cgroup1`, `cgroup2` or the reason for none.
+    /// The kind of cgroup, or why there is none.
     pub(crate) cgroup: Result<CgroupKind, String>,
-    /// Each sandbox has its own `/proc`.
+    /// Whether each sandbox has a private `/proc`.
     pub(crate) own_proc: bool,
-    /// The host id that code runs as.
+    /// The host user ID that code runs as.
     pub(crate) host_uid: u32,
 }
 
-/// Which cgroup interface holds.
+/// The version of the cgroup interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CgroupKind {
@@ -149,28 +148,28 @@ pub(crate) enum CgroupKind {
     Cgroup2,
 }
 
-/// What the kernel counted for one sandbox.
+/// The counters of the kernel for one sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counters {
-    /// Processes killed for memory.
+    /// Number of processes killed for memory.
     pub(crate) oom_kills: u64,
-    /// Forks refused; none where only a resource limit refuses them.
+    /// Number of refused forks. Zero if only a resource limit refuses them.
     pub(crate) forks_refused: u64,
 }
 
-/// Where the kernel counts the processes of a sandbox that it has killed for memory, so that the server can look without
-/// asking the launcher.
+/// The counter of a sandbox's processes that the kernel killed for memory, which the server can read without the
+/// launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Kills {
     pub(crate) file: PathBuf,
-    /// What it said before the sandbox was there.
+    /// The value before the sandbox existed.
     pub(crate) before: u64,
 }
 
-/// No message is longer, but for the first one, which names all folders.
+/// The maximum length of a message, except for the first one, which names all folders.
 const MAX_MESSAGE: usize = 16 << 10;
 const MAX_START: usize = 192 << 10;
-/// No message carries more descriptors.
+/// The maximum number of descriptors of a message.
 pub(crate) const MAX_FDS: usize = 8;
 
 /// Sends one message.
@@ -178,7 +177,7 @@ pub(crate) fn send<T: Serialize>(socket: BorrowedFd<'_>, message: &T, fds: &[Bor
     send_bytes(socket, &serde_json::to_vec(message)?, fds)
 }
 
-/// Sends one message of bytes.
+/// Sends one message of raw bytes.
 pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -193,12 +192,12 @@ pub(crate) fn send_bytes(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd
     }
 }
 
-/// Receives one message; `None` at the end.
+/// Receives one message. `None` at the end.
 pub(crate) fn receive<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     receive_within(socket, MAX_MESSAGE)
 }
 
-/// Receives the message that has a [`Start`] in it.
+/// Receives the message that contains a [`Start`].
 pub(crate) fn receive_start<T: DeserializeOwned>(socket: BorrowedFd<'_>) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     receive_within(socket, MAX_START)
 }
@@ -211,7 +210,7 @@ fn receive_within<T: DeserializeOwned>(socket: BorrowedFd<'_>, most: usize) -> i
     Ok(Some((serde_json::from_slice(&bytes)?, fds)))
 }
 
-/// Receives one message of bytes; none of them at the end.
+/// Receives one message of raw bytes. Empty at the end.
 pub(crate) fn receive_bytes(socket: BorrowedFd<'_>) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     receive_bytes_within(socket, MAX_MESSAGE)
 }
@@ -267,7 +266,7 @@ mod tests {
         send(ours.as_fd(), &start, &[]).unwrap();
         let (received, _) = receive_start::<Start>(theirs.as_fd()).unwrap().unwrap();
         assert_eq!(received.folders, start.folders);
-        // Others are told that it is too long, and not given a part of it.
+        // Other messages of this length are rejected and not truncated.
         send(ours.as_fd(), &start, &[]).unwrap();
         assert!(serde_json::to_vec(&start).unwrap().len() > MAX_MESSAGE);
         assert!(receive::<Start>(theirs.as_fd()).is_err());

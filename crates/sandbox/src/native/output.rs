@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe;
 
-/// A pipe that never says that nothing is there when something is: the runtime learns of new bytes a little later than
-/// they come, and a guest's last word, over another stream, may be heard before that.
+/// A pipe that is always read before it reports that it is empty: the runtime is notified of new bytes with a small
+/// delay, and the guest's last frame, on another stream, may arrive before that.
 #[derive(Debug)]
 pub(super) struct Output(pub(super) pipe::Receiver);
 
@@ -40,7 +40,7 @@ mod tests {
     use std::task::Poll;
     use tokio::io::{AsyncRead, ReadBuf};
 
-    /// Polls once, without letting the runtime look for news.
+    /// Polls once, without letting the runtime check for events.
     async fn read_now(output: &mut (impl AsyncRead + Unpin)) -> Option<usize> {
         let mut bytes = [0; 16];
         poll_fn(|context| {
@@ -54,13 +54,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_there_is_read_before_the_runtime_knows_of_it() {
+    async fn bytes_are_read_before_the_runtime_is_notified() {
         let (sender, receiver) = tokio::net::unix::pipe::pipe().unwrap();
         let mut output = Output(receiver);
         let mut writer = std::fs::File::from(sender.into_blocking_fd().unwrap());
         assert_eq!(read_now(&mut output).await, None);
         writer.write_all(b"words").unwrap();
-        assert_eq!(read_now(&mut output.0).await, None, "if the pipe itself knew, there would be nothing to mend");
+        assert_eq!(read_now(&mut output.0).await, None, "otherwise this type would not be needed");
         assert_eq!(read_now(&mut output).await, Some(5));
         assert_eq!(read_now(&mut output).await, None);
         drop(writer);

@@ -1,10 +1,10 @@
-//! Prepared sandboxes, kept ready so that a request finds one.
+//! Prepared sandboxes, kept ready for requests.
 //!
-//! A sandbox leaves the pool once and never comes back. Who finds the pool empty gets the next that is being made; if all
-//! of those are spoken for, one is made with the workspace bound to it from the start.
+//! A sandbox leaves the pool once and never returns. A request that finds the pool empty gets the next one that is
+//! being created. If all of those are taken, one is created with the workspace bound to it from the start.
 //!
-//! Who asks for the same twice in a row will likely do so again: one sandbox is bound to that ahead of time. It is given to
-//! nobody who asks for anything else.
+//! A request that comes twice in a row is likely to come again: one sandbox is bound to it ahead of time. It is not
+//! used for any other request.
 
 use super::link::{Ended, Link};
 use super::messages::{Ask, Bind, Kills, Slot};
@@ -19,24 +19,24 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 
-/// Making the next one at once would take the processor from the execution that has just begun, and from whoever reads
-/// what came of it; while there are enough others it can wait.
+/// The delay before the next sandbox is created. Creating it at once would compete for the processor with the execution
+/// that has just begun; while there are enough others, it can wait.
 const UNHURRIED: Duration = Duration::from_millis(5);
 const HURRIED: Duration = Duration::from_millis(2);
 
-/// So many of a pool have rehearsed; the others wait with less memory.
+/// The maximum number of sandboxes in the pool that have rehearsed. The others need less memory.
 const MOST_REHEARSED: usize = 32;
 
-/// So many are made at the same time for the pool.
+/// The number of sandboxes that are created at the same time for the pool.
 const AT_ONCE: usize = 2;
 
-/// After the pool was found empty, for so long all haste goes into making new ones.
+/// How long the pool creates sandboxes as fast as possible after it was found empty.
 const PRESSED_FOR: Duration = Duration::from_millis(100);
 
-/// A child that has not said `ready` by then never will.
+/// Maximum time for a child to send `ready`.
 const READY_WITHIN: Duration = Duration::from_secs(20);
 
-/// A sandbox that waits to be told what to run.
+/// A sandbox that waits for a request.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) slot: Slot,
@@ -47,18 +47,18 @@ pub(super) struct Prepared {
     pub(super) ended: watch::Receiver<Option<Ended>>,
     pub(super) life: Life,
     pub(super) kills: Option<Kills>,
-    /// What it has been bound to.
+    /// The binding, if it is bound.
     pub(super) bound: Option<Bind>,
 }
 
 impl Prepared {
-    /// One that went down with its zygote while it waited is of no use.
+    /// Whether the sandbox is alive. It may have been lost with its zygote while it waited.
     fn lives(&self) -> bool {
         self.ended.borrow().is_none()
     }
 }
 
-/// Somebody who gets the next one that fits.
+/// A request that gets the next sandbox that fits.
 #[derive(Debug)]
 struct Waiting {
     bind: Bind,
@@ -67,24 +67,24 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Bound ahead of time.
+    /// The sandbox that is bound ahead of time.
     ahead: Option<Prepared>,
-    /// What was last asked for, and whether it was the same as the time before.
+    /// The last request, and whether it was the same as the one before.
     last: Option<Bind>,
     again: bool,
-    /// Taken first.
+    /// Sandboxes that have rehearsed, which are taken first.
     rehearsed: VecDeque<Prepared>,
-    /// The rest of a large pool: slower by a millisecond, and half the memory.
+    /// The rest of a large pool: slower by a millisecond, with half the memory.
     cold: VecDeque<Prepared>,
-    /// Being made.
+    /// The numbers of sandboxes that are being created.
     rehearsing: usize,
     cooling: usize,
-    /// Those who get the next ones that are made: no more than are being made.
+    /// Requests that get the next sandboxes: no more than are being created.
     waiting: VecDeque<Waiting>,
     refill_planned: bool,
-    /// One is being bound ahead of time.
+    /// Whether a sandbox is being bound ahead of time.
     binding: bool,
-    /// When somebody last found nothing here: there is no time to rehearse then.
+    /// When a request last found the pool empty: there is no time to rehearse then.
     last_empty: Option<Instant>,
     stopped: bool,
 }
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// Whether a child runs through a first run before it is asked to.
+/// Whether a child does a trial run before its first request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rehearse {
     Yes,
@@ -124,7 +124,7 @@ impl Pool {
         self.state().ready()
     }
 
-    /// A prepared sandbox, bound to this or to nothing; none if there is none and none will be soon.
+    /// Takes a prepared sandbox that is unbound or has this binding. `None` if there is none and none will be soon.
     pub(super) async fn take(self: &Arc<Self>, bind: &Bind) -> Option<Prepared> {
         let next = {
             let mut state = self.state();
@@ -176,7 +176,7 @@ impl Pool {
         });
     }
 
-    /// Starts making what is missing and not under way: a few at a time, since there is other work.
+    /// Starts to create missing sandboxes, a few at a time, because there is other work.
     fn make_up(self: &Arc<Self>, state: &mut State) {
         let missing = (self.target + state.waiting.len()).saturating_sub(state.ready() + state.being_made());
         let room = AT_ONCE.saturating_sub(state.being_made());
@@ -199,7 +199,7 @@ impl Pool {
         }
     }
 
-    /// Binds it to what was asked for twice in a row, if nothing is yet.
+    /// Binds a sandbox to the request that came twice in a row, if none is bound yet.
     async fn bind_ahead(&self, mut prepared: Prepared) -> Result<Prepared, SandboxError> {
         let bind = {
             let mut state = self.state();
@@ -210,7 +210,7 @@ impl Pool {
         };
         let sent = self.link.send(&Ask::Bind { slot: prepared.slot, bind: bind.clone() }).await;
         self.state().binding = false;
-        sent.map_err(|error| SandboxError::Unavailable(format!("the launcher: {error}")))?;
+        sent.map_err(|error| SandboxError::Unavailable(format!("cannot talk to the launcher: {error}")))?;
         prepared.bound = Some(bind);
         Ok(prepared)
     }
@@ -224,9 +224,10 @@ impl Pool {
                 state.give(prepared, rehearse);
                 self.make_up(&mut state);
             }
-            // Whoever comes next will try again and be told; so does whoever waits for one too many.
+            // The next request tries again and gets the error, as do requests that wait for more sandboxes than are
+            // being created.
             Err(error) => {
-                tracing::warn!(%error, "no sandbox could be prepared");
+                tracing::warn!(%error, "cannot prepare a sandbox");
                 let being_made = state.being_made();
                 state.waiting.truncate(being_made);
             }
@@ -235,7 +236,7 @@ impl Pool {
 }
 
 impl State {
-    /// Notes what is asked for; gives the sandbox that is bound to it already, if there is one.
+    /// Notes a request, and returns the sandbox that is already bound to it, if there is one.
     fn asked_for(&mut self, bind: &Bind) -> Option<Prepared> {
         self.again = self.last.as_ref() == Some(bind);
         if !self.again {
@@ -246,13 +247,13 @@ impl State {
             return self.ahead.take().filter(Prepared::lives);
         }
         if self.again {
-            // What it is bound to is no longer asked for.
+            // Its binding is no longer requested.
             self.ahead = None;
         }
         None
     }
 
-    /// To whoever waits longest, or to those that are kept.
+    /// Gives a sandbox to the request that has waited longest, or keeps it.
     fn give(&mut self, mut prepared: Prepared, rehearse: Rehearse) {
         let fits =
             |waiting: &Waiting, prepared: &Prepared| prepared.bound.as_ref().is_none_or(|bound| *bound == waiting.bind);
@@ -260,7 +261,7 @@ impl State {
             let Some(waiting) = self.waiting.remove(place) else { break };
             match waiting.give.send(prepared) {
                 Ok(()) => return,
-                // Given up meanwhile.
+                // The request was cancelled meanwhile.
                 Err(back) => prepared = back,
             }
         }
@@ -282,7 +283,7 @@ impl State {
     }
 }
 
-/// Has a sandbox made with its workspace bound from the start. If this is dropped midway, what was made is killed.
+/// Creates a sandbox with its workspace bound from the start. If the future is dropped midway, the sandbox is killed.
 pub(super) async fn make(link: &Arc<Link>, bind: Bind) -> Result<Prepared, SandboxError> {
     let link = Arc::clone(link);
     let task = tokio::spawn(async move { prepare(&link, Rehearse::No, Some(bind)).await });
@@ -290,10 +291,10 @@ pub(super) async fn make(link: &Arc<Link>, bind: Bind) -> Result<Prepared, Sandb
 }
 
 async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Result<Prepared, SandboxError> {
-    let unavailable = |error: io::Error| SandboxError::Unavailable(format!("the launcher: {error}"));
+    let unavailable = |error: io::Error| SandboxError::Unavailable(format!("cannot talk to the launcher: {error}"));
     let preparing = link.prepare(rehearse == Rehearse::Yes, bind).await.map_err(unavailable)?;
     let Ok(answer) = preparing.made.await else {
-        // The launcher is gone. Why it went is the better answer.
+        // The launcher is gone, and its own error is more useful.
         link.started().await?;
         return Err(SandboxError::Unavailable("the launcher ended".to_owned()));
     };
@@ -319,7 +320,7 @@ async fn prepare(link: &Arc<Link>, rehearse: Rehearse, bind: Option<Bind>) -> Re
             let cause = io::Error::from_raw_os_error(errno);
             Err(SandboxError::Unavailable(format!("a step of the confinement failed: {step}: {cause}")))
         }
-        Ok(other) => Err(SandboxError::Unavailable(format!("the guest did not get ready: {other:?}"))),
-        Err(_) => Err(SandboxError::Unavailable(format!("the guest did not get ready within {READY_WITHIN:?}"))),
+        Ok(other) => Err(SandboxError::Unavailable(format!("the guest did not become ready: {other:?}"))),
+        Err(_) => Err(SandboxError::Unavailable(format!("the guest did not become ready within {READY_WITHIN:?}"))),
     }
 }

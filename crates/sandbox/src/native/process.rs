@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Child;
 use std::time::Duration;
 
-/// A child of this process that nobody else waits for.
+/// A child of this process that only this type waits for.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
@@ -21,7 +21,7 @@ impl Process {
         Ok(Self { pid, pidfd: pidfd_open(id, PidfdFlags::empty())? })
     }
 
-    /// Waits until it has ended; if that takes longer than `patience`, it is killed. Blocks.
+    /// Waits until the process has ended, and kills it if that takes longer than `patience`. Blocks.
     pub(crate) fn wait(&self, patience: Duration) {
         let patience = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: 0 };
         let ended = loop {
@@ -31,10 +31,10 @@ impl Process {
             }
         };
         if !matches!(ended, Ok(1..)) {
-            tracing::warn!(pid = self.pid, "the launcher does not end and is killed");
+            tracing::warn!(pid = self.pid, "the launcher does not exit: killing it");
             let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
         }
-        // Fails only if somebody else has waited for it.
+        // Fails only if something else has waited for it.
         let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
 }

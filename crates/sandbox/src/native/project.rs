@@ -1,8 +1,8 @@
-//! Hard quotas of workspaces, where the file system has project quotas and we are root: ext4 and XFS can have them.
+//! Hard quotas for workspaces, if the file system has project quotas (ext4, XFS) and we are root.
 //!
-//! The tools of the system set them, and what they came to is found by trying: a folder with a quota says of itself that it
-//! is no larger. If anything about it is not as it should be, the watch alone holds the limit, and that is said. It goes on
-//! watching in any case: what code meets first ends it.
+//! The tools of the system set them, and the result is verified: a folder with a quota reports the quota as its size.
+//! If anything is not as expected, only the watch enforces the limit, and that is reported. The watch continues in any
+//! case, and code is killed by the limit that it reaches first.
 
 use coracle_types::{Limits, Mechanism};
 use std::collections::HashMap;
@@ -12,18 +12,18 @@ use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Projects that are ours begin with these bits; the rest is the number of the folder's inode.
+/// The bits of our project IDs. The rest is the number of the folder's inode.
 const OURS: u32 = 0x4000_0000;
-/// A tool that takes longer is given up.
+/// The time limit for a tool.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// What is known of each workspace.
+/// The state of each workspace.
 #[derive(Debug, Default)]
 pub(super) struct Projects {
     known: Mutex<HashMap<PathBuf, (Wanted, Mechanism)>>,
 }
 
-/// What a workspace may hold.
+/// The quota of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wanted {
     kilobytes: u64,
@@ -37,7 +37,7 @@ impl Wanted {
 }
 
 impl Projects {
-    /// By what means the limit of this workspace holds; sets a quota the first time, if that can be done.
+    /// The mechanism that enforces the limit of this workspace. Sets a quota the first time, if possible.
     pub(super) async fn hold(&self, workspace: &Path, limits: &Limits) -> Mechanism {
         let wanted = Wanted::of(limits);
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Projects {
     }
 }
 
-/// Whether a quota holds now.
+/// Sets a quota. Returns whether it is in effect.
 async fn set(workspace: &Path, wanted: Wanted) -> Result<bool, String> {
     if !rustix::process::geteuid().is_root() {
         return Ok(false);
@@ -76,18 +76,18 @@ async fn set(workspace: &Path, wanted: Wanted) -> Result<bool, String> {
             run("chattr", &["-R", "-p", &id.to_string(), "+P", path]).await?;
         }
         Some(known) if known == id => {}
-        // Somebody else's arrangement.
+        // Another administrator has set this up.
         other => return Err(format!("it belongs to project {other:?} already")),
     }
     let (blocks, files) = (wanted.kilobytes.to_string(), wanted.files.to_string());
     run("setquota", &["-P", &id.to_string(), "0", &blocks, "0", &files, &mount]).await?;
     let stat = rustix::fs::statfs(workspace).map_err(|errno| errno.to_string())?;
     let seen = stat.f_blocks.saturating_mul(stat.f_bsize.unsigned_abs());
-    // In whole blocks.
+    // Sizes are rounded to whole blocks.
     Ok(seen > 0 && seen <= wanted.kilobytes.saturating_mul(1_024) + stat.f_bsize.unsigned_abs())
 }
 
-/// Where the file system with this device is mounted, if it has project quotas.
+/// The mount point of the file system with this device, if it has project quotas.
 fn quota_mount(mounts: &str, device: u64) -> Option<String> {
     let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     mounts.lines().find_map(|line| {
@@ -101,7 +101,7 @@ fn quota_mount(mounts: &str, device: u64) -> Option<String> {
     })
 }
 
-/// What `lsattr -pd` says of a folder: its project comes first.
+/// Parses the output of `lsattr -pd`: the project comes first.
 fn project(listed: &str) -> Option<u32> {
     listed.split_whitespace().next()?.parse().ok()
 }
@@ -143,9 +143,9 @@ mod tests {
         assert_eq!(wanted, Wanted { kilobytes: 1_000_000, files: 9 });
     }
 
-    /// Whatever this machine has: the means that is told is one that holds.
+    /// Whatever this machine supports, the reported mechanism is in effect.
     #[tokio::test]
-    async fn without_quotas_the_watch_is_told() {
+    async fn without_quotas_the_watch_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let limits = Limits { workspace_mb: 10, ..Limits::default() };
         let told = Projects::default().hold(folder.path(), &limits).await;

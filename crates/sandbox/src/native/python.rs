@@ -1,4 +1,4 @@
-//! Which Python the sandboxes run.
+//! Finds the Python interpreter for sandboxes.
 
 use coracle_types::PythonInterpreter;
 use std::os::unix::fs::MetadataExt;
@@ -6,48 +6,48 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// No Python that can be used.
+/// Why there is no usable Python.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PythonError {
-    /// None was found.
+    /// No interpreter was found.
     #[error("no python3 was found: looked for {looked_for}")]
     Missing {
-        /// The places, in order.
+        /// The locations, in order.
         looked_for: String,
     },
-    /// One was found that is too old.
+    /// The interpreter is too old.
     #[error("{path} is Python {version}: 3.10 or later is needed")]
     TooOld {
-        /// Which one.
+        /// The path of the interpreter.
         path: String,
         /// Its version.
         version: String,
     },
-    /// One was found that does not start.
+    /// The interpreter does not start.
     #[error("{path} does not start: {reason}")]
     Broken {
-        /// Which one.
+        /// The path of the interpreter.
         path: String,
-        /// What it said.
+        /// The last line of its output.
         reason: String,
     },
 }
 
-/// An interpreter and where its parts are.
+/// An interpreter and its folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Python {
-    /// Without symbolic links, but for that of a virtual environment, whose place tells which one it is.
+    /// The path with symbolic links resolved, except for that of a virtual environment, whose location identifies it.
     pub(crate) path: PathBuf,
-    /// What it needs outside `/usr`.
+    /// The folders that it needs outside `/usr`.
     pub(crate) folders: Vec<PathBuf>,
 }
 
 const OLDEST_MINOR: u32 = 10;
 
-/// Tells where an interpreter lives. Runs on interpreters of any age.
+/// Prints the version and prefixes of an interpreter. Runs on interpreters of any age.
 const PROBE: &str = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.base_prefix); print(sys.base_exec_prefix); print(sys.prefix)";
 
-/// The one that was asked for, else the system's, else the first on `PATH` that works.
+/// The configured interpreter, or else the system's, or else the first on `PATH` that works.
 pub(crate) fn find(wanted: Option<&Path>) -> Result<Python, PythonError> {
     if let Some(path) = wanted {
         let resolved = resolve(path).ok_or_else(|| PythonError::Missing { looked_for: path.display().to_string() })?;
@@ -74,19 +74,18 @@ pub(crate) fn find(wanted: Option<&Path>) -> Result<Python, PythonError> {
     Err(problem.unwrap_or(PythonError::Missing { looked_for: names.join(", ") }))
 }
 
-/// What [`PythonInterpreter`] says beyond what a file says.
+/// Prints the parts of [`PythonInterpreter`] that the file itself does not show.
 const ASK: &str =
     "import sys, _imp; print('%d.%d.%d' % sys.version_info[:3]); print((_imp.extension_suffixes() or [''])[0])";
 
-/// The interpreter that sandboxes run, for whoever makes packages for it: the one that was asked for, or the one that is
-/// found. Starts it.
+/// The interpreter of sandboxes, for tools that install packages for it: the configured one, or the default. Starts it.
 pub fn interpreter(wanted: Option<&Path>) -> Result<PythonInterpreter, PythonError> {
     ask(&find(wanted)?.path)
 }
 
 fn ask(path: &Path) -> Result<PythonInterpreter, PythonError> {
     let broken = |reason: String| PythonError::Broken { path: path.display().to_string(), reason };
-    let (real, bytes, modified) = look_at(path).map_err(|error| broken(error.to_string()))?;
+    let (real, bytes, modified) = stat_program(path).map_err(|error| broken(error.to_string()))?;
     let asked = Command::new(path).args(["-I", "-S", "-c", ASK]).stdin(Stdio::null()).output();
     let output = asked.map_err(|error| broken(error.to_string()))?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -94,26 +93,26 @@ fn ask(path: &Path) -> Result<PythonInterpreter, PythonError> {
         [version, abi] if output.status.success() => {
             Ok(PythonInterpreter { path: real, version: version.to_owned(), abi: abi.to_owned(), bytes, modified })
         }
-        _ => Err(broken("it does not tell its version".to_owned())),
+        _ => Err(broken("it does not print its version".to_owned())),
     }
 }
 
-fn look_at(path: &Path) -> std::io::Result<(PathBuf, u64, i64)> {
+fn stat_program(path: &Path) -> std::io::Result<(PathBuf, u64, i64)> {
     let real = fs::canonicalize(path)?;
     let metadata = fs::metadata(&real)?;
     Ok((real, metadata.len(), metadata.mtime()))
 }
 
-/// Whether packages that were made for one interpreter fit the one that sandboxes run; if not, what is the matter.
+/// Checks whether packages for one interpreter fit the one of sandboxes. Returns the reason if not.
 pub fn fits(made_for: &PythonInterpreter, wanted: Option<&Path>) -> Result<(), String> {
     find(wanted).map_err(|error| error.to_string()).and_then(|python| fit(made_for, &python.path))
 }
 
-/// Whether packages that were made for one interpreter fit another; if not, what is the matter. Starts it only if it is
-/// not the very same.
+/// Checks whether packages for one interpreter fit another. Returns the reason if not. Starts the interpreter only if
+/// it is not identical.
 pub(crate) fn fit(made_for: &PythonInterpreter, path: &Path) -> Result<(), String> {
     let same = (made_for.path.clone(), made_for.bytes, made_for.modified);
-    if look_at(path).is_ok_and(|seen| seen == same) {
+    if stat_program(path).is_ok_and(|seen| seen == same) {
         return Ok(());
     }
     let found = ask(path).map_err(|error| error.to_string())?;
@@ -124,7 +123,7 @@ pub(crate) fn fit(made_for: &PythonInterpreter, path: &Path) -> Result<(), Strin
     Err(format!("it was made for {made_for}, and sandboxes run Python {} ({})", found.version, path.display()))
 }
 
-/// A path as it is, or a name on `PATH`.
+/// Resolves a path, or a name on `PATH`.
 fn resolve(wanted: &Path) -> Option<PathBuf> {
     if wanted.components().count() > 1 {
         return wanted.is_file().then(|| wanted.to_owned());
@@ -138,7 +137,7 @@ fn inspect(candidate: &Path) -> Result<Python, PythonError> {
     let broken = |reason: String| PythonError::Broken { path: name(), reason };
     let real = fs::canonicalize(candidate).map_err(|error| broken(error.to_string()))?;
     let environment = Environment::of(candidate);
-    // The usual case needs no trial start: the name tells the version and all of it is below /usr.
+    // The usual case needs no trial start: the name contains the version, and everything is below /usr.
     if let Some(minor) = real.to_str().and_then(|path| path.strip_prefix("/usr/bin/python3.")?.parse::<u32>().ok()) {
         return if minor >= OLDEST_MINOR {
             let own = environment.iter().map(|environment| environment.folder.clone());
@@ -155,20 +154,20 @@ fn inspect(candidate: &Path) -> Result<Python, PythonError> {
         .map_err(|error| broken(error.to_string()))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        return Err(broken(words.lines().last().unwrap_or("it ended without a word").to_owned()));
+        return Err(broken(words.lines().last().unwrap_or("it exited without a message").to_owned()));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
     let version = lines.next().unwrap_or_default().to_owned();
     if !version.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(broken("it does not tell its version".to_owned()));
+        return Err(broken("it does not print its version".to_owned()));
     }
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     if (numbers.next(), numbers.next().unwrap_or(0)) < (Some(3), OLDEST_MINOR) {
         return Err(PythonError::TooOld { path: name(), version });
     }
     let mut prefixes: Vec<PathBuf> = lines.map(PathBuf::from).collect();
-    // A shim is a script that finds the interpreter; what it found is below the prefix.
+    // A shim is a script that finds the interpreter, which is below the prefix.
     let path = match prefixes.first().map(|prefix| prefix.join("bin").join(format!("python{version}"))) {
         Some(inside) if inside.is_file() && !starts_as_program(&real) => fs::canonicalize(&inside).unwrap_or(inside),
         _ => environment.as_ref().map_or(real, |environment| environment.program.clone()),
@@ -177,15 +176,15 @@ fn inspect(candidate: &Path) -> Result<Python, PythonError> {
     Ok(Python { path, folders: outside_usr(prefixes) })
 }
 
-/// A virtual environment: a folder of packages beside links to an interpreter that is elsewhere.
+/// A virtual environment: a folder of packages with links to an interpreter elsewhere.
 struct Environment {
     folder: PathBuf,
-    /// The link, which the interpreter must be started by.
+    /// The link, by which the interpreter must be started.
     program: PathBuf,
 }
 
 impl Environment {
-    /// The one that a program belongs to, by the file that every environment has.
+    /// The environment that a program belongs to, by the file that every environment has.
     fn of(candidate: &Path) -> Option<Self> {
         let bin = fs::canonicalize(candidate.parent()?).ok()?;
         let folder = bin.parent().filter(|folder| folder.join("pyvenv.cfg").is_file())?.to_owned();
@@ -193,7 +192,7 @@ impl Environment {
     }
 }
 
-/// Which folders sandboxes do not have anyway, each once.
+/// The folders that are not part of every sandbox, each once.
 fn outside_usr(prefixes: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
     for prefix in prefixes {

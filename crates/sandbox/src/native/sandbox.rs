@@ -1,4 +1,4 @@
-//! A native sandbox in use: its life, its watchers, how it ended.
+//! A native sandbox in use: its life, its watches, and how it ended.
 
 use super::cgroup::KillCount;
 use super::disk::{self, When};
@@ -18,10 +18,10 @@ use std::time::Duration;
 use tokio::sync::watch as watch_channel;
 use tokio::task::JoinHandle;
 
-/// A killed sandbox is gone by then, or something is badly wrong with the machine.
+/// Maximum time until a killed sandbox is gone.
 const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// The process of a sandbox and its folder: dropped, both go.
+/// The process of a sandbox and its folder. Both are removed on drop.
 #[derive(Debug)]
 pub(super) struct Life {
     pub(super) pidfd: OwnedFd,
@@ -29,9 +29,9 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// The sandbox's first process is the init of its pid namespace: the kernel ends all others with it.
+    /// Kills the first process, which is the init of its pid namespace: the kernel ends all others with it.
     pub(super) fn kill(&self) {
-        // Fails only if it is gone already.
+        // Fails only if the process is gone already.
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 }
@@ -43,7 +43,7 @@ impl Drop for Life {
     }
 }
 
-/// Joins the parts of a sandbox that a workspace has been bound to.
+/// Combines the parts of a sandbox to which a workspace has been bound.
 pub(super) fn bound(prepared: Prepared, link: &Arc<Link>, watched: Watched, enforced: Enforced, tier: &str) -> Sandbox {
     let artifacts = prepared.life.artifacts.clone();
     let life = Arc::new(prepared.life);
@@ -80,13 +80,13 @@ struct NativeControl {
     link: Arc<Link>,
     ended: watch_channel::Receiver<Option<Ended>>,
     seen: Arc<Mutex<Vec<Cause>>>,
-    /// Where the kernel counts processes that it killed for memory.
+    /// The counter of processes that the kernel killed for memory.
     kills: Option<KillCount>,
     watched: Arc<Watched>,
     pace: Arc<Pace>,
     watcher: JoinHandle<()>,
     life: Arc<Life>,
-    /// What earlier runs met.
+    /// The counters at the end of earlier runs.
     earlier: Counters,
 }
 
@@ -122,7 +122,7 @@ impl Control for NativeControl {
     async fn exit(&mut self) -> Exit {
         let waited = async { self.ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone()) };
         let ended = tokio::time::timeout(GONE_WITHIN, waited).await.ok().flatten();
-        // The launcher is gone or stuck: all that is known is that the sandbox was to be killed.
+        // The launcher is gone or stuck: all that is known is that the sandbox was killed.
         let ended = ended.unwrap_or(Ended { status: Signal::KILL.as_raw(), ..Ended::default() });
         let mut causes = self.causes_with(ended.counters);
         causes.extend(ended.failure);
@@ -154,7 +154,7 @@ impl Drop for NativeControl {
     }
 }
 
-/// A wait status as shells show it.
+/// A wait status as shells report it.
 fn shell_status(status: i32) -> i32 {
     let signal = status & 0x7f;
     if signal == 0 { (status >> 8) & 0xff } else { 128 + signal }

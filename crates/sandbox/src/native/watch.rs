@@ -1,5 +1,6 @@
-//! Watches over what the kernel does not limit here: the memory of a whole tree without a cgroup, and the size of the
-//! workspace and of the artifacts. Over a limit, the sandbox is killed. Soft: a sandbox can be over for a moment.
+//! Watches limits that the kernel does not enforce here: the memory of a process tree without a cgroup, and the sizes
+//! of the workspace and the artifacts. A sandbox over a limit is killed. The limits are soft: a sandbox can exceed them
+//! for a moment.
 
 use super::disk::{Ledger, Most, Usage, When};
 use super::sandbox::Life;
@@ -15,20 +16,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// How often it looks while code runs: in between when memory stays as it is, and at once when the disk fills up.
+/// Intervals between checks while code runs: when the disk fills up, when memory changes, and otherwise.
 const AT_ONCE: Duration = Duration::from_millis(10);
 const QUICK: Duration = Duration::from_millis(40);
 const USUAL: Duration = Duration::from_millis(80);
-/// Between two runs of a session it looks more and more rarely.
+/// The maximum interval between two runs of a session, which is approached gradually.
 const SLOW: Duration = Duration::from_millis(640);
 
-/// A disk that loses so much between two looks is filling up.
+/// The number of bytes that a disk loses between two checks when it counts as filling up.
 const FILLING: u64 = 8 << 20;
 
-/// So many open or mapped files of one process are looked at.
+/// The maximum number of open or mapped files of one process that are checked.
 const MAX_HELD: usize = 4_096;
 
-/// A tree of more processes than this is not added up further.
+/// The maximum number of processes that are added up.
 const MAX_PROCESSES: usize = 4_096;
 
 /// What to watch.
@@ -37,16 +38,17 @@ pub(super) struct Watched {
     pub(super) workspace: PathBuf,
     pub(super) artifacts: PathBuf,
     pub(super) limits: Limits,
-    /// What the workspace held when the sandbox was opened, if that was too much already: deleting must be possible.
+    /// The contents of the workspace when the sandbox was opened, if that was over the limit: deleting must be
+    /// possible.
     pub(super) over: Option<Usage>,
-    /// Whether the memory of the tree must be watched.
+    /// Whether to watch the memory of the tree.
     pub(super) memory: bool,
     pub(super) ledger: Arc<Ledger>,
-    /// Told when a run begins.
+    /// Signals when a run begins.
     pub(super) pace: Arc<Pace>,
 }
 
-/// Whether code runs now.
+/// Whether code is running.
 #[derive(Debug)]
 pub(super) struct Pace {
     rests: AtomicBool,
@@ -68,7 +70,7 @@ impl Pace {
         }
     }
 
-    /// How long the code has run.
+    /// How long the code has been running.
     pub(super) fn run(&self) -> Duration {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
@@ -78,7 +80,7 @@ impl Pace {
     }
 }
 
-/// Until a limit is passed, or for ever: whoever holds the task ends it.
+/// Watches until a limit is exceeded or the task is aborted.
 pub(super) async fn watch(watched: Arc<Watched>, life: Arc<Life>, seen: Arc<Mutex<Vec<Cause>>>) {
     let mut pause = QUICK;
     let (mut last, mut left) = (0, free_bytes(&watched.workspace));
@@ -95,7 +97,7 @@ pub(super) async fn watch(watched: Arc<Watched>, life: Arc<Life>, seen: Arc<Mute
         let resident = if watched.memory { resident_bytes(&life) } else { 0 };
         let now = free_bytes(&watched.workspace);
         pause = if watched.over.is_some() {
-            // Each look is a walk then.
+            // Each check is a walk then.
             QUICK * 5
         } else if left.saturating_sub(now) > FILLING {
             AT_ONCE
@@ -133,34 +135,34 @@ fn end(life: &Life, seen: &Mutex<Vec<Cause>>, cause: Cause) {
     life.kill();
 }
 
-/// Even if the watch never began.
+/// Forgets the folder, even if the watch never started.
 impl Drop for Watched {
     fn drop(&mut self) {
         self.ledger.forget(&self.artifacts);
     }
 }
 
-/// Whether the workspace or the artifacts hold more than they may.
+/// Checks whether the workspace or the artifacts are over their limits.
 pub(super) async fn disk(watched: &Watched, life: &Life, when: When) -> Option<Cause> {
     let Watched { workspace, artifacts, limits, ledger, over, .. } = watched;
     let most = Most::of_workspace(limits);
-    let most = over.map_or(most, |there| most.or_what_is_there(there));
+    let most = over.map_or(most, |there| most.raised_to(there));
     let unseen = || nameless_bytes(life, workspace);
     if let Some(over) = ledger.check(workspace, "the workspace", most, when, unseen).await {
         return Some(over.cause);
     }
-    // On the same file system as a rule: then nameless files were counted above.
+    // Usually on the same file system, where nameless files were counted above.
     let most = Most::of_artifacts(limits);
     ledger.check(artifacts, "/artifacts", most, when, || 0).await.map(|over| over.cause)
 }
 
-/// What the file system of a folder has left.
+/// The free space of a folder's file system.
 fn free_bytes(folder: &Path) -> u64 {
     rustix::fs::statfs(folder).map_or(0, |stat| stat.f_bfree * stat.f_bsize.unsigned_abs())
 }
 
-/// What the sandbox holds of files on the workspace's file system that were deleted: open ones, and mapped ones. They are
-/// in no folder that could be walked.
+/// The size of deleted files on the workspace's file system that the sandbox holds open or mapped. They are in no
+/// folder that could be walked.
 fn nameless_bytes(life: &Life, workspace: &Path) -> u64 {
     let Ok(device) = fs::metadata(workspace).map(|folder| folder.dev()) else { return 0 };
     let mut found = HashMap::new();
@@ -176,7 +178,8 @@ fn nameless_bytes(life: &Life, workspace: &Path) -> u64 {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         for map in maps.lines().filter(|line| line.ends_with(DELETED)).take(MAX_HELD).filter_map(Mapping::parse) {
             let Mapping { start, end, inode, .. } = map;
-            // To look at what is mapped takes more rights than an ordinary user has; then there are its addresses.
+            // Inspecting mapped files needs more privileges than an ordinary user has. Without them, addresses are
+            // used.
             match fs::metadata(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
                 Ok(file) => count(&file),
                 Err(_) if map.is_on(device) => {
@@ -193,7 +196,7 @@ fn nameless_bytes(life: &Life, workspace: &Path) -> u64 {
     found.values().sum()
 }
 
-/// How the kernel marks a mapped file that has no name any more.
+/// The kernel's mark for a mapped file that was deleted.
 const DELETED: &str = " (deleted)";
 
 /// A line of `/proc/PID/maps`.
@@ -214,14 +217,15 @@ impl<'a> Mapping<'a> {
         Some(Self { start, end, device, inode })
     }
 
-    /// Some file systems tell another device here than a look at the file does.
+    /// Some file systems report another device here than `stat` does.
     fn is_on(&self, device: u64) -> bool {
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
         self.device == format!("{major:02x}:{minor:02x}")
     }
 }
 
-/// Resident memory counts shared pages in full; only if that is over the limit is the exact share worth its price.
+/// Checks memory. Resident memory counts shared pages in full; the exact share is costly, so it is read only if that is
+/// over the limit.
 fn memory(watched: &Watched, life: &Life, resident: u64) -> Option<Cause> {
     let limit = watched.limits.memory_bytes();
     if !watched.memory || resident <= limit {
@@ -232,7 +236,7 @@ fn memory(watched: &Watched, life: &Life, resident: u64) -> Option<Cause> {
     (exact > limit).then_some(Cause::Memory { used: Some(exact) })
 }
 
-/// What the processes hold, and what lies in `/tmp`, which is memory too.
+/// The resident memory of the processes, and the contents of `/tmp`, which is memory too.
 fn resident_bytes(life: &Life) -> u64 {
     let page = rustix::param::page_size() as u64;
     let processes = tree(life);
@@ -255,7 +259,7 @@ fn proportional_bytes(pid: u32) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// The sandbox's processes: orphans are adopted by its first, so its descendants are all.
+/// The sandbox's processes: its first process adopts orphans, so its descendants are all of them.
 fn tree(life: &Life) -> Vec<u32> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", life.pidfd.as_raw_fd())).unwrap_or_default();
     let Some(first) = info.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<u32>().ok()) else {

@@ -3,37 +3,18 @@
 use super::progress::Progress;
 use super::run::{Call, Run};
 use super::{arguments, refusal, render, token_count};
+use crate::code_request::{CodeRequest, milliseconds, with_defaults};
 use crate::frontend::Frontend;
 use coracle_engine::Request;
 use coracle_policy::NobodyToAsk;
-use coracle_types::{Language, SessionId};
+use coracle_types::Language;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::{RequestContext, RoleServer};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExecuteCode {
-    code: String,
-    #[serde(default)]
-    language: Option<String>,
-    #[serde(default)]
-    context_vars: Option<Map<String, Value>>,
-    #[serde(default)]
-    timeout_seconds: Option<f64>,
-    #[serde(default)]
-    memory_mb: Option<u64>,
-    #[serde(default)]
-    session: Option<String>,
-    /// Description for the user.
-    #[serde(default)]
-    description: Option<String>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,51 +80,17 @@ async fn execute(
 }
 
 fn code_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
-    let wanted: ExecuteCode = arguments(request)?;
-    let language = match &wanted.language {
-        None => Language::default(),
-        Some(name) => name.parse::<Language>().map_err(|error| error.to_string())?,
-    };
-    let mut code = fresh(frontend, language, wanted.code);
-    code.vars = wanted.context_vars.unwrap_or_default();
-    code.session = match wanted.session.filter(|name| !name.is_empty()) {
-        None => None,
-        Some(name) => Some(SessionId::new(&name).map_err(|error| error.to_string())?),
-    };
-    if let Some(seconds) = wanted.timeout_seconds {
-        code.limits.wall_ms = milliseconds("timeout_seconds", seconds)?;
-    }
-    if let Some(memory) = wanted.memory_mb {
-        code.limits.memory_mb = memory;
-    }
-    code.limits = frontend.options.settings.within_guardrails(code.limits);
-    code.description = wanted.description;
-    Ok(code)
+    arguments::<CodeRequest>(request)?.into_request(frontend)
 }
 
 fn bash_request(frontend: &Frontend, request: &CallToolRequestParams) -> Result<Request, String> {
     let wanted: ExecuteBash = arguments(request)?;
-    let mut code = fresh(frontend, Language::Bash, wanted.command);
+    let mut code = with_defaults(frontend, Language::Bash, wanted.command);
     if let Some(seconds) = wanted.timeout {
         code.limits.wall_ms = milliseconds("timeout", seconds)?;
     }
     code.limits = frontend.options.settings.within_guardrails(code.limits);
     Ok(code)
-}
-
-fn fresh(frontend: &Frontend, language: Language, code: String) -> Request {
-    let mut request = Request::new(frontend.user(), language, code);
-    request.workspace = frontend.workspace().map(Path::to_owned);
-    request.limits = frontend.options.settings.limits();
-    request
-}
-
-pub(crate) fn milliseconds(name: &str, seconds: f64) -> Result<u64, String> {
-    const DAY: f64 = 86_400.0;
-    if seconds.is_finite() && seconds > 0.0 && seconds <= DAY {
-        return Ok(((seconds * 1e3).round() as u64).max(1));
-    }
-    Err(format!("{name} is {seconds}: it must be greater than 0 and at most {DAY}"))
 }
 
 /// Programs of simple tools. They run in the sandbox because the files that they read are hostile.
@@ -201,7 +148,7 @@ pub(crate) async fn program(
     vars: Map<String, Value>,
     cancel: CancellationToken,
 ) -> CallToolResult {
-    let mut request = fresh(frontend, Language::Python, program.to_owned());
+    let mut request = with_defaults(frontend, Language::Python, program.to_owned());
     request.vars = vars;
     request.cancel = cancel;
     request.approver = Arc::new(NobodyToAsk);

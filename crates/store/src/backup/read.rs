@@ -1,5 +1,5 @@
-//! Reads an archive back. It may be anybody's: nothing in it leads out of the data folder, and nothing is changed before
-//! all of it was read and found whole.
+//! Restores an archive, which is untrusted: nothing in it can escape from the data folder, and nothing is changed
+//! before all of it was read and checked.
 
 use super::{
     BEFORE, BackupError, DATABASE, END, End, FORMAT, IN_USE, KEY, MANIFEST, Manifest, SEALED, SPARSE, STAGING,
@@ -23,33 +23,33 @@ use std::path::{Component, Path, PathBuf};
 use tar::{Entry, EntryType};
 use tempfile::TempDir;
 
-/// The manifest and the end are no longer.
+/// The maximum size of the manifest and of the end.
 const MAX_JSON: u64 = 1 << 20;
 
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// What came of it.
+/// The result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
-    /// Files, folders and links.
+    /// The number of files, folders and links.
     pub files: u64,
-    /// Whether the master key was in it.
+    /// Whether the archive contained the master key.
     pub with_key: bool,
-    /// Where that is which was there before.
+    /// Where existing data was moved to.
     pub moved_aside: Vec<PathBuf>,
-    /// Files that may hold credentials and could not be opened without the right master key; below `sealed/`.
+    /// Files below `sealed/` that may hold credentials and could not be decrypted without the right master key.
     pub sealed: Vec<String>,
 }
 
-/// Reads a data folder from a file; `workspaces` may lie elsewhere. Where there is data already, it is moved aside if
-/// `force` says so, and else nothing is done.
+/// Restores a data folder from a file. `workspaces` may be elsewhere. Existing data is moved aside if `force` is set,
+/// and otherwise the restore fails.
 pub async fn restore(home: &Home, workspaces: &Path, from: &Path, force: bool) -> Result<Restored, BackupError> {
     restore_with_key(home, workspaces, from, None, force).await
 }
 
-/// The same with the file of the master key, which is kept apart from the backup; it opens what is sealed in it, and
-/// becomes the key of the data folder. Without it, the key that is there already is tried.
+/// Like [`restore`], with the file of the master key, which was kept separately from the backup. It decrypts the sealed
+/// files, and becomes the key of the data folder. Without it, an existing key is tried.
 pub async fn restore_with_key(
     home: &Home,
     workspaces: &Path,
@@ -68,24 +68,24 @@ pub async fn restore_with_key(
     };
     let read = tokio::task::spawn_blocking(move || Restore::run(&place, &elsewhere, &archive, key, force)).await;
     let restored = read.map_err(|error| BackupError::file(from, error))??;
-    // Brings the schema up to date.
+    // Migrates the schema.
     SqliteStore::open(home, KeySource::File).await?.close().await;
     Ok(restored)
 }
 
 struct Restore<'a> {
     archive: &'a Path,
-    /// Where everything but workspaces is put for now, and where these are.
+    /// The folder in which everything except workspaces is staged, and the one for workspaces.
     staging: OwnedFd,
     workspaces: OwnedFd,
     found: End,
     manifest: Manifest,
     database: bool,
-    /// Folders get their rights when all is in them.
+    /// Permissions of folders, which are set when their contents are complete.
     folders: Vec<(bool, PathBuf, Given)>,
 }
 
-/// What a file was.
+/// The attributes of a file.
 #[derive(Clone, Copy)]
 struct Given {
     mode: u32,
@@ -149,7 +149,7 @@ impl<'a> Restore<'a> {
         BackupError::invalid(self.archive, reason)
     }
 
-    /// Everything up to the last entry, which it gives.
+    /// Reads all entries up to the last one, which it returns.
     fn entries(&mut self, entries: tar::Entries<'_, impl Read>) -> Result<End, BackupError> {
         for entry in entries {
             let mut entry = entry.map_err(|error| self.invalid(error))?;
@@ -162,22 +162,22 @@ impl<'a> Restore<'a> {
             placed.map_err(|error| self.invalid(format!("{}: {error}", path.display())))?;
             self.found.files += 1;
         }
-        Err(self.invalid("it is cut off"))
+        Err(self.invalid("it is truncated"))
     }
 
-    /// Only what a backup holds, and nothing that leads elsewhere.
+    /// Accepts only paths that a backup can have, and none that leads elsewhere.
     fn check_place(&self, path: &Path, kind: EntryType) -> Result<(), BackupError> {
         let refused = |why: &str| Err(self.invalid(format!("{}: {why}", path.display())));
         if !path.components().all(|part| matches!(part, Component::Normal(_))) {
-            return refused("it leads out of the data folder");
+            return refused("it leads outside the data folder");
         }
         let first = path.components().next().map(|part| part.as_os_str().to_owned()).unwrap_or_default();
         let is = |name: &str| first == OsStr::new(name);
         let is_key = path == Path::new(KEY);
         match kind {
-            _ if is("run") || is("cache") || is(IN_USE) => refused("no backup has this"),
-            _ if is("store") && path != Path::new(DATABASE) => refused("no backup has this"),
-            _ if is_key && !self.manifest.with_key => refused("the manifest does not tell of it"),
+            _ if is("run") || is("cache") || is(IN_USE) => refused("backups do not contain it"),
+            _ if is("store") && path != Path::new(DATABASE) => refused("backups do not contain it"),
+            _ if is_key && !self.manifest.with_key => refused("the manifest does not mention it"),
             EntryType::Regular | EntryType::Directory => Ok(()),
             EntryType::Symlink if is(WORKSPACES) => Ok(()),
             _ => refused("it is neither a file nor a folder"),
@@ -228,12 +228,12 @@ impl<'a> Restore<'a> {
 
     fn check(&self, end: &End) -> Result<(), BackupError> {
         if !self.database {
-            return Err(self.invalid("its database is not the one of the manifest"));
+            return Err(self.invalid("its database does not match the manifest"));
         }
         // The database and the key are counted where they are read.
         if (end.files, end.bytes) != (self.found.files, self.found.bytes) {
             return Err(self.invalid(format!(
-                "{} files of {} bytes are in it, and {} of {} should be",
+                "it contains {} files of {} bytes, but should contain {} of {}",
                 self.found.files, self.found.bytes, end.files, end.bytes
             )));
         }
@@ -251,8 +251,8 @@ impl<'a> Restore<'a> {
     }
 }
 
-/// Opens what is sealed, and puts it in its place; what does not open stays where it is, and is named. A key that opens
-/// something is put beside it.
+/// Decrypts sealed files and moves them to their places. Files that cannot be decrypted stay, and are returned. If the
+/// key decrypts any, it is stored beside them.
 fn unseal(staging: &Path, key: Option<(MasterKey, PathBuf)>) -> Result<Vec<String>, BackupError> {
     let root = staging.join(SEALED);
     let (mut left, mut folders, mut opened_any) = (Vec::new(), vec![PathBuf::new()], false);
@@ -323,12 +323,12 @@ fn json<T: DeserializeOwned>(archive: &Path, entry: &mut Entry<'_, impl Read>) -
     serde_json::from_slice(&text).map_err(|error| BackupError::invalid(archive, error))
 }
 
-/// The data folder for ourselves alone.
+/// Locks the data folder exclusively.
 fn alone(home: &Home) -> Result<File, BackupError> {
     let in_use = || BackupError::InUse { path: home.root().to_owned() };
     let lock = home.in_use().map_err(BackupError::Store)?;
     flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|_| in_use())?;
-    // Whoever runs sandboxes holds a lock as well, with or without a store.
+    // Processes that run sandboxes hold another lock, with or without a store.
     for entry in fs::read_dir(home.root().join("run")).into_iter().flatten().flatten() {
         if let Ok(held) = File::open(entry.path().join("lock"))
             && flock(&held, FlockOperation::NonBlockingLockExclusive).is_err()
@@ -339,7 +339,7 @@ fn alone(home: &Home) -> Result<File, BackupError> {
     Ok(lock)
 }
 
-/// What is there already that a restore would put something in the place of.
+/// Existing data that a restore would replace.
 fn data(home: &Home, workspaces: &Path) -> Result<Vec<PathBuf>, BackupError> {
     let mut data = Vec::new();
     let entries = fs::read_dir(home.root()).map_err(|error| BackupError::file(home.root(), error))?;
@@ -368,7 +368,7 @@ fn staging(beside: &Path) -> Result<TempDir, BackupError> {
     staged.map_err(|error| BackupError::file(beside, error))
 }
 
-/// Moves what is there into a folder beside it. Nothing is deleted.
+/// Moves existing data to a folder beside it. Nothing is deleted.
 fn move_aside(root: &Path, data: &[PathBuf]) -> Result<Vec<PathBuf>, BackupError> {
     let mut moved = Vec::new();
     for path in data {
@@ -383,7 +383,7 @@ fn move_aside(root: &Path, data: &[PathBuf]) -> Result<Vec<PathBuf>, BackupError
     Ok(moved)
 }
 
-/// Moves everything in a folder into another one; an empty folder in its way is replaced.
+/// Moves everything in a folder to another one. An empty folder in the way is replaced.
 fn put(from: &Path, to: &Path) -> Result<(), BackupError> {
     if !from.exists() {
         return Ok(());
@@ -405,7 +405,7 @@ fn make(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
     }
 }
 
-/// The folder of this path, and all above it, made if they are missing.
+/// Opens the folder at this path, and creates it and its parents if they are missing.
 fn made(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut folder = rustix::io::fcntl_dupfd_cloexec(root, 0)?;
     for part in path.components() {
@@ -421,7 +421,7 @@ fn ids((uid, gid): (u32, u32)) -> (Uid, Gid) {
 
 fn give(file: &File, given: Given) -> io::Result<()> {
     let found = fstat(file)?;
-    // Whoever is not root owns all that they restore.
+    // A user who is not root owns everything that they restore.
     if rustix::process::geteuid().is_root() && (found.st_uid, found.st_gid) != given.owner {
         let (uid, gid) = ids(given.owner);
         rustix::fs::fchown(file, Some(uid), Some(gid))?;
@@ -431,10 +431,10 @@ fn give(file: &File, given: Given) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })?)
 }
 
-/// How long the file is, and where its pieces are.
+/// The length of a file, and the offsets and lengths of its data.
 type Map = (u64, Vec<(u64, u64)>);
 
-/// The holes of a file that has some.
+/// The map of a sparse file.
 fn sparse(entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Map>> {
     let Some(extensions) = entry.pax_extensions()? else { return Ok(None) };
     for extension in extensions {
@@ -456,7 +456,7 @@ fn sparse(entry: &mut Entry<'_, impl Read>) -> io::Result<Option<Map>> {
     Ok(None)
 }
 
-/// Writes what is in the archive; how much that was, and its digest.
+/// Writes the contents of an entry. Returns their length and digest.
 fn fill(file: &mut File, entry: &mut impl Read, map: Option<Map>) -> io::Result<(u64, String)> {
     let (mut hash, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; 1 << 18]);
     let mut copy = |file: &mut File, most: u64| -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Writes the archive. Others may write into the data folder meanwhile.
+//! Writes the archive, while other processes may change the data folder.
 
 use super::{
     BEFORE, BLOBS, BackupError, DATABASE, END, End, FORMAT, KEY, LEFT_OUT, MANIFEST, MAX_SEALED, Manifest, SEALED,
@@ -21,30 +21,31 @@ use std::time::SystemTime;
 use tar::{Builder, EntryType, Header};
 use zeroize::Zeroizing;
 
-/// Folders nested deeper are passed over.
+/// The maximum depth of folders. Deeper ones are skipped.
 const MAX_DEPTH: usize = 256;
-/// A file with more pieces is written with its holes filled, if it is not too long for that.
+/// The maximum number of pieces of a sparse file. A file with more is written with its holes filled, up to
+/// `MAX_FILLED`.
 const MAX_PIECES: usize = 4_096;
-/// A file whose holes cannot be kept is passed over if it is longer.
+/// The maximum size of a file whose holes cannot be preserved. Longer ones are skipped.
 const MAX_FILLED: u64 = 1 << 30;
-/// So many names of what was passed over are told.
+/// The maximum number of skipped names that are reported.
 const MAX_TOLD: usize = 1_000;
 
-/// What came of it.
+/// The result of a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BackedUp {
-    /// Files, folders and links.
+    /// The number of files, folders and links.
     pub files: u64,
-    /// How long the archive is.
+    /// The size of the archive.
     pub bytes: u64,
-    /// What could not be read, or is no file.
+    /// Files that could not be read or stored, with reasons.
     pub skipped: Vec<String>,
-    /// Whether the master key is in it.
+    /// Whether the archive contains the master key.
     pub with_key: bool,
 }
 
-/// Writes the data folder into one file that only its owner may read; `workspaces` may lie elsewhere. A file that is
-/// there is replaced only if `force` says so. The store may be in use.
+/// Writes the data folder to one file that only its owner may read. `workspaces` may be elsewhere. An existing file is
+/// replaced only if `force` is set. The store may be in use.
 pub async fn backup(
     home: &Home,
     store: &SqliteStore,
@@ -70,18 +71,18 @@ pub async fn backup(
 
 struct Archive {
     tar: Builder<BufWriter<File>>,
-    /// The archive itself, which is not to be read into itself.
+    /// The archive itself, which must not be read into itself.
     own: (u64, u64),
     end: End,
-    /// Seals what is not the users' own, in an archive without the key.
+    /// Encrypts files that do not belong to users, in an archive without the key.
     sealing: Option<Sealing>,
 }
 
-/// How files are sealed.
+/// How files are encrypted.
 struct Sealing {
     /// The key, or why there is none.
     key: Result<MasterKey, String>,
-    /// What is read now is to be sealed.
+    /// Whether the current file is to be encrypted.
     now: bool,
 }
 
@@ -97,7 +98,7 @@ impl Archive {
     ) -> Result<BackedUp, BackupError> {
         let failed = |error: io::Error| BackupError::file(to, error);
         let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // For its owner only, and gone if it is not finished.
+        // Only its owner can read it, and it is removed if it is not finished.
         let file = tempfile::Builder::new().prefix(".coracle-backup-").tempfile_in(folder).map_err(failed)?;
         let identity = rustix::fs::fstat(file.as_file()).map_err(|errno| failed(errno.into()))?;
         let writer = BufWriter::with_capacity(1 << 20, file.as_file().try_clone().map_err(failed)?);
@@ -119,7 +120,7 @@ impl Archive {
         };
         archive.json(MANIFEST, &manifest).map_err(failed)?;
         archive.plain(Path::new(DATABASE), database).map_err(failed)?;
-        // Whoever asks for the key gets everything as it is, also where there is no key yet.
+        // With the key, nothing is encrypted, even if there is no key yet.
         if !with_key {
             let found = MasterKey::find(&KeySource::File, home).map_err(StoreError::from);
             let key = found.and_then(|found| found.map_or_else(|| MasterKey::make(home), Ok));
@@ -152,14 +153,14 @@ impl Archive {
         self.tar.append_data(&mut header, name, text.as_slice())
     }
 
-    /// A file of our own.
+    /// Adds a file that this crate manages.
     fn plain(&mut self, name: &Path, path: &Path) -> io::Result<()> {
         let file = File::open(path)?;
         let stat = rustix::fs::fstat(&file)?;
         self.regular(name, file, &stat)
     }
 
-    /// All of the data folder that is not written otherwise.
+    /// Adds everything in the data folder that is not added separately.
     fn home(&mut self, root: &Path, workspaces: &Path) -> io::Result<()> {
         let opened = rustix::fs::openat(CWD, root, FOLDER, Mode::empty())?;
         for name in listed(&opened)? {
@@ -172,10 +173,10 @@ impl Archive {
                 self.skip(Path::new(&name), "it was restored without its key: `coracle restore --key` opens it")?;
                 continue;
             }
-            self.seal_what_follows(text != BLOBS);
+            self.set_sealing(text != BLOBS);
             self.any(&opened, Path::new(&name), &name, 0)?;
         }
-        self.seal_what_follows(false);
+        self.set_sealing(false);
         match rustix::fs::openat(CWD, workspaces, FOLDER, Mode::empty()) {
             Ok(folder) => self.folder(Path::new(WORKSPACES), &folder, 1),
             Err(Errno::NOENT) => Ok(()),
@@ -183,19 +184,19 @@ impl Archive {
         }
     }
 
-    fn seal_what_follows(&mut self, now: bool) {
+    fn set_sealing(&mut self, now: bool) {
         if let Some(sealing) = &mut self.sealing {
             sealing.now = now;
         }
     }
 
-    /// A file that may hold a credential.
+    /// Adds a file that may hold a credential.
     fn sealed(&mut self, path: &Path, file: File, stat: &Stat) -> io::Result<()> {
         let Some(Sealing { key, .. }) = &self.sealing else { return Ok(()) };
         let key = match key {
             Ok(key) => key,
             Err(reason) => {
-                let why = format!("it may hold credentials and cannot be sealed: {reason}");
+                let why = format!("it may hold credentials and cannot be encrypted: {reason}");
                 return self.skip(path, why);
             }
         };
@@ -203,7 +204,7 @@ impl Archive {
         if u64::try_from(stat.st_size).unwrap_or_default() > MAX_SEALED {
             return self.skip(
                 path,
-                format!("it may hold credentials and is longer than the {MAX_SEALED} bytes that are sealed"),
+                format!("it may hold credentials and is longer than the {MAX_SEALED} bytes that are encrypted"),
             );
         }
         let mut content = Zeroizing::new(Vec::new());
@@ -215,7 +216,7 @@ impl Archive {
         self.tar.append_data(&mut header, Path::new(SEALED).join(path), sealed.as_slice())
     }
 
-    /// Whatever has this name in this folder. What goes while we look is passed over.
+    /// Adds the entry with this name in this folder. An entry that vanishes meanwhile is skipped.
     fn any(&mut self, folder: &OwnedFd, path: &Path, name: &OsStr, depth: usize) -> io::Result<()> {
         let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -262,7 +263,7 @@ impl Archive {
     }
 
     fn regular_or_skip(&mut self, path: &Path, file: File) -> io::Result<()> {
-        // What was a file a moment ago may be something else now.
+        // The entry may have been replaced since it was listed.
         let stat = rustix::fs::fstat(&file)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return self.skip(path, "it is not a file");
@@ -294,7 +295,7 @@ impl Archive {
         self.tar.append_data(&mut header, path, Exactly::new(&mut file, size))
     }
 
-    /// A file with holes: its pieces, and where they were.
+    /// Adds a sparse file: its data, and where the data was.
     fn sparse(&mut self, path: &Path, file: File, stat: &Stat, size: u64, pieces: &[(u64, u64)]) -> io::Result<()> {
         let map: Vec<String> = pieces.iter().map(|(start, length)| format!("{start}+{length}")).collect();
         let map = format!("{size}:{}", map.join(","));
@@ -319,10 +320,10 @@ impl Archive {
 }
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// A pipe that comes into the place of a file does not hold us up.
+/// Flags that avoid blocking on a pipe that has replaced a file.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// The names in a folder, in order.
+/// The names in a folder, sorted.
 fn listed(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
@@ -361,7 +362,7 @@ fn digest(path: &Path) -> io::Result<(u64, String)> {
     }
 }
 
-/// Where a file has data: starts and lengths. None if that cannot be told, or in too many pieces.
+/// The offsets and lengths of a file's data. `None` if they are not known, or if there are too many pieces.
 fn pieces(file: &File, size: u64) -> Option<Vec<(u64, u64)>> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     while at < size {
@@ -380,7 +381,7 @@ fn pieces(file: &File, size: u64) -> Option<Vec<(u64, u64)>> {
     Some(pieces)
 }
 
-/// Gives just so many bytes: a file that shrinks meanwhile goes on with zeros, and what one grows by is not read.
+/// Reads exactly this number of bytes: zeros if a file shrinks meanwhile, and nothing of what it grows by.
 struct Exactly<'a, R> {
     from: &'a mut R,
     left: u64,

@@ -49,7 +49,7 @@ impl MemoryStore {
     }
 }
 
-/// Changes the keys of some entries.
+/// Changes the keys of the matching entries.
 fn rekey<K: Clone + Ord, V>(entries: &mut BTreeMap<K, V>, is_meant: impl Fn(&K) -> bool, change: impl Fn(&mut K)) {
     let keys: Vec<K> = entries.keys().filter(|key| is_meant(key)).cloned().collect();
     for mut key in keys {

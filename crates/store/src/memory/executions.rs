@@ -1,4 +1,4 @@
-//! What one user has run, as long as the process lives.
+//! The executions of one user, in memory.
 
 use crate::moment::kept;
 use crate::{ExecutionRecord, MAX_PAGE, TaskState};
@@ -35,7 +35,7 @@ impl Executions {
         self.by_time.is_empty()
     }
 
-    /// They are another user's from now on.
+    /// Assigns all executions to another user.
     pub(super) fn rename(&mut self, user: &UserId) {
         for record in self.by_time.values_mut() {
             record.user = user.clone();
@@ -47,7 +47,7 @@ impl Executions {
         self.by_time.get(&(begun, id.clone())).cloned()
     }
 
-    /// The newest first; those before one of them, if it is given.
+    /// A page of executions, newest first, after `before` if it is given.
     pub(super) fn page(&self, limit: usize, before: Option<&ExecutionId>) -> Vec<ExecutionRecord> {
         let end = match before {
             None => Bound::Unbounded,

@@ -1,4 +1,4 @@
-//! The log of sessions, as long as the process lives.
+//! The log of sessions, in memory.
 
 use super::MemoryStore;
 use crate::moment::kept;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Of each user the sessions, by their numbers.
+/// The sessions of each user, by number.
 pub(super) type Log = BTreeMap<UserId, BTreeMap<u64, Kept>>;
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Whether it may have an interpreter: it was used since this time, or is being used.
+    /// Whether the session may have an interpreter: it was used since this time, or has a running task.
     fn is_live(&self, since: SystemTime) -> bool {
         let last = self.tasks.last_key_value().map(|(_, (task, _))| task);
         let is_used = self.session.last_used > since
@@ -205,7 +205,7 @@ impl Journal for MemoryStore {
         Ok(find(&self.log(), user, session).and_then(|kept| kept.checkpoints.last().cloned()))
     }
 
-    /// The log ends with the only process that could run anything.
+    /// Does nothing: the log ends with the only process that could run anything.
     async fn interrupt_lost(&self) -> Result<Vec<LostTask>, StoreError> {
         Ok(Vec::new())
     }

@@ -18,7 +18,7 @@ type UserRow = (String, Option<String>, String, Option<String>, bool, i64, Optio
 type KeyRow = (String, String, String, String, String, i64, Option<i64>, Option<i64>, Option<i64>, Option<String>);
 type SessionRow = (String, i64, i64, i64, bool);
 
-/// Statements that ask for users begin so.
+/// The beginning of statements that select users.
 macro_rules! select_users {
     ($rest:literal) => {
         concat!(
@@ -28,7 +28,7 @@ macro_rules! select_users {
     };
 }
 
-/// Statements that ask for keys begin so.
+/// The beginning of statements that select keys.
 macro_rules! select_keys {
     ($rest:literal) => {
         concat!(
@@ -102,7 +102,7 @@ impl Accounts for SqliteStore {
     }
 
     async fn rename_user(&self, from: &UserId, to: &UserId, belongings: Belongings) -> Result<Renamed, StoreError> {
-        // Before the transaction: a new key of secrets is made outside of it.
+        // Before the transaction, because a new master key is created outside of it.
         let secrets = match belongings {
             Belongings::All => self.vault.resealed(self, from, to).await?,
             Belongings::WithoutSecrets => Vec::new(),
@@ -122,7 +122,7 @@ impl Accounts for SqliteStore {
         if (from_account && to_account) || has_data(&mut *connection, to).await.map_err(&failed)? {
             return Ok(Renamed::Taken);
         }
-        // Rows refer to each other: what they say is checked when all of them are changed.
+        // Rows refer to each other, so foreign keys are checked when all of them are changed.
         sqlx::query("PRAGMA defer_foreign_keys = ON").execute(&mut *connection).await.map_err(&failed)?;
         sign_out(&mut *connection, from).await.map_err(&failed)?;
         for statement in RENAMES {
@@ -345,7 +345,7 @@ impl Accounts for SqliteStore {
     }
 
     async fn use_link(&self, digest: &TokenDigest, now: SystemTime) -> Result<Option<UserId>, StoreError> {
-        // One statement: of any number who come at the same time one gets the row.
+        // One statement, so that only one of several concurrent callers gets the row.
         let used: Option<(String, i64)> =
             sqlx::query_as("DELETE FROM sign_in_links WHERE digest = ?1 RETURNING user_id, expires_at")
                 .bind(digest.as_str())
@@ -381,7 +381,7 @@ const RENAMES: &[&str] = &[
     "UPDATE artifact_versions SET user_id = ?2 WHERE user_id = ?1",
 ];
 
-/// Every table with an owner but the secrets, which are sealed under it.
+/// Every table with an owner, except the secrets, which are encrypted for it.
 const OWNER_RENAMES: &[&str] = &[
     "DELETE FROM server_tools WHERE owner = ?2 AND owner <> ?1",
     "UPDATE server_tools SET owner = ?2 WHERE owner = ?1",
@@ -414,7 +414,7 @@ fn damaged(what: impl Into<String>, reason: impl Display) -> StoreError {
 }
 
 fn user_id(text: &str) -> Result<UserId, StoreError> {
-    UserId::new(text).map_err(|error| damaged("a user id", error))
+    UserId::new(text).map_err(|error| damaged("user ID", error))
 }
 
 fn user(row: UserRow) -> Result<User, StoreError> {

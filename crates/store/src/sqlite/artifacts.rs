@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use coracle_types::{ArtifactId, ExecutionId, SessionId, UserId};
 use sqlx::{Connection as _, SqliteConnection};
 
-/// Id, name, how many; then the version.
+/// ID, name and number of versions, followed by the version.
 type Row = (String, String, i64, i64, String, Option<String>, String, i64, String, i64, Option<String>);
 
-/// What [`Row`] holds.
+/// The columns of [`Row`].
 macro_rules! columns {
     () => {
         "a.artifact_id, a.name,
@@ -46,7 +46,7 @@ impl Artifacts for SqliteStore {
         }
         transaction.commit().await.map_err(&failed)?;
         drop(writer);
-        // Whoever is told of a version will find it.
+        // A version that was reported must survive a crash.
         self.durable.wait().await?;
         Ok(added)
     }
@@ -255,7 +255,7 @@ fn record(row: Row) -> Result<ArtifactRecord, StoreError> {
     Ok(ArtifactRecord { id, name, count: count.unsigned_abs(), versions: vec![version] })
 }
 
-/// Rows of one artifact as one.
+/// Combines the rows of one artifact.
 fn joined(rows: Vec<Row>) -> Result<Option<ArtifactRecord>, StoreError> {
     let mut whole: Option<ArtifactRecord> = None;
     for row in rows {

@@ -1,7 +1,7 @@
-//! On the disk, and not only in the system's memory: what was promised survives the machine.
+//! Durability: waits until writes are on the disk, and not only in the memory of the system.
 //!
-//! The pool writes with `synchronous = NORMAL`, so that nobody pays for a promise that was not made. Whoever made one
-//! waits here after the commit. One wait serves all that committed before it began.
+//! The pool writes with `synchronous = NORMAL`, so that only writes that promise durability pay for it: they wait here
+//! after the commit. One sync covers all earlier commits.
 
 use super::fault::Faults;
 use crate::{Home, StoreError};
@@ -17,16 +17,16 @@ pub(super) struct Durable {
     log: PathBuf,
     folder: PathBuf,
     faults: Faults,
-    /// Counts those who wait.
+    /// The number of waits so far.
     asked: AtomicU64,
     done: Mutex<Done>,
 }
 
 #[derive(Debug, Default)]
 struct Done {
-    /// All up to this one are on the disk.
+    /// The last wait whose commits are on the disk.
     number: u64,
-    /// The log that was last synced, whose entry in its folder is on the disk too.
+    /// The WAL that was last synced, together with its entry in the folder.
     log: Option<File>,
 }
 
@@ -39,7 +39,7 @@ impl Durable {
         Self { log: log.into(), folder, faults, asked: AtomicU64::new(0), done: Mutex::default() }
     }
 
-    /// Returns when everything that was committed before is on the disk.
+    /// Returns when all earlier commits are on the disk.
     pub(super) async fn wait(&self) -> Result<(), StoreError> {
         let own = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut done = self.done.lock().await;
@@ -56,12 +56,12 @@ impl Durable {
     }
 }
 
-/// Opening the log and finding its folder take as long as the rest: both are done once for each log.
+/// Opening the WAL and syncing its folder take as long as the rest, so both are done once per WAL.
 fn sync(log: &PathBuf, folder: PathBuf, known: Option<File>) -> io::Result<Option<File>> {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
     let current = match fs::metadata(log) {
         Ok(found) => identity(found),
-        // Its content was moved into the database, and SQLite does that only for good.
+        // Its content was moved to the database, which SQLite does only durably.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             File::open(folder)?.sync_all()?;
             return Ok(None);

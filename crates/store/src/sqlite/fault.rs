@@ -1,4 +1,4 @@
-//! What is wrong when the database refuses, and which connections may have seen it.
+//! Classifies errors of the database, and tells which connections may be affected.
 
 use crate::{Fault, StoreError};
 use std::io;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// With less room than this an input/output error of SQLite is taken for a full disk.
+/// The free space below which an I/O error of SQLite is treated as a full disk.
 const LITTLE_ROOM: u64 = 128 << 10;
-/// After a write has waited in vain for another process, others do not wait for that long.
+/// How long other writes do not wait either, after a write has waited in vain for another process.
 const GIVE_UP: Duration = Duration::from_millis(500);
 
-/// Result codes of SQLite; an extended one has them in its lowest byte.
+/// Result codes of SQLite. Extended codes have them in their lowest byte.
 mod code {
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
@@ -32,7 +32,8 @@ pub(super) struct Faults {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Connections that are older may be in a transaction that is no more, or hold pages that are not in the file.
+    /// When an error last occurred. Older connections may be in a transaction that was rolled back, or hold outdated
+    /// pages.
     last: Option<Instant>,
     /// When a write last gave up waiting for another process.
     locked: Option<Instant>,
@@ -48,18 +49,18 @@ impl Faults {
         &self.path
     }
 
-    /// Whether a connection of this age was there when something last went wrong.
+    /// Whether a connection of this age existed when an error last occurred.
     pub(super) fn outlived(&self, age: Duration) -> bool {
         let opened = Instant::now().checked_sub(age);
         self.seen().last.is_some_and(|last| opened.is_none_or(|opened| opened <= last))
     }
 
-    /// Whether another process holds the database: somebody has just waited for it in vain.
+    /// Whether another process has locked the database: a write has just waited for it in vain.
     pub(super) fn is_locked(&self) -> bool {
         self.seen().locked.is_some_and(|locked| locked.elapsed() < GIVE_UP)
     }
 
-    /// Whether something went wrong since.
+    /// Whether an error occurred since.
     pub(super) fn any_since(&self, at: Instant) -> bool {
         let seen = self.seen();
         seen.last.max(seen.locked).is_some_and(|last| last > at)
@@ -69,7 +70,7 @@ impl Faults {
         self.seen().damaged
     }
 
-    /// The file was looked through and is sound.
+    /// Notes that the file was checked and is intact.
     pub(super) fn sound(&self) {
         self.seen().damaged = false;
     }
@@ -78,7 +79,7 @@ impl Faults {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the database said, with what it was to do.
+    /// Converts an error of the database, with the operation that failed.
     pub(super) fn failed(&self, doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError + use<> {
         let faults = self.clone();
         move |error| faults.told(doing, &error)
@@ -96,13 +97,13 @@ impl Faults {
         StoreError::Database { path: self.path.clone(), doing, fault: Fault::Locked, reason }
     }
 
-    /// Its content makes no sense.
+    /// The content of the database is invalid.
     pub(super) fn damaged(&self, doing: &'static str, reason: String) -> StoreError {
         self.note(Fault::Damaged);
         StoreError::Database { path: self.path.clone(), doing, fault: Fault::Damaged, reason }
     }
 
-    /// The same for what the system says about one of its files.
+    /// Converts an error of the system about one of the database's files.
     pub(super) fn of_file(&self, path: &Path, doing: &'static str, error: &io::Error) -> StoreError {
         let fault = Fault::of(error);
         self.note(fault);
@@ -113,7 +114,7 @@ impl Faults {
         let now = Instant::now();
         let mut seen = self.seen();
         match fault {
-            // Nothing is wrong with the connection.
+            // The connection is not affected.
             Fault::Locked => seen.locked = Some(now),
             Fault::Damaged => (seen.last, seen.damaged) = (Some(now), true),
             Fault::Full | Fault::ReadOnly | Fault::Missing | Fault::Descriptors | Fault::Other => seen.last = Some(now),
@@ -146,7 +147,7 @@ impl Faults {
         }
     }
 
-    /// SQLite does not say why a file could not be written.
+    /// Finds out why a file could not be written, which SQLite does not say.
     fn by_room(&self, error: &sqlx::Error) -> (Fault, String) {
         let folder = self.path.parent().unwrap_or(&self.path);
         match rustix::fs::statvfs(folder) {
@@ -161,7 +162,7 @@ impl Faults {
     }
 }
 
-/// Some file systems count no files.
+/// Whether the file system has no inodes left. Some file systems do not count them.
 fn is_out_of_files(found: &rustix::fs::StatVfs) -> bool {
     found.f_files > 0 && found.f_favail == 0
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sqlx::Connection as _;
 use std::time::SystemTime;
 
-/// One of so many tasks that begin looks whether there are too many.
+/// Old tasks are deleted once per this number of new ones.
 const PRUNED_EACH: u64 = 16;
 
 type SessionRow = (String, i64, Option<String>, i64, i64, Option<i64>, i64);
@@ -39,7 +39,7 @@ impl Journal for SqliteStore {
         }
         let mut writer = self.writer().await?;
         let mut transaction = writer.begin_with("BEGIN IMMEDIATE").await.map_err(&failed)?;
-        // Somebody else may have been faster: then the label is taken, and theirs is the session.
+        // Another process may have been faster: then the label is taken, and its session is used.
         let made = sqlx::query(
             "INSERT INTO sessions (user_id, session_id, number, label, started_at, last_used)
              SELECT ?1, ?2, COALESCE(MAX(number), 0) + 1, ?3, ?4, ?4 FROM sessions WHERE user_id = ?1
@@ -54,7 +54,7 @@ impl Journal for SqliteStore {
         .map_err(&failed)?;
         if made.rows_affected() > 0 {
             let kept = self.kept();
-            // One that may have an interpreter is in use, however long the list.
+            // Sessions that may have an interpreter are in use, however many there are.
             sqlx::query(
                 "DELETE FROM sessions WHERE user_id = ?1 AND session_id <> ?2 AND session_id IN (
                      SELECT session_id FROM sessions WHERE user_id = ?1
@@ -159,8 +159,8 @@ impl Journal for SqliteStore {
         let vars = bounds::task(task)?;
         let instance = self.life.name().await?;
         let mut writer = self.writer().await?;
-        // One statement, because each one is a round trip to SQLite's thread that the code waits for. All rows are fetched:
-        // the statement commits, and may fail to, after the last row.
+        // One statement, because each one is a round trip to SQLite's thread that the code waits for. All rows are
+        // fetched: the statement commits, and may fail to, after the last row.
         let own: Vec<i64> = sqlx::query_scalar(
             "INSERT INTO tasks (user_id, session_id, number, execution_id, instance, description, language, code, vars,
                                 state, started_at)
@@ -196,9 +196,9 @@ impl Journal for SqliteStore {
                     .bind(number(begun.saturating_sub(kept)))
                     .execute(&mut *writer)
                     .await;
-                // The task has begun. For a while there are a few too many.
+                // The task has begun. A few too many tasks may stay for a while.
                 if let Err(error) = pruned.map_err(self.failed("drop old tasks")) {
-                    tracing::warn!(%session, %error, "old tasks of a session are still there");
+                    tracing::warn!(%session, %error, "cannot delete old tasks of a session");
                 }
             }
         }
@@ -387,7 +387,7 @@ impl SqliteStore {
 pub(super) fn known_state(what: &str, word: &str) -> Result<TaskState, StoreError> {
     let states = [TaskState::Running, TaskState::Done, TaskState::Interrupted];
     let known = states.into_iter().find(|known| known.as_str() == word);
-    known.ok_or_else(|| damaged(what, "its state is none that is known"))
+    known.ok_or_else(|| damaged(what, "its state is not known"))
 }
 
 fn number(number: u64) -> i64 {

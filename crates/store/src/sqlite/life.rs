@@ -1,5 +1,5 @@
-//! Which processes live: each that runs tasks holds the lock of a file of its own, which the system frees whatever ends
-//! the process.
+//! Tracks which processes are alive: each process that runs tasks locks a separate file, and the system releases the
+//! lock however the process ends.
 
 use crate::{Home, StoreError};
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -26,7 +26,7 @@ impl Life {
         Self { home, own: OnceCell::new() }
     }
 
-    /// What this process is called.
+    /// The name of this process.
     pub(super) async fn name(&self) -> Result<&str, StoreError> {
         let begin = async || {
             let home = self.home.clone();
@@ -36,7 +36,7 @@ impl Life {
         Ok(self.own.get_or_try_init(begin).await?.name.as_str())
     }
 
-    /// Those of these processes that are gone. Their files are removed.
+    /// Returns those of these processes that are gone, and removes their files.
     pub(super) async fn gone(&self, names: Vec<String>) -> Result<Vec<String>, StoreError> {
         let own = self.own.get().map(|own| own.name.clone());
         let home = self.home.clone();
@@ -48,13 +48,13 @@ impl Life {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // Who looks for it finds it missing, which means the same as a lock that nobody holds.
+        // A missing file means the same as one that is not locked.
         let _ = fs::remove_file(&self.path);
     }
 }
 
 fn begin(home: &Home) -> Result<Own, StoreError> {
-    // Between making a file and locking it, it would look as if its process were gone.
+    // Between creating and locking its file, a process would look as if it were gone.
     let _gate = home.locked()?;
     let folder = home.live();
     let failed = |error: io::Error| StoreError::file(&folder, &error);
@@ -71,10 +71,10 @@ fn begin(home: &Home) -> Result<Own, StoreError> {
     Ok(Own { name, path, _lock: lock })
 }
 
-/// Files of processes that were killed and had nothing under way.
+/// Removes the files of processes that were killed while they had no tasks.
 fn sweep(folder: &PathBuf) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        // Tasks of a process whose file is missing count as lost as well.
+        // Tasks of a process without a file count as lost as well.
         if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = fs::remove_file(entry.path());
         }

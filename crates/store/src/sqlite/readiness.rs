@@ -1,4 +1,4 @@
-//! Can anything be kept now? Found by trying, since only that is true.
+//! Finds out whether the store is writable, by writing.
 
 use super::{SqliteStore, schema};
 use crate::StoreError;
@@ -6,17 +6,18 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// Whoever asks again within this time gets the same answer: probes come from anybody.
+/// How long an answer is reused: probes need no credentials.
 const FRESH: Duration = Duration::from_millis(500);
-/// As much as a small execution needs.
+/// The number of bytes to write, about as much as a small execution needs.
 const ROOM: usize = 64 << 10;
 
-/// What was last found.
+/// The last answer.
 #[derive(Debug, Default)]
 pub(super) struct Readiness(Mutex<Option<(Instant, Result<(), StoreError>)>>);
 
 impl SqliteStore {
-    /// Looks whether the database can be read and written and its file system has room, and whether secrets can be opened.
+    /// Checks that the database can be read and written, that its file system has room, and that secrets can be
+    /// decrypted.
     pub(super) async fn look(&self) -> Result<(), StoreError> {
         let mut last = self.readiness.0.lock().await;
         if let Some((at, found)) = last.as_ref()
@@ -52,7 +53,7 @@ impl SqliteStore {
         self.vault.check(self).await
     }
 
-    /// Reads all of the database and says whether it is sound.
+    /// Checks the integrity of the whole database.
     pub async fn examine(&self) -> Result<(), StoreError> {
         let failed = self.failed("be read");
         let found: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(&self.pool).await.map_err(&failed)?;

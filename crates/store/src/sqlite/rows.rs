@@ -1,4 +1,4 @@
-//! What the store keeps, as rows.
+//! The implementation of `Store`, as rows.
 
 use super::SqliteStore;
 use super::journal::known_state;
@@ -15,7 +15,7 @@ use std::fmt::Display;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-/// One of so many executions that are written looks whether there are too many.
+/// Old executions are deleted once per this number of new ones.
 const PRUNED_EACH: usize = 32;
 
 type DecisionRow = (String, String, String, String, i64);
@@ -197,7 +197,7 @@ impl Store for SqliteStore {
         ] {
             sqlx::query(statement).bind(&owner).execute(&mut *transaction).await.map_err(&failed)?;
         }
-        // Tasks, checkpoints and versions go with what they belong to.
+        // Tasks, checkpoints and versions are deleted with what they belong to.
         for statement in [
             "DELETE FROM decisions WHERE user_id = ?1",
             "DELETE FROM executions WHERE user_id = ?1",
@@ -274,7 +274,7 @@ impl Store for SqliteStore {
         if is_begin {
             return Ok(());
         }
-        // Apart from the write above, and not each time: for a while there are a few executions too many.
+        // Separate from the write above, and not each time: a few too many executions may stay for a while.
         if !self.recorded.fetch_add(1, Ordering::Relaxed).is_multiple_of(PRUNED_EACH) {
             return Ok(());
         }
@@ -357,7 +357,7 @@ fn decision((server, tool, definition, text, decided_at): DecisionRow) -> Result
     let decision = [Decision::Allow, Decision::Ask, Decision::Deny].into_iter().find(|known| word(*known) == text);
     Ok(ToolDecision {
         server: ServerName::new(server).map_err(|error| damaged(&what, error))?,
-        decision: decision.ok_or_else(|| damaged(&what, "it is none that is known"))?,
+        decision: decision.ok_or_else(|| damaged(&what, "it is not known"))?,
         tool,
         definition,
         decided_at: from_millis(decided_at),

@@ -1,4 +1,4 @@
-//! The schema and its version. A file that is up to date costs one read.
+//! The schema and its version. Opening a file that is up to date costs one read.
 
 use super::fault::Faults;
 use super::writer::Writer;
@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{SqlSafeStr, query_scalar, raw_sql};
 use std::path::Path;
 
-/// In order; each ends with its number as the version of the file, in the same transaction.
+/// The migrations in order. Each sets its number as the version of the file, in the same transaction.
 const MIGRATIONS: &[(i64, &str, &str)] = &[
     (1, "first", include_str!("../../migrations/0001_first.sql")),
     (2, "accounts", include_str!("../../migrations/0002_accounts.sql")),
@@ -19,7 +19,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (7, "task numbers", include_str!("../../migrations/0007_task_numbers.sql")),
 ];
 
-/// The version that the last migration leads to.
+/// The version after the last migration.
 pub(super) fn known() -> i64 {
     MIGRATIONS.last().map_or(0, |(version, ..)| *version)
 }
@@ -43,8 +43,7 @@ pub(super) async fn bring_up_to_date(
     if check(version(&mut connection, faults).await?, path)? {
         return Ok(());
     }
-    // SQLite has no lock that would span several migrations and the change to WAL, which two processes must not make
-    // at once.
+    // SQLite has no lock that spans several migrations and the switch to WAL, which two processes must not do at once.
     let waiting = home.clone();
     let lock = tokio::task::spawn_blocking(move || waiting.locked()).await;
     let _lock = lock.map_err(|error| StoreError::home(path, error))??;

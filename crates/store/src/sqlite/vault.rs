@@ -1,4 +1,4 @@
-//! Secrets in the database: sealed by the master key, which is found when it is first needed.
+//! Secrets in the database, encrypted with the master key, which is read on first use.
 
 use super::SqliteStore;
 use crate::key::MasterKey;
@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 pub(super) struct Vault {
     home: Home,
     source: KeySource,
-    /// The last one that was found. It may be replaced by the operator, who has put back the right one.
+    /// The last key that was read. The operator may have replaced it with the right one since.
     key: Mutex<Option<Arc<MasterKey>>>,
 }
 
@@ -28,7 +28,7 @@ impl Vault {
         MasterKey::find(&self.source, &self.home)
     }
 
-    /// The key with this id.
+    /// The key with this ID.
     async fn existing(&self, id: &str) -> Result<Arc<MasterKey>, StoreError> {
         let mut known = self.key.lock().await;
         if let Some(key) = known.as_ref().filter(|key| key.id == id) {
@@ -39,10 +39,10 @@ impl Vault {
         if key.id == id { Ok(key) } else { Err(wrong(&key)) }
     }
 
-    /// The key that what is there was sealed with, or a new one if there is nothing yet that an earlier one has sealed.
+    /// The key that existing secrets are encrypted with. Without secrets, the current key, which is created if necessary.
     async fn existing_or_new(&self, store: &SqliteStore) -> Result<Arc<MasterKey>, StoreError> {
         if let Some(id) = in_use(store).await? {
-            // Another process may just have made the key: it was there before the first secret.
+            // Another process may just have created the key, which exists before the first secret.
             return self.existing(&id).await;
         }
         let mut known = self.key.lock().await;
@@ -55,10 +55,10 @@ impl Vault {
         Ok(key)
     }
 
-    /// Whether what is there could be opened.
+    /// Checks that existing secrets could be decrypted.
     pub(super) async fn check(&self, store: &SqliteStore) -> Result<(), StoreError> {
         let Some(id) = in_use(store).await? else { return Ok(()) };
-        // From the file, and not the one that is remembered: after a restart there is no other.
+        // From the file and not from memory, because after a restart only the file counts.
         let key = self.find()?.ok_or_else(|| self.missing())?;
         if key.id == id { Ok(()) } else { Err(wrong(&key)) }
     }
@@ -72,7 +72,7 @@ impl Vault {
     ) -> Result<(), StoreError> {
         let key = self.existing_or_new(store).await?;
         let sealed = seal::seal(&key, owner, name, secret)?;
-        // In one statement, so that no two keys can ever be in use, not even when two processes begin at once.
+        // One statement, so that no two keys can ever be in use, even if two processes start at once.
         let written = sqlx::query(
             "INSERT INTO secrets (owner, name, key_id, sealed)
              SELECT ?1, ?2, ?3, ?4 WHERE NOT EXISTS (SELECT 1 FROM secrets WHERE key_id <> ?3)
@@ -106,7 +106,7 @@ impl Vault {
         seal::open(&key, owner, name, &sealed).map(Some)
     }
 
-    /// All secrets of a user as they are to be under another name.
+    /// All secrets of a user, encrypted for another name.
     pub(super) async fn resealed(
         &self,
         store: &SqliteStore,
@@ -129,7 +129,7 @@ impl Vault {
     }
 }
 
-/// The id of the key that secrets are sealed with, if there are any.
+/// The ID of the key that secrets are encrypted with, if there are any.
 async fn in_use(store: &SqliteStore) -> Result<Option<String>, StoreError> {
     let id = sqlx::query_scalar("SELECT key_id FROM secrets LIMIT 1").fetch_optional(&store.pool).await;
     id.map_err(store.failed("look for secrets"))

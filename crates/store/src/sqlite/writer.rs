@@ -1,5 +1,5 @@
-//! The one connection that writes: SQLite has one writer at a time in any case, and whoever waits here is in nobody's
-//! way, while a wait inside of SQLite takes a thread and sleeps.
+//! The only connection that writes. SQLite has one writer at a time anyway, and waiting here is cheap, while waiting
+//! inside SQLite blocks a thread.
 
 use super::fault::Faults;
 use crate::StoreError;
@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 use tokio::sync::{MappedMutexGuard, Mutex, MutexGuard};
 
-/// Longest wait for other writes of this process.
+/// Maximum time to wait for other writes of this process.
 const TURN: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Writer {
 struct Open {
     connection: SqliteConnection,
     since: Instant,
-    /// Device and number of the file.
+    /// Device and inode of the file.
     file: (u64, u64),
 }
 
@@ -36,7 +36,7 @@ impl Writer {
         Self { options, faults, open: Mutex::new(None) }
     }
 
-    /// Waits for one's turn, and sees to it that the connection is sound.
+    /// Waits for the writer, and makes sure that its connection is usable.
     pub(super) async fn turn(&self, doing: &'static str) -> Result<Turn<'_>, StoreError> {
         let waited = tokio::time::timeout(TURN, self.open.lock()).await;
         let mut open = waited.map_err(|_| self.faults.waited(doing))?;
@@ -61,7 +61,7 @@ impl Writer {
         turn.map_err(|_| self.faults.waited(doing))
     }
 
-    /// A file that was deleted or replaced is still there for whoever has it open, and for nobody else.
+    /// Identifies the file. A deleted or replaced file still exists for processes that have it open.
     fn file(&self, doing: &'static str) -> Result<(u64, u64), StoreError> {
         let path = self.faults.path();
         let found = fs::symlink_metadata(path).map_err(|error| self.faults.of_file(path, doing, &error))?;
@@ -72,14 +72,13 @@ impl Writer {
         if let Some(open) = self.open.lock().await.take()
             && let Err(error) = open.connection.close().await
         {
-            tracing::debug!(%error, "the connection that writes was not closed in good order");
+            tracing::debug!(%error, "the writing connection was not closed cleanly");
         }
     }
 }
 
-/// Whether no transaction is open. After some errors SQLite has rolled back by itself, and the library, which does not
-/// know, would count the transaction for ever.
+/// Whether no transaction is open. After some errors SQLite rolls back by itself, and the library would not notice.
 pub(super) async fn is_idle(connection: &mut SqliteConnection) -> bool {
-    // A rollback may be under way.
+    // A rollback may be in progress.
     !connection.is_in_transaction() || (connection.ping().await.is_ok() && !connection.is_in_transaction())
 }

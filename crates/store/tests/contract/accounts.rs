@@ -41,7 +41,7 @@ fn link(token: &str, whose: &str) -> SignInLink {
     SignInLink { digest: TokenDigest::of(token), user: user(whose), expires_at: at(5000) }
 }
 
-pub(crate) async fn people_come_back_as_they_were_added(store: Arc<dyn Store>) {
+pub(crate) async fn users_are_returned_as_they_were_added(store: Arc<dyn Store>) {
     assert!(!store.has_users().await.unwrap());
     let ann = User {
         display_name: Some("Ann Ünger".to_owned()),
@@ -68,7 +68,7 @@ pub(crate) async fn people_come_back_as_they_were_added(store: Arc<dyn Store>) {
     assert!(!store.set_role(&user("carl"), Role::Admin).await.unwrap());
 }
 
-pub(crate) async fn nobody_takes_the_place_of_another(store: Arc<dyn Store>) {
+pub(crate) async fn a_name_or_identity_cannot_be_taken_twice(store: Arc<dyn Store>) {
     let foreign = ForeignIdentity { issuer: "https://id.example".to_owned(), subject: "17".to_owned() };
     let ann = User { password: Some(Secret::new("first")), foreign: Some(foreign), ..somebody("ann") };
     assert!(store.add_user(&ann).await.unwrap());
@@ -80,7 +80,7 @@ pub(crate) async fn nobody_takes_the_place_of_another(store: Arc<dyn Store>) {
     assert!(store.add_user(&somebody("bob")).await.unwrap());
 }
 
-pub(crate) async fn keys_are_their_owners_and_are_revoked_for_good(store: Arc<dyn Store>) {
+pub(crate) async fn keys_belong_to_their_owner_and_are_revoked_permanently(store: Arc<dyn Store>) {
     assert!(!store.add_key(&key("k1", "ann")).await.unwrap());
     for name in ["ann", "bob"] {
         store.add_user(&somebody(name)).await.unwrap();
@@ -119,7 +119,7 @@ pub(crate) async fn sessions_begin_and_end(store: Arc<dyn Store>) {
     assert!(!store.end_browser_session(&TokenDigest::of("b")).await.unwrap());
 }
 
-pub(crate) async fn a_link_signs_in_once_whoever_comes_at_the_same_time(store: Arc<dyn Store>) {
+pub(crate) async fn a_link_signs_in_once_even_if_used_concurrently(store: Arc<dyn Store>) {
     assert!(!store.add_link(&link("x", "ann")).await.unwrap());
     store.add_user(&somebody("ann")).await.unwrap();
     for token in ["x", "late"] {
@@ -139,7 +139,7 @@ pub(crate) async fn a_link_signs_in_once_whoever_comes_at_the_same_time(store: A
     assert_eq!(store.use_link(&TokenDigest::of("late"), at(5000)).await.unwrap(), None);
 }
 
-pub(crate) async fn whoever_is_shut_out_has_no_way_in(store: Arc<dyn Store>) {
+pub(crate) async fn a_disabled_user_cannot_sign_in(store: Arc<dyn Store>) {
     for name in ["ann", "bob"] {
         store.add_user(&somebody(name)).await.unwrap();
     }
@@ -170,7 +170,7 @@ pub(crate) async fn whoever_is_shut_out_has_no_way_in(store: Arc<dyn Store>) {
     assert!(!store.set_password(&user("carl"), None).await.unwrap());
 }
 
-pub(crate) async fn a_key_falls_with_the_one_that_made_it(store: Arc<dyn Store>) {
+pub(crate) async fn a_key_is_revoked_with_the_one_that_created_it(store: Arc<dyn Store>) {
     for name in ["ann", "bob"] {
         store.add_user(&somebody(name)).await.unwrap();
     }
@@ -190,12 +190,12 @@ pub(crate) async fn a_key_falls_with_the_one_that_made_it(store: Arc<dyn Store>)
         revoked.push(store.key(&TokenDigest::of(id)).await.unwrap().unwrap().revoked_at);
     }
     assert_eq!(revoked, [Some(at(3000)), Some(at(3000)), Some(at(2000)), None, None]);
-    // Nothing is made by what is revoked.
+    // A revoked key cannot create keys.
     assert!(!store.add_key(&made("late", "child")).await.unwrap());
     assert!(store.add_key(&made("late", "cousin")).await.unwrap());
 }
 
-/// Somebody with a bit of everything.
+/// Adds a user with one of everything.
 async fn furnish(store: &dyn Store, name: &str) {
     store.put_tools(&owner(name), &server("git"), &listed("f", &["log"])).await.unwrap();
     store.put_shape(&owner(name), &server("git"), "log", &json!({"a": 1}), 0).await.unwrap();
@@ -214,7 +214,7 @@ async fn things(store: &dyn Store, name: &str) -> (bool, bool, usize, Option<Str
     )
 }
 
-pub(crate) async fn a_user_takes_everything_along_to_another_name(store: Arc<dyn Store>) {
+pub(crate) async fn a_renamed_user_keeps_all_data(store: Arc<dyn Store>) {
     let foreign = ForeignIdentity { issuer: "https://id.example".to_owned(), subject: "17".to_owned() };
     let ann = User { foreign: Some(foreign.clone()), ..somebody("ann") };
     store.add_user(&ann).await.unwrap();
@@ -235,7 +235,7 @@ pub(crate) async fn a_user_takes_everything_along_to_another_name(store: Arc<dyn
     assert_eq!(store.key(&TokenDigest::of("k")).await.unwrap().unwrap().user, user("eve"));
     assert_eq!(store.browser_session(&TokenDigest::of("s")).await.unwrap(), None);
 
-    // Without an account: into one that has nothing, and secrets can stay.
+    // Without an account: into one without data, and secrets can stay.
     store.add_user(&somebody("lou")).await.unwrap();
     let renamed = store.rename_user(&user("local"), &user("lou"), Belongings::WithoutSecrets).await.unwrap();
     assert_eq!(renamed, Renamed::Done);
@@ -244,7 +244,7 @@ pub(crate) async fn a_user_takes_everything_along_to_another_name(store: Arc<dyn
     assert!(store.user(&user("lou")).await.unwrap().is_some());
 }
 
-pub(crate) async fn a_name_that_is_taken_stays(store: Arc<dyn Store>) {
+pub(crate) async fn a_user_cannot_be_renamed_to_a_taken_name(store: Arc<dyn Store>) {
     for name in ["ann", "bob"] {
         store.add_user(&somebody(name)).await.unwrap();
     }
@@ -285,6 +285,6 @@ pub(crate) async fn nothing_is_left_of_a_deleted_user(store: Arc<dyn Store>) {
         [account, key, cookie, link, tools, secret, decided, sessions]
     };
     assert_eq!(left("ann").await, [false; 8]);
-    assert_eq!(left("bob").await, [true; 8], "others keep what they have");
+    assert_eq!(left("bob").await, [true; 8], "other users keep their data");
     assert!(store.add_user(&somebody("ann")).await.unwrap(), "the name is free");
 }

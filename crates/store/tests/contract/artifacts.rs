@@ -74,7 +74,7 @@ pub(crate) async fn artifacts_are_paged_from_the_last_changed(store: Arc<dyn Sto
     assert_eq!(numbers(&store.artifacts(&user("ann"), 1, None).await.unwrap()[0]), [2]);
 }
 
-pub(crate) async fn artifacts_of_users_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn artifacts_of_users_are_separate(store: Arc<dyn Store>) {
     add(&*store, "ann", new("anns", "same", "e1", 1)).await;
     assert_eq!(add(&*store, "bob", new("bobs", "same", "e1", 1)).await, (id("bobs"), 1));
     let bob = user("bob");
@@ -90,7 +90,7 @@ pub(crate) async fn artifacts_of_users_are_apart(store: Arc<dyn Store>) {
     assert_eq!(store.artifact_usage(&user("ann")).await.unwrap(), ArtifactUsage { bytes: 10_000, versions: 1 });
 }
 
-pub(crate) async fn a_version_or_all_are_deleted_and_no_number_comes_back(store: Arc<dyn Store>) {
+pub(crate) async fn a_version_or_all_are_deleted_and_numbers_are_not_reused(store: Arc<dyn Store>) {
     for number in 1..=3 {
         add(&*store, "ann", new("a", "n", &format!("e{number}"), number)).await;
     }
@@ -103,7 +103,7 @@ pub(crate) async fn a_version_or_all_are_deleted_and_no_number_comes_back(store:
     assert_eq!(store.artifact(&user("ann"), &id("a")).await.unwrap(), None);
     add(&*store, "ann", new("c", "n", "e5", 5)).await;
     store.delete_artifact(&user("ann"), &id("c"), Some(1)).await.unwrap().unwrap();
-    assert_eq!(store.artifacts(&user("ann"), 9, None).await.unwrap(), [], "with its last version it is gone");
+    assert_eq!(store.artifacts(&user("ann"), 9, None).await.unwrap(), [], "deleting its last version deletes it");
 }
 
 pub(crate) async fn artifacts_beyond_the_cap_are_not_added(store: Arc<dyn Store>) {

@@ -18,7 +18,7 @@ pub(crate) async fn a_decision_is_remembered_and_forgotten(store: Arc<dyn Store>
     store.remember(&ann, &deny).await.unwrap();
     let other = decision("files", "delete", "d3");
     store.remember(&ann, &other).await.unwrap();
-    assert_eq!(store.decisions(&ann).await.unwrap(), [other.clone(), deny], "the last word counts");
+    assert_eq!(store.decisions(&ann).await.unwrap(), [other.clone(), deny], "the last decision counts");
 
     assert!(store.forget(&ann, &git, "reset").await.unwrap());
     assert!(!store.forget(&ann, &git, "reset").await.unwrap());
@@ -26,7 +26,7 @@ pub(crate) async fn a_decision_is_remembered_and_forgotten(store: Arc<dyn Store>
     assert_eq!(store.decisions(&ann).await.unwrap(), [other]);
 }
 
-pub(crate) async fn decisions_of_users_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn decisions_of_users_are_separate(store: Arc<dyn Store>) {
     let (ann, bob, git) = (user("ann"), user("bob"), server("git"));
     store.remember(&ann, &decision("git", "reset", "d1")).await.unwrap();
     assert_eq!(store.decision(&bob, &git, "reset").await.unwrap(), None);
@@ -37,7 +37,7 @@ pub(crate) async fn decisions_of_users_are_apart(store: Arc<dyn Store>) {
     assert_eq!(store.decision(&ann, &git, "Reset").await.unwrap(), None);
 }
 
-pub(crate) async fn a_server_that_is_gone_is_forgotten_by_all(store: Arc<dyn Store>) {
+pub(crate) async fn a_removed_server_is_forgotten_for_all_users(store: Arc<dyn Store>) {
     let secret = Secret::new("token");
     for name in ["git", "git-2"] {
         for owner in [Owner::Shared, owner("ann"), owner("bob")] {

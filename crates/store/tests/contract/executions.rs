@@ -12,7 +12,7 @@ async fn ids(store: &dyn Store, limit: usize, before: Option<&str>) -> Vec<Strin
     found.into_iter().map(|record| record.execution_id.into()).collect()
 }
 
-pub(crate) async fn executions_come_back_as_they_were_recorded(store: Arc<dyn Store>) {
+pub(crate) async fn executions_are_returned_as_they_were_recorded(store: Arc<dyn Store>) {
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), []);
     let mut first = record("ann", "e1", 7);
     first.session = Some(SessionId::new("s1").unwrap());
@@ -42,7 +42,7 @@ pub(crate) async fn executions_are_paged_from_the_newest(store: Arc<dyn Store>) 
     assert_eq!(ids(&*store, usize::MAX, None).await.len(), 5);
 }
 
-pub(crate) async fn executions_of_users_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn executions_of_users_are_separate(store: Arc<dyn Store>) {
     let (mut anns, mut bobs) = (record("ann", "same", 1), record("bob", "same", 2));
     store.record(&anns).await.unwrap();
     store.record(&bobs).await.unwrap();
@@ -57,7 +57,11 @@ pub(crate) async fn executions_of_users_are_apart(store: Arc<dyn Store>) {
     store.record(&anns).await.unwrap();
     let bobs_only = record("bob", "bobs-only", 3);
     store.record(&bobs_only).await.unwrap();
-    assert_eq!(ids(&*store, 10, Some("bobs-only")).await, [""; 0], "another's execution is no place in this list");
+    assert_eq!(
+        ids(&*store, 10, Some("bobs-only")).await,
+        [""; 0],
+        "another user's execution has no place in this list"
+    );
     assert_eq!(ids(&*store, 10, Some("same")).await, ["older"]);
 }
 
@@ -80,8 +84,8 @@ pub(crate) async fn an_execution_that_is_too_large_changes_nothing(store: Arc<dy
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [large]);
 }
 
-pub(crate) async fn only_the_newest_executions_stay(store: Arc<dyn Store>) {
-    /// For a while there may be so many more.
+pub(crate) async fn only_the_newest_executions_are_kept(store: Arc<dyn Store>) {
+    /// The number of additional executions that may be kept for a while.
     const MORE: usize = 32;
     store.record(&record("bob", "bobs", 0)).await.unwrap();
     for number in 0..KEPT_EXECUTIONS + 2 * MORE {
@@ -108,7 +112,7 @@ pub(crate) async fn an_execution_is_there_while_it_runs_and_its_end_is_final(sto
     let now = async || store.execution(&user("ann"), &done.execution_id).await.unwrap();
     store.record(&running).await.unwrap();
     assert_eq!(now().await.as_ref(), Some(&running));
-    assert_eq!(store.interrupt_lost().await.unwrap(), [], "whoever runs it lives");
+    assert_eq!(store.interrupt_lost().await.unwrap(), [], "its process is alive");
     assert_eq!(now().await.as_ref(), Some(&running));
     store.record(&done).await.unwrap();
     // A beginning that was written late.
@@ -119,7 +123,7 @@ pub(crate) async fn an_execution_is_there_while_it_runs_and_its_end_is_final(sto
     assert_eq!(store.executions(&user("ann"), 10, None).await.unwrap(), [interrupted, done.clone()]);
 }
 
-pub(crate) async fn as_many_executions_stay_as_are_wanted(store: Arc<dyn Store>) {
+pub(crate) async fn the_number_of_kept_executions_can_be_set(store: Arc<dyn Store>) {
     const MORE: usize = 32;
     store.keep(Kept { executions: 7, ..Kept::default() });
     for number in 0..4 * MORE {

@@ -1,4 +1,4 @@
-//! What the tests put into a store.
+//! Test data.
 
 use coracle_store::{ExecutionRecord, ListedTools, Owner, ToolDecision};
 use coracle_types::{Decision, ExecutionId, Language, ServerName, Tool, ToolHints, UserId};
@@ -14,7 +14,7 @@ pub(crate) fn owner(name: &str) -> Owner {
     Owner::User(user(name))
 }
 
-/// Everybody who could be confused with each other: a user may be called `shared`.
+/// Owners that could be confused with each other: a user may be named `shared`.
 pub(crate) fn owners() -> [Owner; 4] {
     [Owner::Shared, owner("shared"), owner("ann"), owner("ann.b")]
 }

@@ -63,7 +63,7 @@ pub(crate) async fn a_label_names_one_session_until_it_has_ended(store: Arc<dyn 
     }
 }
 
-pub(crate) async fn of_many_who_open_a_label_all_get_the_same_session(store: Arc<dyn Store>) {
+pub(crate) async fn concurrent_callers_with_a_label_get_the_same_session(store: Arc<dyn Store>) {
     let opening = (0..16).map(|number| {
         let store = Arc::clone(&store);
         tokio::spawn(async move { opened(&*store, "ann", number, Some("same")).await.id })
@@ -98,7 +98,7 @@ pub(crate) async fn a_task_is_there_from_its_beginning_and_ends_once(store: Arc<
         .await
         .unwrap();
     store.finish_task(&ann, &session, 77, &end(json!(0))).await.unwrap();
-    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap(), [done], "what has ended stays as it is");
+    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap(), [done], "an ended task stays unchanged");
 
     for _ in 0..3 {
         store.begin_task(&ann, &session, &NewTask { vars: None, description: None, ..task("") }).await.unwrap();
@@ -111,10 +111,10 @@ pub(crate) async fn a_task_is_there_from_its_beginning_and_ends_once(store: Arc<
     assert_eq!(numbers(usize::MAX, Some(1)).await, [0; 0]);
     let found = store.session(&ann, &session).await.unwrap().unwrap();
     assert_eq!((found.tasks, found.last_used), (4, at(1_790_000_000_123)));
-    assert_eq!(store.interrupt_lost().await.unwrap(), [], "whoever runs them lives");
+    assert_eq!(store.interrupt_lost().await.unwrap(), [], "their process is alive");
 }
 
-pub(crate) async fn sessions_of_users_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn sessions_of_users_are_separate(store: Arc<dyn Store>) {
     opened(&*store, "ann", 1, Some("same")).await;
     opened(&*store, "bob", 2, Some("same")).await;
     let number = store.begin_task(&user("ann"), &id(1), &task("ann's")).await.unwrap();
@@ -149,7 +149,11 @@ pub(crate) async fn nothing_runs_in_a_session_that_has_ended(store: Arc<dyn Stor
     assert_eq!(refused.code(), "store_no_session");
     assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap().len(), 1);
     store.finish_task(&ann, &session, 1, &end(json!(1))).await.unwrap();
-    assert_eq!(store.tasks(&ann, &session, 10, None).await.unwrap()[0].state, TaskState::Done, "what ran may end");
+    assert_eq!(
+        store.tasks(&ann, &session, 10, None).await.unwrap()[0].state,
+        TaskState::Done,
+        "a running task may end"
+    );
 }
 
 pub(crate) async fn the_newest_checkpoint_counts(store: Arc<dyn Store>) {
@@ -188,7 +192,7 @@ pub(crate) async fn a_task_that_is_too_large_changes_nothing(store: Arc<dyn Stor
     assert_eq!(store.tasks(&ann, &session, 1, None).await.unwrap()[0].state, TaskState::Running);
 }
 
-pub(crate) async fn only_the_newest_tasks_and_sessions_stay(store: Arc<dyn Store>) {
+pub(crate) async fn only_the_newest_tasks_and_sessions_are_kept(store: Arc<dyn Store>) {
     const MORE: u64 = 16;
     opened(&*store, "bob", 1, None).await;
     let ann = user("ann");
@@ -216,7 +220,7 @@ pub(crate) async fn only_the_newest_tasks_and_sessions_stay(store: Arc<dyn Store
     assert_eq!(recorded(1_000).await.unwrap(), Some(json!(["answer"])));
     assert_eq!(recorded((last - KEPT_RECORDINGS - MORE) / 50 * 50).await.unwrap(), None);
 
-    // The one that was used last stays, however old it is.
+    // The most recently used session stays, however old it is.
     for number in 1..=KEPT_SESSIONS as u128 {
         opened(&*store, "ann", number, None).await;
     }
@@ -226,7 +230,7 @@ pub(crate) async fn only_the_newest_tasks_and_sessions_stay(store: Arc<dyn Store
     assert!(store.session(&user("bob"), &id(1)).await.unwrap().is_some());
 }
 
-pub(crate) async fn a_session_that_may_be_alive_stays_however_many_there_are(store: Arc<dyn Store>) {
+pub(crate) async fn a_session_that_may_be_alive_is_kept_however_many_there_are(store: Arc<dyn Store>) {
     let ann = user("ann");
     let hour = Duration::from_hours(1);
     let at = |hours: u32| SystemTime::UNIX_EPOCH + 500_000 * hour + hours * hour;
@@ -236,7 +240,7 @@ pub(crate) async fn a_session_that_may_be_alive_stays_however_many_there_are(sto
     for number in 0..4 {
         open(number, 0).await;
     }
-    // In the first something runs, in the second something has ended a moment ago, the third has ended itself.
+    // The first session has a running task, in the second a task has just ended, and the third has been ended.
     for number in [0, 1] {
         let begun = NewTask { started_at: at(0), ..task("1") };
         store.begin_task(&ann, &id(number), &begun).await.unwrap();
@@ -244,7 +248,7 @@ pub(crate) async fn a_session_that_may_be_alive_stays_however_many_there_are(sto
     store.finish_task(&ann, &id(1), 1, &TaskEnd { ended_at: at(9), ..end(json!(1)) }).await.unwrap();
     assert!(store.end_session(&ann, &id(2), at(0)).await.unwrap());
     for number in 0..4 {
-        assert!(is_there(number).await, "{number}: nobody had to go yet");
+        assert!(is_there(number).await, "{number}: no session has to be deleted yet");
     }
     open(4, 9).await;
     open(5, 9).await;
@@ -259,7 +263,7 @@ pub(crate) async fn a_session_that_may_be_alive_stays_however_many_there_are(sto
             left.push(number);
         }
     }
-    assert_eq!(left, [5, 6], "nobody uses the old ones any more");
+    assert_eq!(left, [5, 6], "the old sessions are no longer in use");
 }
 
 pub(crate) async fn a_deleted_session_is_gone_unless_something_runs_in_it(store: Arc<dyn Store>) {
@@ -268,7 +272,7 @@ pub(crate) async fn a_deleted_session_is_gone_unless_something_runs_in_it(store:
     let number = store.begin_task(&user("ann"), &session.id, &task("1")).await.unwrap();
     assert!(!store.delete_session(&user("ann"), &session.id).await.unwrap(), "a task is running");
     store.finish_task(&user("ann"), &session.id, number, &end(json!({}))).await.unwrap();
-    assert!(!store.delete_session(&user("bob"), &session.id).await.unwrap(), "it is somebody else's");
+    assert!(!store.delete_session(&user("bob"), &session.id).await.unwrap(), "it belongs to another user");
     assert!(store.delete_session(&user("ann"), &session.id).await.unwrap());
     assert!(!store.delete_session(&user("ann"), &session.id).await.unwrap());
     assert_eq!(store.session(&user("ann"), &session.id).await.unwrap(), None);

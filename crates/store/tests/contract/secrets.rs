@@ -3,7 +3,7 @@ use coracle_store::{MAX_SECRET_BYTES, Owner, Store, StoreError};
 use coracle_types::Secret;
 use std::sync::Arc;
 
-pub(crate) async fn a_secret_comes_back_and_goes(store: Arc<dyn Store>) {
+pub(crate) async fn a_secret_is_returned_and_deleted(store: Arc<dyn Store>) {
     let ann = owner("ann");
     assert_eq!(store.secret(&ann, "oauth/git").await.unwrap(), None);
     for text in ["first", "", "zwei\u{0}\u{1f511}"] {
@@ -15,7 +15,7 @@ pub(crate) async fn a_secret_comes_back_and_goes(store: Arc<dyn Store>) {
     assert_eq!(store.secret(&ann, "oauth/git").await.unwrap(), None);
 }
 
-pub(crate) async fn secrets_of_owners_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn secrets_of_owners_are_separate(store: Arc<dyn Store>) {
     for (number, owner) in owners().iter().enumerate() {
         store.put_secret(owner, "token", &Secret::new(format!("secret {number}"))).await.unwrap();
     }

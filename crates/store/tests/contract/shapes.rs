@@ -25,7 +25,7 @@ pub(crate) async fn a_shape_is_written_only_at_the_version_that_was_read(store: 
     assert_eq!(store.shape(&owner, &git, "log").await.unwrap(), Some(expected));
 }
 
-pub(crate) async fn of_many_writers_one_wins(store: Arc<dyn Store>) {
+pub(crate) async fn exactly_one_of_many_writers_succeeds(store: Arc<dyn Store>) {
     for round in 0..20 {
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
@@ -76,7 +76,7 @@ async fn increment(store: &dyn Store) {
     }
 }
 
-pub(crate) async fn shapes_of_owners_and_tools_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn shapes_of_owners_and_tools_are_separate(store: Arc<dyn Store>) {
     let git = server("git");
     for (number, owner) in owners().iter().enumerate() {
         for tool in ["log", "Log", "log "] {
@@ -122,7 +122,7 @@ pub(crate) async fn names_are_any_text(store: Arc<dyn Store>) {
     assert_eq!(store.shapes(&Owner::Shared, &git).await.unwrap().len(), names.len());
 }
 
-pub(crate) async fn names_that_cannot_be_keys_are_refused(store: Arc<dyn Store>) {
+pub(crate) async fn names_that_cannot_be_keys_are_rejected(store: Arc<dyn Store>) {
     let git = server("git");
     let long = "x".repeat(MAX_NAME_BYTES + 1);
     for (name, code) in [("", "store_invalid_name"), ("a\0b", "store_invalid_name"), (&long, "store_too_large")] {

@@ -3,7 +3,7 @@ use coracle_store::{MAX_TOOLS_BYTES, Owner, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) async fn tools_come_back_as_they_were_put(store: Arc<dyn Store>) {
+pub(crate) async fn tools_are_returned_as_they_were_stored(store: Arc<dyn Store>) {
     let (owner, git) = (owner("ann"), server("git"));
     assert_eq!(store.tools(&owner, &git).await.unwrap(), None);
     let first = listed("one", &["z", "a", "\u{202e}../../x", ""]);
@@ -17,7 +17,7 @@ pub(crate) async fn tools_come_back_as_they_were_put(store: Arc<dyn Store>) {
     assert_eq!(store.tools(&owner, &git).await.unwrap(), Some(second), "times are kept to the millisecond");
 }
 
-pub(crate) async fn tools_of_owners_and_servers_are_apart(store: Arc<dyn Store>) {
+pub(crate) async fn tools_of_owners_and_servers_are_separate(store: Arc<dyn Store>) {
     for (number, owner) in owners().iter().enumerate() {
         for name in ["git", "Git", "git-2"] {
             store.put_tools(owner, &server(name), &listed(&format!("{name}{number}"), &["a"])).await.unwrap();
@@ -44,5 +44,5 @@ pub(crate) async fn a_list_that_is_too_long_changes_nothing(store: Arc<dyn Store
 
     Arc::make_mut(&mut long.tools[0]).description.truncate(MAX_TOOLS_BYTES / 2);
     store.put_tools(&Owner::Shared, &git, &long).await.unwrap();
-    assert_eq!(store.tools(&Owner::Shared, &git).await.unwrap(), Some(long), "half as long is taken");
+    assert_eq!(store.tools(&Owner::Shared, &git).await.unwrap(), Some(long), "half the length is accepted");
 }

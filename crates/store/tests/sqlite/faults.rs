@@ -1,4 +1,4 @@
-//! The database or its disk cannot be used for a while: what is said, and that it goes on by itself afterwards.
+//! The database or its disk is temporarily unusable: the errors, and the recovery without a restart.
 
 use crate::{git, open, owner, raw};
 use coracle_store::{
@@ -11,9 +11,9 @@ use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A small file system of its own, seen only by the thread that asks for it.
+/// Mounts a small file system that only the calling thread sees.
 ///
-/// `None` where the tests have no right to mount, which is said aloud.
+/// Returns `None`, and says so, if the tests may not mount.
 fn small_disk(bytes: u64) -> Option<tempfile::TempDir> {
     use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
     if !rustix::process::geteuid().is_root() {
@@ -29,7 +29,7 @@ fn small_disk(bytes: u64) -> Option<tempfile::TempDir> {
     Some(folder)
 }
 
-/// Runs on one thread, which has its own mounts; so have the threads that it starts.
+/// Runs on a single thread, which has separate mounts, as have the threads that it starts.
 fn on_its_own(work: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
 }
@@ -54,13 +54,13 @@ async fn session(store: &SqliteStore) -> SessionId {
 }
 
 #[test]
-fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
+fn a_full_disk_is_reported_and_writes_resume_when_there_is_room() {
     let Some(folder) = small_disk(8 << 20) else { return };
     on_its_own(async {
         let home = Home::new(folder.path());
         let store = open(&home).await;
         let session = session(&store).await;
-        // Acknowledged before.
+        // Acknowledged before the disk is full.
         let first = store.begin_task(&user(), &session, &task("first")).await.unwrap();
         store.ready().await.unwrap();
 
@@ -91,14 +91,14 @@ fn a_full_disk_is_said_and_forgotten_when_there_is_room() {
 }
 
 #[test]
-fn a_read_only_disk_is_said_and_forgotten() {
+fn a_read_only_disk_is_reported_and_writes_resume() {
     use rustix::mount::{MountFlags, mount_remount};
     let Some(folder) = small_disk(4 << 20) else { return };
     on_its_own(async {
         let home = Home::new(folder.path());
         let store = open(&home).await;
         let session = session(&store).await;
-        // Files that are open for writing would forbid it.
+        // Files that are open for writing would prevent the remount.
         store.close().await;
         drop(store);
         mount_remount(folder.path(), MountFlags::BIND | MountFlags::RDONLY, c"").unwrap();
@@ -113,7 +113,7 @@ fn a_read_only_disk_is_said_and_forgotten() {
 }
 
 #[tokio::test]
-async fn whoever_holds_the_lock_holds_nobody_up_for_long() {
+async fn a_held_lock_does_not_block_callers_for_long() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = open(&home).await;
@@ -122,7 +122,7 @@ async fn whoever_holds_the_lock_holds_nobody_up_for_long() {
     let held = other.begin_with("BEGIN IMMEDIATE").await.unwrap();
 
     let begun = Instant::now();
-    // All at once: the wait of one is the wait of all.
+    // All at once: they wait together and not one after the other.
     let tasks: Vec<NewTask> = (0..8).map(|_| task("pass")).collect();
     let user = user();
     let waiting = tasks.iter().map(|task| store.begin_task(&user, &session, task));
@@ -132,7 +132,7 @@ async fn whoever_holds_the_lock_holds_nobody_up_for_long() {
         assert!(refused.to_string().contains("coracle.db") && refused.hint().unwrap().contains("another program"));
     }
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
-    // Reading goes on meanwhile.
+    // Reads continue meanwhile.
     assert_eq!(store.session(&user, &session).await.unwrap().unwrap().tasks, 0);
     assert_eq!(store.ready().await.unwrap_err().code(), "store_locked");
 
@@ -148,7 +148,7 @@ async fn whoever_holds_the_lock_holds_nobody_up_for_long() {
     tokio::time::timeout(Duration::from_mins(1), gone_on).await.unwrap();
 }
 
-/// All of them at once, without a crate for it.
+/// Awaits all futures concurrently, without an additional crate.
 async fn futures_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut futures: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
@@ -182,7 +182,7 @@ async fn keep(store: &SqliteStore, number: u64) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_said_and_its_sound_copy_is_used() {
+async fn a_damaged_file_is_reported_and_an_intact_copy_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = open(&home).await;
@@ -193,7 +193,7 @@ async fn a_damaged_file_is_said_and_its_sound_copy_is_used() {
     drop(store);
     let sound = fs::read(home.database()).unwrap();
     assert!(home.look().is_ok());
-    // Not the pages at the beginning, so that it opens.
+    // Not the pages at the beginning, so that the file opens.
     let half = sound.len() / 2;
     let mut file = fs::OpenOptions::new().write(true).open(home.database()).unwrap();
     file.seek(SeekFrom::Start(half as u64)).unwrap();
@@ -220,7 +220,7 @@ async fn a_damaged_file_is_said_and_its_sound_copy_is_used() {
 }
 
 #[tokio::test]
-async fn a_file_that_goes_away_takes_no_writes_along() {
+async fn no_write_is_lost_in_a_deleted_file() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = open(&home).await;
@@ -233,11 +233,11 @@ async fn a_file_that_goes_away_takes_no_writes_along() {
     fs::rename(&aside, home.database()).unwrap();
     keep(&store, 3).await.unwrap();
     let kept = store.executions(&user(), 10, None).await.unwrap();
-    assert_eq!(kept.len(), 2, "what was refused is not there, the rest is");
+    assert_eq!(kept.len(), 2, "only the refused one is missing");
 }
 
 #[tokio::test]
-async fn a_newer_file_is_said_by_whoever_looks() {
+async fn looking_at_a_newer_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     assert!(home.look().is_ok(), "there is none yet");
@@ -281,7 +281,7 @@ async fn the_right_key_is_found_when_it_is_put_back() {
 }
 
 #[test]
-fn one_server_has_a_data_folder() {
+fn a_data_folder_has_one_server() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let mut first = home.claim().unwrap();

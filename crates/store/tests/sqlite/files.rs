@@ -20,7 +20,7 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 }
 
 #[tokio::test]
-async fn nobody_else_can_read_anything() {
+async fn other_users_cannot_read_anything() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path().join("deep/home"));
     let store = open(&home).await;
@@ -36,7 +36,7 @@ async fn nobody_else_can_read_anything() {
 }
 
 #[tokio::test]
-async fn rights_that_are_too_wide_are_narrowed() {
+async fn permissions_that_are_too_wide_are_restricted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     open(&home).await.close().await;
@@ -76,7 +76,7 @@ async fn a_link_in_the_place_of_the_database_is_refused() {
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_is_named() {
+async fn a_folder_that_cannot_be_created_is_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let refused = SqliteStore::open(&Home::new(folder.path().join("file/home")), KeySource::File).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn a_folder_that_cannot_be_made_is_named() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_left_alone() {
+async fn a_file_that_is_not_a_database_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     open(&home).await.close().await;
@@ -98,7 +98,7 @@ async fn a_file_that_is_no_database_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_was_put_is_there_after_a_restart() {
+async fn stored_data_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for (number, closed) in [true, false, true].into_iter().enumerate() {
@@ -118,7 +118,7 @@ async fn what_was_put_is_there_after_a_restart() {
     }
 }
 
-/// With a control: what is kept in the clear is found by the same search.
+/// Positive control: unencrypted data is found by the same search.
 #[tokio::test]
 async fn a_secret_is_nowhere_on_disk() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The log of sessions when processes die: this program, started again to write one.
+//! The log of sessions when processes die. The test program starts itself to write the log.
 
 use crate::{open, raw};
 use coracle_store::{Home, Journal, NewTask, TaskEnd, TaskState};
@@ -53,12 +53,12 @@ fn start(home: &Path) -> Child {
 }
 
 #[tokio::test]
-async fn what_was_promised_is_there_and_what_was_running_was_interrupted() {
+async fn acknowledged_tasks_survive_and_running_ones_are_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let (ann, session) = (UserId::new("ann").unwrap(), SessionId::from_random(1));
     let (mut all, mut interrupted) = (0, 0);
-    // Until some kill has met a task in the middle: on a slow disk most of the time goes by between two of them.
+    // Until a kill has hit a running task: on a slow disk, most of the time passes between two tasks.
     while all < 8 || (interrupted == 0 && all < 200) {
         let mut child = start(folder.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -80,7 +80,7 @@ async fn what_was_promised_is_there_and_what_was_running_was_interrupted() {
             sqlx::query_scalar("PRAGMA integrity_check").fetch_one(&mut raw(&home).await).await.unwrap();
         assert_eq!(check, "ok");
         let store = open(&home).await;
-        // One that runs in this process is not lost with the other one.
+        // A task of this process is not lost with the other process.
         let own = store.begin_task(&ann, &session, &task(1)).await.unwrap();
         let lost = store.interrupt_lost().await.unwrap();
         assert!(lost.len() <= 1, "{lost:?}");
@@ -89,7 +89,7 @@ async fn what_was_promised_is_there_and_what_was_running_was_interrupted() {
         let tasks = store.tasks(&ann, &session, 100, None).await.unwrap();
         let state = |number: u64| tasks.iter().find(|task| task.number == number).map(|task| task.state);
         for number in said {
-            assert_eq!(state(number), Some(TaskState::Done), "{number} was said to be done");
+            assert_eq!(state(number), Some(TaskState::Done), "{number} was reported as done");
         }
         for task in lost {
             assert_eq!((task.user, task.session), (ann.clone(), session.clone()));
@@ -100,12 +100,12 @@ async fn what_was_promised_is_there_and_what_was_running_was_interrupted() {
         all += 1;
     }
     println!("{interrupted} of {all} were interrupted in the middle of a task");
-    assert!(interrupted > 0, "no kill met a task");
+    assert!(interrupted > 0, "no kill hit a task");
 }
 
-/// A process that has nothing to do with tasks holds no lock, and one that ends leaves no file.
+/// A process without tasks holds no lock, and a process that ends leaves no file.
 #[tokio::test]
-async fn files_of_the_living_go_with_them() {
+async fn the_file_of_a_process_is_removed_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let live = || std::fs::read_dir(folder.path().join("store/live")).map_or(0, Iterator::count);
@@ -115,7 +115,7 @@ async fn files_of_the_living_go_with_them() {
     let session = store.open_session(&ann, &SessionId::from_random(1), None, SystemTime::now()).await.unwrap();
     store.begin_task(&ann, &session.id, &task(1)).await.unwrap();
     assert_eq!(live(), 1);
-    // Another in the same process is another.
+    // A second store in the same process counts separately.
     let other = open(&home).await;
     other.begin_task(&ann, &session.id, &task(2)).await.unwrap();
     assert_eq!((live(), other.interrupt_lost().await.unwrap().len()), (2, 0));

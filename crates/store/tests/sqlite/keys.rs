@@ -19,12 +19,12 @@ async fn code_of_read(store: &SqliteStore, name: &str) -> &'static str {
 }
 
 #[tokio::test]
-async fn the_key_is_made_with_the_first_secret_and_kept() {
+async fn the_key_is_created_with_the_first_secret_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = open(&home).await;
     assert_eq!(store.secret(&Owner::Shared, "a").await.unwrap(), None);
-    assert!(!home.master_key().exists(), "nothing is to be opened yet");
+    assert!(!home.master_key().exists(), "there are no secrets yet");
     put(&store, "a").await.unwrap();
     let key = fs::read_to_string(home.master_key()).unwrap();
     assert_eq!(key.trim().len(), 64);
@@ -34,7 +34,7 @@ async fn the_key_is_made_with_the_first_secret_and_kept() {
 }
 
 #[tokio::test]
-async fn a_lost_key_is_said_and_not_replaced() {
+async fn a_lost_key_is_reported_and_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     put(&open(&home).await, "a").await.unwrap();
@@ -55,7 +55,7 @@ async fn a_lost_key_is_said_and_not_replaced() {
 }
 
 #[tokio::test]
-async fn another_key_opens_nothing_and_overwrites_nothing() {
+async fn another_key_decrypts_and_overwrites_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     put(&open(&home).await, "a").await.unwrap();
@@ -74,7 +74,7 @@ async fn another_key_opens_nothing_and_overwrites_nothing() {
 }
 
 #[tokio::test]
-async fn with_all_secrets_deleted_another_key_may_begin() {
+async fn another_key_can_be_used_after_all_secrets_are_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     put(&open(&home).await, "a").await.unwrap();
@@ -102,7 +102,7 @@ async fn a_given_key_leaves_no_file() {
 }
 
 #[tokio::test]
-async fn what_is_no_key_is_refused_and_not_shown() {
+async fn an_invalid_key_is_rejected_and_not_printed() {
     for text in ["", "short", &KEY[1..], &format!("{KEY}00"), &KEY.replace('0', "g")] {
         let folder = tempfile::tempdir().unwrap();
         let home = Home::new(folder.path());
@@ -135,7 +135,7 @@ async fn a_key_that_others_can_read_is_refused() {
 }
 
 #[tokio::test]
-async fn what_needs_no_secret_needs_no_key() {
+async fn no_key_is_needed_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     put(&open(&home).await, "a").await.unwrap();

@@ -1,5 +1,5 @@
-//! What only the store on disk promises: rights of files, the master key, tampering, versions, processes that are
-//! killed or work at once.
+//! Properties of the SQLite store only: permissions of files, the master key, tampering, versions, and processes that
+//! are killed or run concurrently.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -20,7 +20,7 @@ async fn open(home: &Home) -> SqliteStore {
     SqliteStore::open(home, KeySource::File).await.unwrap()
 }
 
-/// The database, past the store.
+/// A direct connection to the database.
 async fn raw(home: &Home) -> SqliteConnection {
     SqliteConnection::connect_with(&SqliteConnectOptions::new().filename(home.database())).await.unwrap()
 }

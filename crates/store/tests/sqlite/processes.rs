@@ -1,4 +1,4 @@
-//! Other processes: this program, started again to do one part. They work at once, or are killed in the middle.
+//! Several processes: the test program starts itself, and the processes run concurrently or are killed.
 
 use crate::{git, open, owner, raw};
 use coracle_store::{Home, ListedTools, Owner, SqliteStore, Store, StoreError};
@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 const HOME: &str = "STORE_TEST_HOME";
 const ROLE: &str = "STORE_TEST_ROLE";
 
-/// Increments that each of the processes makes that work at once.
+/// The number of increments of each concurrent process.
 const EACH: u64 = 25;
 
 fn start(home: &Path, role: &str) -> Child {
@@ -58,7 +58,7 @@ async fn increment(store: &SqliteStore) {
     }
 }
 
-/// Many pages, all of them of one generation.
+/// Writes many pages, all of one generation.
 async fn write_generation(store: &SqliteStore, generation: u64) {
     let tools = (0..50).map(|number| Tool {
         server: git(),
@@ -79,11 +79,11 @@ async fn write_generation(store: &SqliteStore, generation: u64) {
     store.put_secret(&owner("ann"), "token", &Secret::new(generation.to_string())).await.unwrap();
 }
 
-/// Reads until the process has said that so many generations are written, and tells the last one that it has said.
+/// Waits until the process has reported this number of generations. Returns the last reported one.
 fn after(child: &mut Child, generations: u64) -> u64 {
     let mut last = 0;
     for line in BufReader::new(child.stdout.as_mut().unwrap()).lines() {
-        // The harness writes the beginning of its own line before the first of ours.
+        // The test harness prints the beginning of a line before our first one.
         if let Some((_, number)) = line.unwrap().rsplit_once("wrote ") {
             last = number.parse().unwrap();
         }
@@ -95,13 +95,13 @@ fn after(child: &mut Child, generations: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_leaves_whole_rows() {
+async fn a_killed_process_leaves_complete_rows() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     for round in 0..8 {
         let mut child = start(folder.path(), "endless");
         let said = after(&mut child, 1 + round * 3);
-        // Into the middle of whatever it does by then.
+        // At a random point of the next write.
         std::thread::sleep(std::time::Duration::from_micros(fastrand::u64(0..8_000)));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -125,7 +125,7 @@ async fn a_process_that_is_killed_leaves_whole_rows() {
 }
 
 #[tokio::test]
-async fn processes_that_begin_at_once_share_one_database_and_one_key() {
+async fn processes_that_start_at_once_share_one_database_and_one_key() {
     const PROCESSES: u64 = 6;
     for _ in 0..3 {
         let folder = tempfile::tempdir().unwrap();

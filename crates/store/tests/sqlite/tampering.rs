@@ -1,4 +1,4 @@
-//! Somebody who can write the database, but has no key.
+//! An attacker who can write to the database, but has no key.
 
 use crate::{open, owner, raw};
 use coracle_store::{Home, Owner, SqliteStore, Store};
@@ -16,7 +16,7 @@ async fn code(store: &SqliteStore, owner: &Owner, name: &str) -> Result<Secret, 
     store.secret(owner, name).await.map(Option::unwrap).map_err(|error| error.code())
 }
 
-/// Puts the sealed bytes of one row into another.
+/// Copies the encrypted bytes of one row to another.
 async fn copy(home: &Home, from: (&str, &str), to: (&str, &str)) {
     let statement = "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE owner = ?1 AND name = ?2)
                      WHERE owner = ?3 AND name = ?4";
@@ -26,7 +26,7 @@ async fn copy(home: &Home, from: (&str, &str), to: (&str, &str)) {
 }
 
 #[tokio::test]
-async fn a_row_of_another_owner_or_name_does_not_open() {
+async fn a_row_of_another_owner_or_name_is_not_decrypted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = two_secrets(&home).await;
@@ -42,7 +42,7 @@ async fn a_row_of_another_owner_or_name_does_not_open() {
 }
 
 #[tokio::test]
-async fn a_renamed_row_does_not_open() {
+async fn a_renamed_row_is_not_decrypted() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = two_secrets(&home).await;
@@ -81,7 +81,7 @@ async fn no_changed_byte_goes_unnoticed() {
 }
 
 #[tokio::test]
-async fn the_same_secret_is_never_sealed_the_same() {
+async fn the_same_secret_is_never_encrypted_the_same_way() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = open(&home).await;
@@ -94,7 +94,7 @@ async fn the_same_secret_is_never_sealed_the_same() {
     }
 }
 
-/// Rows that make no sense are an error, never a panic and never an empty answer.
+/// Invalid rows cause an error, and never a panic or an empty answer.
 #[tokio::test]
 async fn damaged_rows_are_named() {
     let folder = tempfile::tempdir().unwrap();

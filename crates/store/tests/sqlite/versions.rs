@@ -45,7 +45,7 @@ async fn the_file_is_in_wal_mode_and_knows_its_version() {
 }
 
 #[tokio::test]
-async fn the_schema_is_what_the_migrations_make_of_nothing() {
+async fn the_schema_matches_the_migrations() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     open(&home).await;
@@ -77,12 +77,12 @@ async fn the_schema_is_what_the_migrations_make_of_nothing() {
 }
 
 #[tokio::test]
-async fn a_user_who_gets_another_name_leaves_no_row_behind() {
+async fn a_renamed_user_leaves_no_row_behind() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::new(folder.path());
     let store = open(&home).await;
     let (ann, eve) = (UserId::new("ann").unwrap(), UserId::new("eve").unwrap());
-    // A row in each table that has a column for users, whatever tables there will be.
+    // A row in each table that has a column for users, including future tables.
     let mut database = raw(&home).await;
     sqlx::query("PRAGMA foreign_keys = OFF").execute(&mut database).await.unwrap();
     let columns: Vec<(String, String)> = sqlx::query_as(
@@ -103,7 +103,7 @@ async fn a_user_who_gets_another_name_leaves_no_row_behind() {
         .await
         .unwrap();
         let names = others.iter().fold(String::new(), |names, other| names + ", " + other);
-        // The text `1` is a number where one is wanted, and 'user' a role.
+        // The text `1` is converted to a number where necessary, and 'user' is a role.
         let values: String = others.iter().map(|other| if other == "role" { ", 'user'" } else { ", '1'" }).collect();
         let insert = format!("INSERT INTO {table} ({column}{names}) VALUES ('{name}'{values})");
         sqlx::query(sqlx::AssertSqlSafe(insert)).execute(&mut database).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_user_who_gets_another_name_leaves_no_row_behind() {
             let count = format!("SELECT COUNT(*) FROM {table} WHERE {column} = '{prefix}{name}'");
             sqlx::query_scalar(sqlx::AssertSqlSafe(count)).fetch_one(database).await.unwrap()
         };
-        // Whoever gets another name is signed out.
+        // Renaming a user signs them out.
         let expected = i64::from(!["browser_sessions", "sign_in_links"].contains(&table.as_str()));
         let found = (count("ann", &mut database).await, count("eve", &mut database).await);
         assert_eq!(found, (0, expected), "{table}.{column}");

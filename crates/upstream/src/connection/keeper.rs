@@ -1,4 +1,4 @@
-//! The task that keeps a connection: looks after its tools, and ends it when it is not needed or has failed.
+//! The task that maintains a connection: it refreshes its tools, and ends it when it is idle or has failed.
 
 use super::Connection;
 use crate::status::Changed;
@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// However often a server says that its tools changed, it is asked no more often than this.
+/// The minimum interval between two refreshes, however often a server announces changes.
 const REFRESH_PAUSE: Duration = Duration::from_millis(200);
-/// Longest time for ending a connection; a child process is killed sooner.
+/// Maximum time to end a connection. A child process is killed sooner.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Whether the connection was given up.
+/// Whether to end an idle connection.
 pub(crate) enum Idle {
     GiveUp,
     KeepOn,
 }
 
-/// Runs until the connection has ended. `on_idle` decides, with no new call able to slip in, whether to end it.
+/// Runs until the connection has ended. `on_idle` decides whether to end it, while no new call can begin.
 pub(crate) async fn keep<H: Service<RoleClient>>(
     mut service: RunningService<RoleClient, H>,
     connection: Arc<Connection>,
@@ -27,16 +27,16 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
     on_idle: impl Fn(&Connection) -> Idle,
 ) {
     let listening = tokio::spawn(listen(Arc::clone(&connection)));
-    let desk = Arc::clone(&connection.origin.desk);
+    let state = Arc::clone(&connection.origin.state);
     loop {
         let idle_at = connection.activity().last + idle_timeout;
         tokio::select! {
-            () = desk.ended.cancelled() => break,
+            () = state.ended.cancelled() => break,
             () = connection.close.cancelled() => break,
             () = connection.retired.cancelled() => {
                 tokio::select! {
                     () = connection.is_done_with_its_calls() => {}
-                    () = desk.ended.cancelled() => {}
+                    () = state.ended.cancelled() => {}
                     () = connection.close.cancelled() => {}
                 }
                 break;
@@ -47,22 +47,22 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
                         break;
                     }
                 } else {
-                    // In use: look again later.
+                    // In use: check again later.
                     tokio::time::sleep(REFRESH_PAUSE.min(idle_timeout)).await;
                 }
             }
-            () = desk.changed.notified() => {
+            () = state.changed.notified() => {
                 connection.tell_of_changes();
                 tokio::select! {
                     refreshed = connection.refresh() => if let Err(error) = refreshed {
-                        tracing::warn!(%error, "the tools of a server have changed and cannot be had");
+                        tracing::warn!(%error, "cannot list the changed tools of a server");
                     },
-                    () = desk.ended.cancelled() => break,
+                    () = state.ended.cancelled() => break,
                     () = connection.close.cancelled() => break,
                 }
                 tokio::select! {
                     () = tokio::time::sleep(REFRESH_PAUSE) => {}
-                    () = desk.ended.cancelled() => break,
+                    () = state.ended.cancelled() => break,
                     () = connection.close.cancelled() => break,
                 }
             }
@@ -78,7 +78,7 @@ pub(crate) async fn keep<H: Service<RoleClient>>(
 
 async fn listen(connection: Arc<Connection>) {
     if let Err(error) = connection.listen().await {
-        tracing::debug!(%error, "a server says that it tells of changes, and does not");
+        tracing::debug!(%error, "cannot subscribe to changes that a server offers to announce");
     }
 }
 
@@ -89,23 +89,23 @@ impl Connection {
         }
     }
 
-    /// Tells of what needs no further look.
+    /// Announces changes that need no further request.
     fn tell_of_changes(&self) {
-        let desk = &self.origin.desk;
-        if desk.resources_changed.swap(false, Ordering::AcqRel) {
+        let state = &self.origin.state;
+        if state.resources_changed.swap(false, Ordering::AcqRel) {
             self.tell(Changed::Resources);
         }
-        if desk.prompts_changed.swap(false, Ordering::AcqRel) {
+        if state.prompts_changed.swap(false, Ordering::AcqRel) {
             self.tell(Changed::Prompts);
         }
-        for uri in desk.take_updated() {
+        for uri in state.take_updated() {
             self.tell(Changed::Resource { uri });
         }
     }
 
-    /// Somebody who watches a resource uses the connection, too.
+    /// Whether the connection is idle. Watching a resource counts as use.
     pub(crate) fn is_idle(&self, idle_timeout: Duration) -> bool {
-        if !self.origin.desk.watched().is_empty() {
+        if !self.origin.state.watched().is_empty() {
             return false;
         }
         let activity = self.activity();

@@ -1,4 +1,4 @@
-//! Lists that come page by page.
+//! Paginated lists.
 
 use super::Connection;
 use crate::call::CallContext;
@@ -8,25 +8,25 @@ use rmcp::model::ErrorCode;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
-/// Most pages of one list.
+/// The maximum number of pages of a list.
 const MAX_PAGES: usize = 100;
-/// Most entries of a list of resources or prompts; the rest is left out.
+/// The maximum number of entries of a list of resources or prompts. The rest is left out.
 const MAX_ENTRIES: usize = 10_000;
-/// Largest entry of such a list, as JSON text; larger ones are left out.
+/// The maximum size of an entry of such a list, as JSON text. Larger entries are left out.
 const MAX_ENTRY: usize = 64 * 1024;
-/// Largest such list, as JSON text; the rest is left out.
+/// The maximum size of such a list, as JSON text. The rest is left out.
 const MAX_LIST: usize = 16 * 1024 * 1024;
-/// Longest address or name of an entry.
+/// The maximum length of the URI or name of an entry.
 const MAX_KEY: usize = 8 * 1024;
 const SHOWN_KEY: usize = 100;
 
-/// A list that servers have.
+/// A kind of list.
 #[derive(Clone, Copy)]
 pub(crate) struct List {
     method: &'static str,
-    /// The member of the answer that holds the entries.
+    /// The member of the result that holds the entries.
     member: &'static str,
-    /// The member of an entry by which it is known.
+    /// The member that identifies an entry.
     key: &'static str,
 }
 
@@ -36,7 +36,7 @@ pub(crate) const TEMPLATES: List =
     List { method: "resources/templates/list", member: "resourceTemplates", key: "uriTemplate" };
 pub(crate) const PROMPTS: List = List { method: "prompts/list", member: "prompts", key: "name" };
 
-/// Whether the next entry is wanted.
+/// Whether to continue with the next entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     More,
@@ -44,7 +44,7 @@ pub(crate) enum Wanted {
 }
 
 impl Connection {
-    /// All entries that can be kept, as they came.
+    /// All valid entries, unchanged.
     pub(crate) async fn list(&self, list: List) -> Result<Vec<Value>, UpstreamError> {
         let mut entries = Vec::new();
         let mut keys = HashSet::new();
@@ -64,12 +64,12 @@ impl Connection {
         })
         .await?;
         if left_out > 0 {
-            tracing::warn!(server = %self.server(), list = list.method, left_out, "entries are not as they should be");
+            tracing::warn!(server = %self.server(), list = list.method, left_out, "left out invalid entries");
         }
         Ok(entries)
     }
 
-    /// Hands on the entries one by one, page by page. A server without such a list has an empty one.
+    /// Passes the entries to `take` one by one, page by page. A server that does not know the method has no entries.
     pub(super) async fn pages(&self, list: List, mut take: impl FnMut(Value) -> Wanted) -> Result<(), UpstreamError> {
         let mut cursor: Option<String> = None;
         for _ in 0..MAX_PAGES {
@@ -88,7 +88,7 @@ impl Connection {
                 let member = shortened(list.member, SHOWN_KEY);
                 self.protocol(&format!("its {member} are not a list"))
             }) else {
-                return Err(self.protocol("what it sent in place of a list is none"));
+                return Err(self.protocol("it did not send a valid list"));
             };
             let Some(Value::Array(entries)) = page.remove(list.member) else {
                 return Err(missing());

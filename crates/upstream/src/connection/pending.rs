@@ -1,24 +1,24 @@
-use crate::desk::{Desk, Flight};
+use crate::connection_state::{ConnectionState, InFlight};
 use rmcp::RoleClient;
 use rmcp::model::{ProgressToken, RequestId};
 use rmcp::service::RequestHandle;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server that does not read is not waited for longer than this.
+/// Maximum time to send a cancellation to a server that does not read.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A request whose answer is awaited. If nobody takes the answer, the server learns that it may stop working.
+/// A request that waits for its answer. If it is dropped before, the server is notified that it may stop working.
 pub(super) struct Pending<'a> {
-    desk: &'a Desk,
-    flight: Arc<Flight>,
+    state: &'a ConnectionState,
+    flight: Arc<InFlight>,
     handle: Option<RequestHandle<RoleClient>>,
     name: Option<(RequestId, ProgressToken)>,
 }
 
 impl<'a> Pending<'a> {
-    pub(super) fn new(desk: &'a Desk, flight: Arc<Flight>) -> Self {
-        Self { desk, flight, handle: None, name: None }
+    pub(super) fn new(state: &'a ConnectionState, flight: Arc<InFlight>) -> Self {
+        Self { state, flight, handle: None, name: None }
     }
 
     pub(super) fn started(&mut self, handle: RequestHandle<RoleClient>) -> &mut RequestHandle<RoleClient> {
@@ -30,14 +30,14 @@ impl<'a> Pending<'a> {
         self.handle = None;
     }
 
-    /// Tells the server in the background: it may be the one that does not answer.
+    /// Notifies the server in the background, because it may not be reading.
     pub(super) fn abandon(&mut self, reason: &str) {
         let reason = reason.to_owned();
         if let (Some(handle), Ok(runtime)) = (self.handle.take(), tokio::runtime::Handle::try_current())
-            && !self.desk.ended.is_cancelled()
+            && !self.state.ended.is_cancelled()
         {
             runtime.spawn(async move {
-                // There is nobody left who could be told of a failure.
+                // There is no one left to report a failure to.
                 let _ = tokio::time::timeout(CANCEL_TIMEOUT, handle.cancel(Some(reason))).await;
             });
         }
@@ -48,8 +48,8 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         self.flight.over.cancel();
         if let Some((id, token)) = &self.name {
-            self.desk.forget(id, token);
+            self.state.forget(id, token);
         }
-        self.abandon("nobody waits for it");
+        self.abandon("the caller stopped waiting");
     }
 }

@@ -1,8 +1,8 @@
-//! Requests whose answers are handed on as they came.
+//! Requests whose answers are returned unchanged.
 
 use super::{Connection, SHOWN_NAME};
 use crate::call::{CallContext, Resume};
-use crate::desk::Flight;
+use crate::connection_state::InFlight;
 use crate::error::UpstreamError;
 use crate::reverse::{Question, QuestionKind};
 use crate::scrub::shortened;
@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// So often one request may be answered by questions.
+/// The maximum number of times that one request may be answered with questions.
 const MAX_ROUNDS: u32 = 20;
-/// Most questions in one answer.
+/// The maximum number of questions in one answer.
 const MAX_QUESTIONS: usize = 20;
-/// Pause before a server that asks nothing, but wants to be called again, is called again.
+/// The pause before calling a server again that asks nothing but wants another call.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Members of `_meta` that say something about the connection, which nobody else may.
+/// Members of `_meta` that describe the connection and that callers cannot set.
 const OWN_META: &[&str] = &[
     "progressToken",
     "io.modelcontextprotocol/protocolVersion",
@@ -27,7 +27,7 @@ const OWN_META: &[&str] = &[
 ];
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-/// Client capabilities as far as they mean something here.
+/// The client capabilities that are relevant here.
 pub(crate) fn capabilities(announced: &Map<String, Value>) -> ClientCapabilities {
     let known = [QuestionKind::Sampling, QuestionKind::Elicitation, QuestionKind::Roots].map(QuestionKind::capability);
     let kept = announced.iter().filter(|(key, _)| known.contains(&key.as_str()));
@@ -35,13 +35,13 @@ pub(crate) fn capabilities(announced: &Map<String, Value>) -> ClientCapabilities
     serde_json::from_value(Value::Object(kept)).unwrap_or_default()
 }
 
-/// Whether a result is made of questions.
+/// Whether a result consists of questions.
 pub(super) fn wants_input(result: &Value) -> bool {
     result.get("resultType").and_then(Value::as_str) == Some("input_required")
 }
 
 impl Connection {
-    /// Calls a tool; the result as it came.
+    /// Calls a tool and returns the result unchanged.
     pub(crate) async fn call_raw(
         &self,
         tool: &str,
@@ -80,7 +80,7 @@ impl Connection {
         self.object(self.ask("completion/complete", params, context, "completion/complete").await?)
     }
 
-    /// From which level on log messages are wanted: told at once to a server of before 2026, else with each request.
+    /// Sets the minimum level of log messages. Servers from before 2026 are told at once, and others with each request.
     pub(crate) async fn set_level(&self, level: &str) -> Result<(), UpstreamError> {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(level.to_owned());
         if self.origin.is_modern || !self.info().offers.logging {
@@ -91,7 +91,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks, and asks again with the answers as long as questions come back that somebody can answer.
+    /// Sends a request, and repeats it with answers while the server replies with questions that can be answered.
     async fn ask_until_done(
         &self,
         method: &str,
@@ -116,7 +116,7 @@ impl Connection {
             }
             resume = Some(self.answered(&result, context).await?);
         }
-        Err(self.protocol("it asked again and again"))
+        Err(self.protocol("it kept asking for input"))
     }
 
     async fn answered(&self, result: &Value, context: &CallContext) -> Result<Resume, UpstreamError> {
@@ -124,13 +124,13 @@ impl Connection {
         let mut responses = Map::new();
         match result.get("inputRequests").and_then(Value::as_object) {
             Some(questions) if questions.len() > MAX_QUESTIONS => {
-                return Err(self.protocol(&format!("it asked more than {MAX_QUESTIONS} things at once")));
+                return Err(self.protocol(&format!("it asked more than {MAX_QUESTIONS} questions at once")));
             }
             Some(questions) if !questions.is_empty() => {
-                let flight = Flight::new(context);
+                let flight = InFlight::new(context);
                 for (key, question) in questions {
                     let kind = question.get("method").and_then(Value::as_str).and_then(QuestionKind::of);
-                    let kind = kind.ok_or_else(|| self.protocol("it asked something unknown"))?;
+                    let kind = kind.ok_or_else(|| self.protocol("it asked an unknown kind of question"))?;
                     let params = question.get("params").cloned().unwrap_or_default();
                     let answer = tokio::select! {
                         biased;
@@ -138,7 +138,7 @@ impl Connection {
                         () = context.cancel.cancelled() => {
                             return Err(UpstreamError::Cancelled { server: self.server().clone() });
                         }
-                        () = self.origin.desk.ended.cancelled() => return Err(self.ended()),
+                        () = self.origin.state.ended.cancelled() => return Err(self.ended()),
                     };
                     let answer = answer.map_err(|refusal| UpstreamError::Unanswered {
                         server: self.server().clone(),
@@ -148,7 +148,7 @@ impl Connection {
                 }
             }
             _ if state.is_some() => tokio::time::sleep(PAUSE).await,
-            _ => return Err(self.protocol("it wants input, and does not say which")),
+            _ => return Err(self.protocol("it requires input, but does not say what")),
         }
         Ok(Resume { responses, state })
     }
@@ -162,7 +162,7 @@ impl Connection {
         }
         let mut meta = RequestMetaObject(MetaObject(meta));
         if self.origin.is_modern {
-            // What this caller can be asked, not what others can.
+            // The capabilities of this caller, not of others.
             meta.set_client_capabilities(capabilities(&context.capabilities));
         }
         meta

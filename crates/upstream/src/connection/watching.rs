@@ -1,4 +1,4 @@
-//! Who wants to know when a resource changes. Since 2026 a server tells of changes only to those who listen.
+//! Subscriptions to changes of resources. Since the revision of 2026, a server announces changes only to listeners.
 
 use super::Connection;
 use super::requests::members;
@@ -9,7 +9,7 @@ use rmcp::service::Subscription;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 
-/// Listening, once for all that is of interest: a change of interests is a new subscription in place of the old one.
+/// One subscription for everything of interest. A change of interests replaces it.
 #[derive(Default)]
 pub(super) struct Watching(tokio::sync::Mutex<Option<Listener>>);
 
@@ -17,7 +17,7 @@ struct Listener(AbortHandle);
 
 impl Listener {
     fn new(mut subscription: Subscription) -> Self {
-        // The notifications themselves are seen on their way in; this only holds the subscription.
+        // The notifications are handled on their way in. This task only holds the subscription.
         let task = tokio::spawn(async move { while let Ok(Some(_)) = subscription.next().await {} });
         Self(task.abort_handle())
     }
@@ -30,11 +30,11 @@ impl Drop for Listener {
 }
 
 impl Connection {
-    /// Wants to hear of changes of a resource; each such wish ends by [`Self::unwatch`], or with the connection.
+    /// Subscribes to changes of a resource until [`Self::unwatch`] is called as often, or the connection ends.
     pub(crate) async fn watch(&self, uri: &str) -> Result<(), UpstreamError> {
         let is_first = self
             .origin
-            .desk
+            .state
             .watch(uri)
             .map_err(|reason| UpstreamError::TooLarge { server: self.server().clone(), reason })?;
         if !is_first {
@@ -42,13 +42,13 @@ impl Connection {
         }
         let outcome = self.tell_of(uri, "resources/subscribe").await;
         if outcome.is_err() {
-            self.origin.desk.unwatch(uri);
+            self.origin.state.unwatch(uri);
         }
         outcome
     }
 
     pub(crate) async fn unwatch(&self, uri: &str) -> Result<(), UpstreamError> {
-        if self.origin.desk.unwatch(uri) { self.tell_of(uri, "resources/unsubscribe").await } else { Ok(()) }
+        if self.origin.state.unwatch(uri) { self.tell_of(uri, "resources/unsubscribe").await } else { Ok(()) }
     }
 
     async fn tell_of(&self, uri: &str, method: &str) -> Result<(), UpstreamError> {
@@ -59,7 +59,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Listens to what is of interest now.
+    /// Subscribes to everything that is currently of interest.
     pub(super) async fn listen(&self) -> Result<(), UpstreamError> {
         let Some(peer) = self.peer.peer_info().filter(|_| self.origin.is_modern) else {
             return Ok(());
@@ -71,16 +71,16 @@ impl Connection {
         filter.tools_list_changed = wanted(offered.tools.as_ref().and_then(|tools| tools.list_changed));
         filter.prompts_list_changed = wanted(offered.prompts.as_ref().and_then(|prompts| prompts.list_changed));
         filter.resources_list_changed = wanted(offered.resources.as_ref().and_then(|resources| resources.list_changed));
-        filter.resource_subscriptions = Some(self.origin.desk.watched()).filter(|watched| !watched.is_empty());
+        filter.resource_subscriptions = Some(self.origin.state.watched()).filter(|watched| !watched.is_empty());
         if filter == SubscriptionFilter::new() {
             *listener = None;
             return Ok(());
         }
         let after = self.origin.spec.call_timeout;
-        // The new one first, so that nothing is missed between the two.
+        // The new subscription comes first, so that nothing is missed in between.
         let subscription = tokio::select! {
             subscription = self.peer.listen(filter) => subscription,
-            () = self.origin.desk.ended.cancelled() => return Err(self.ended()),
+            () = self.origin.state.ended.cancelled() => return Err(self.ended()),
             () = tokio::time::sleep(after) => return Err(self.timed_out("subscriptions/listen", after)),
         };
         match subscription {

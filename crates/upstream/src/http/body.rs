@@ -1,20 +1,20 @@
-//! Bodies of answers, read no further than a limit.
+//! Reads response bodies up to a size limit.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::{BoxStream, Stream, StreamExt as _};
 use reqwest::Response;
 use sse_stream::{Sse, SseStream};
 
-/// Why a body could not be read.
+/// Why a body cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("an answer of more than {0} bytes")]
     TooLarge(usize),
-    #[error("the answer broke off: {0}")]
+    #[error("the answer was cut off: {0}")]
     Broken(String),
 }
 
-/// The whole body.
+/// Reads the whole body.
 pub(crate) async fn read(response: Response, limit: usize) -> Result<Bytes, BodyError> {
     if response.content_length().is_some_and(|length| length > limit as u64) {
         return Err(BodyError::TooLarge(limit));
@@ -31,7 +31,7 @@ pub(crate) async fn read(response: Response, limit: usize) -> Result<Bytes, Body
     Ok(body.freeze())
 }
 
-/// Server-sent events, none of them longer than `limit`. An error is the last item.
+/// Server-sent events of at most `limit` bytes each. An error is the last item.
 pub(crate) fn event_stream(
     chunks: impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + 'static,
     limit: usize,
@@ -60,7 +60,7 @@ pub(crate) fn event_stream(
         .boxed()
 }
 
-/// Counts the bytes of the event that is being read.
+/// Counts the bytes of the current event.
 struct Counter {
     limit: usize,
     event: usize,

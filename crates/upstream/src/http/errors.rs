@@ -1,7 +1,7 @@
 use super::BodyError;
 use crate::connection::chain;
 
-/// Why a request over HTTP failed. No text of it has an address in it: that may hold credentials.
+/// Why an HTTP request failed. Messages contain no URL, because it may hold credentials.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HttpError {
     #[error("{0}")]

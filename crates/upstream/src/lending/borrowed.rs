@@ -1,9 +1,9 @@
-//! The command's side: asks for a connection, and uses it as a transport.
+//! The command's side: requests a connection, and uses it as a transport.
 
 use super::{
     Answer, Ended, MAX_HANDSHAKE, Place, Settings, VERSION, Wish, is_private, is_socket, line, not_private, own_uid,
 };
-use crate::desk::{Desk, Fault};
+use crate::connection_state::{ConnectionState, Fault};
 use crate::lines::{Line, Lines};
 use crate::scrub::Scrubber;
 use crate::stdio::{MAX_MESSAGE, message};
@@ -22,25 +22,25 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Mutex;
 
-/// A `coracle up` that runs answers at once whether it lends a connection. One that does not is stopped, or none.
+/// Maximum time until a running `coracle up` replies whether it lends a connection.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is told of a connection that ended without a word.
+/// The reason of a connection that ended without a last line.
 const LENDER_GONE: &str = "it was the connection of the running `coracle up`, which has ended";
 
 /// Why no connection was lent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotLent {
-    /// No `coracle up` runs.
-    #[error("no `coracle up` runs")]
+    /// No `coracle up` is running.
+    #[error("no `coracle up` is running")]
     NobodyThere,
-    /// What is there is not to be trusted.
+    /// The socket cannot be trusted.
     #[error("{0}")]
     Untrusted(String),
-    /// The one that runs has another server under this name, or cannot start it.
+    /// The lender has different settings for this server, or cannot start it.
     #[error("{0}")]
     Refused(String),
-    /// It does not answer.
+    /// The lender does not answer.
     #[error("it does not answer")]
     Silent,
     #[error(transparent)]
@@ -53,7 +53,7 @@ pub(crate) struct Loan {
     write: OwnedWriteHalf,
 }
 
-/// Asks for the connection to a server. May take as long as the server needs to start.
+/// Requests the connection to a server. May take as long as the server needs to start.
 pub(crate) async fn borrow(path: &Path, spec: &ServerSpec, chain: &[String]) -> Result<Loan, NotLent> {
     let (read, mut write) = connect(path).await?.into_split();
     let mut lines = Lines::new(read, MAX_HANDSHAKE);
@@ -75,7 +75,7 @@ pub(crate) async fn borrow(path: &Path, spec: &ServerSpec, chain: &[String]) -> 
     }
 }
 
-/// Connects to a socket that only this user can have made, and that one of this user's processes listens on.
+/// Connects to a socket that only this user can have created and that a process of this user listens on.
 async fn connect(path: &Path) -> Result<UnixStream, NotLent> {
     let untrusted = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => NotLent::NobodyThere,
@@ -89,7 +89,7 @@ async fn connect(path: &Path) -> Result<UnixStream, NotLent> {
     }
     let stream = match UnixStream::connect(place.address()).await {
         Ok(stream) => stream,
-        // Left behind by one that was killed.
+        // Left behind by a lender that was killed.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(NotLent::NobodyThere),
         Err(error) => return Err(error.into()),
     };
@@ -113,26 +113,26 @@ async fn answer(lines: &mut Lines<OwnedReadHalf>) -> io::Result<Answer> {
 pub(crate) struct Borrowed {
     lines: Lines<OwnedReadHalf>,
     write: Arc<Mutex<Option<OwnedWriteHalf>>>,
-    desk: Arc<Desk>,
+    state: Arc<ConnectionState>,
     scrubber: Arc<Scrubber>,
 }
 
 impl Borrowed {
-    pub(crate) fn new(loan: Loan, desk: Arc<Desk>, scrubber: Arc<Scrubber>) -> Self {
-        Self { lines: loan.lines, write: Arc::new(Mutex::new(Some(loan.write))), desk, scrubber }
+    pub(crate) fn new(loan: Loan, state: Arc<ConnectionState>, scrubber: Arc<Scrubber>) -> Self {
+        Self { lines: loan.lines, write: Arc::new(Mutex::new(Some(loan.write))), state, scrubber }
     }
 
-    /// The message of one line; without one the connection has ended.
+    /// The message of one line. `None` if the connection has ended.
     fn take_line(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let value: Option<Value> = serde_json::from_slice(self.lines.current()).ok();
         self.lines.clear();
         if let Some(ended) = value.as_ref().and_then(|value| Ended::deserialize(value).ok()) {
-            self.desk.fail(Fault::Ended(self.scrubber.clean(&ended.ended)));
+            self.state.fail(Fault::Ended(self.scrubber.clean(&ended.ended)));
             return None;
         }
-        let message = value.and_then(|value| message(value, &self.desk));
+        let message = value.and_then(|value| message(value, &self.state));
         if message.is_none() {
-            self.desk.fail(Fault::Protocol("the running `coracle up` sent a line that is not a message".to_owned()));
+            self.state.fail(Fault::Protocol("the running `coracle up` sent a line that is not a message".to_owned()));
         }
         message
     }
@@ -151,7 +151,7 @@ impl Transport<RoleClient> for Borrowed {
             let mut write = write.lock().await;
             let write = write.as_mut().ok_or(io::ErrorKind::NotConnected)?;
             match write.write_all(&line).await {
-                // The last line, which is read after this, tells why.
+                // The last line, which is read afterwards, has the reason.
                 Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
                     Ok(())
                 }
@@ -165,15 +165,15 @@ impl Transport<RoleClient> for Borrowed {
             Ok(Line::Whole) => return self.take_line(),
             Ok(Line::TooLong) => {
                 let limit = MAX_MESSAGE / 1024 / 1024;
-                self.desk.fail(Fault::TooLarge(format!("a message of more than {limit} MiB")));
+                self.state.fail(Fault::TooLarge(format!("a message of more than {limit} MiB")));
             }
-            Ok(Line::End) | Err(_) => self.desk.fail(Fault::Ended(LENDER_GONE.to_owned())),
+            Ok(Line::End) | Err(_) => self.state.fail(Fault::Ended(LENDER_GONE.to_owned())),
         }
         None
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        // Whoever still writes holds the lock, and ends when the stream is dropped.
+        // A pending write holds the lock, and ends when the stream is dropped.
         if let Ok(mut write) = self.write.try_lock() {
             drop(write.take());
         }

@@ -1,4 +1,4 @@
-//! Where a running `coracle up` listens for commands.
+//! The lender: a running `coracle up` that listens for commands.
 
 use super::{Answer, MAX_HANDSHAKE, Place, Settings, VERSION, Wish, is_socket, lent, line, not_private, own_uid};
 use crate::lines::{Line, Lines};
@@ -16,16 +16,16 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Most connections that are lent at once. Those who come later start their own servers.
+/// The maximum number of connections that are lent at a time. Further commands start their own servers.
 const MAX_LENT: usize = 64;
-/// A command says what it wants within this time.
+/// Maximum time for a command to send its request.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
-/// After a failure to accept, which most often is a lack of descriptors.
+/// The pause after a failed accept, which is usually due to a lack of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Only its owner may connect.
+/// The mode of the socket: only its owner may connect.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
-/// A socket on which connections are lent; its file is removed when this is dropped.
+/// A socket on which connections are lent. Its file is removed on drop.
 pub struct Lender {
     listener: UnixListener,
     place: Place,
@@ -34,8 +34,8 @@ pub struct Lender {
 }
 
 impl Lender {
-    /// Listens at `path`, in a folder that nobody else may enter. A socket that is there is replaced: the caller knows that
-    /// it is the only one who may listen there. Must be called within a runtime.
+    /// Listens at `path`, in a folder that only its owner can enter. Replaces an existing socket: the caller must make
+    /// sure that no one else listens there. Must be called within a runtime.
     pub fn open(path: &Path) -> io::Result<Self> {
         let place = Place::open(path)?;
         match place.look()? {
@@ -44,18 +44,18 @@ impl Lender {
                 rustix::fs::unlinkat(&place.folder, &*place.name, AtFlags::empty())?;
             }
             Some(_) => {
-                let reason = format!("{} is in the way: it is not a socket", path.display());
+                let reason = format!("{} exists and is not a socket: move it away", path.display());
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, reason));
             }
         }
         let listener = UnixListener::bind(place.address())?;
-        // Until then only those could connect who can enter the folder.
+        // Until now, access to the folder was the only restriction.
         rustix::fs::chmodat(&place.folder, &*place.name, PRIVATE, AtFlags::empty())?;
         let made = place.look()?.filter(is_socket).ok_or_else(|| not_private(path))?;
         Ok(Self { listener, place, file: (made.st_dev, made.st_ino) })
     }
 
-    /// Lends the operator's connections and shared ones until `stop`. Then those that are lent end as well.
+    /// Lends the operator's connections and shared ones until `stop`, which also ends the lent ones.
     pub async fn serve(self, upstream: Upstream, stop: CancellationToken) {
         let places = Arc::new(Semaphore::new(MAX_LENT));
         let tasks = TaskTracker::new();
@@ -68,24 +68,24 @@ impl Lender {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "a command cannot be answered");
+                    tracing::warn!(%error, "cannot accept the connection of a command");
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                tracing::debug!(MAX_LENT, "a command is refused: the maximum number of connections is lent");
+                tracing::debug!(MAX_LENT, "refused a command: the maximum number of connections is lent");
                 continue;
             };
             let (upstream, stop) = (upstream.clone(), stop.clone());
             tasks.spawn(async move {
                 if let Err(error) = lend(stream, &upstream, stop).await {
-                    tracing::debug!(%error, "a command got no connection");
+                    tracing::debug!(%error, "a command did not get a connection");
                 }
                 drop(place);
             });
         }
-        // Nobody finds it any more while those who are there take their leave.
+        // New commands no longer find the socket while the current ones finish.
         drop(self);
         tasks.close();
         tasks.wait().await;
@@ -96,7 +96,7 @@ impl Drop for Lender {
     fn drop(&mut self) {
         let is_ours = |found: rustix::fs::Stat| (found.st_dev, found.st_ino) == self.file;
         if self.place.look().is_ok_and(|found| found.is_some_and(is_ours)) {
-            // One that is left behind is replaced by the next who listens.
+            // A socket that is left behind is replaced by the next lender.
             let _ = rustix::fs::unlinkat(&self.place.folder, &*self.place.name, AtFlags::empty());
         }
     }
@@ -108,11 +108,11 @@ impl std::fmt::Debug for Lender {
     }
 }
 
-/// One command and one server.
+/// Serves one command, which uses one server.
 async fn lend(stream: UnixStream, upstream: &Upstream, stop: CancellationToken) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     if uid != own_uid() {
-        tracing::warn!(uid, "another user is refused a connection to a server");
+        tracing::warn!(uid, "refused a connection to another user");
         return Ok(());
     }
     let (read, mut write) = stream.into_split();
@@ -122,7 +122,7 @@ async fn lend(stream: UnixStream, upstream: &Upstream, stop: CancellationToken) 
         () = stop.cancelled() => return Ok(()),
         wish = tokio::time::timeout(HANDSHAKE_WITHIN, wish(&mut lines)) => wish.map_err(|_| io::ErrorKind::TimedOut)??,
     };
-    // The operator's: nobody else's connection is ever looked for.
+    // Connections of other users are never lent.
     let user = UserId::local();
     let settings = upstream.spec(&wish.server).map(|spec| Settings::of(spec, upstream.chain()));
     let refused = match settings {
@@ -139,13 +139,13 @@ async fn lend(stream: UnixStream, upstream: &Upstream, stop: CancellationToken) 
     let lease = tokio::select! {
         biased;
         () = stop.cancelled() => return Ok(()),
-        // It has nothing to say yet, but may go away. The start goes on: the next command finds it done.
+        // The command sends nothing yet, but may disconnect. The start continues, and the next command finds it done.
         _ = lines.next() => return Ok(()),
         lease = slot.lease() => lease,
     };
     let lease = match lease {
         Ok(lease) if lease.is_signed_in() => {
-            // A command must notice when the sign-in has been withdrawn.
+            // A command must notice when the sign-in has been revoked.
             let reason = "its connection uses a stored sign-in".to_owned();
             return say(&mut write, &Answer::Refused { reason }).await;
         }

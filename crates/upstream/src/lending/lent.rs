@@ -1,4 +1,4 @@
-//! One connection that is lent: requests of the command go to the server and answers come back, both as they are.
+//! A lent connection: forwards requests of the command to the server, and the answers back, unchanged.
 
 use super::{Ended, line};
 use crate::call::{CallContext, Progress};
@@ -22,8 +22,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Requests whose answers are handed on as they are. What would change the connection for its owner, as subscriptions and
-/// the level of the log do, is not among them.
+/// Requests that are forwarded. Those that would change the connection for its owner, such as subscriptions and the log
+/// level, are not.
 const PASSED_ON: &[&str] = &[
     "completion/complete",
     "prompts/get",
@@ -34,46 +34,46 @@ const PASSED_ON: &[&str] = &[
     "tools/call",
     "tools/list",
 ];
-/// Those of them during which a server may ask something.
+/// Requests during which a server may ask questions.
 const MAY_ASK: &[&str] = &["prompts/get", "resources/read", "tools/call"];
-/// What a server offers that works through here.
+/// Capabilities of a server that work over a lent connection.
 const OFFERED: &[&str] = &["completions", "prompts", "resources", "tools"];
 
-/// Most requests of one command at once.
+/// The maximum number of concurrent requests of one command.
 const MAX_AT_ONCE: usize = 1024;
-/// The command has time-outs of its own and cancels what takes it too long.
+/// The time limit of a call. The command has its own time-outs, and cancels calls that take too long.
 const LONGEST_CALL: Duration = Duration::from_hours(24);
-/// Messages that wait to be read by the command; when there are so many, its calls wait.
+/// The maximum number of messages that wait to be read by the command. Beyond it, its calls wait.
 const MESSAGES_AHEAD: usize = 64;
-/// Reports of progress that wait to be passed on; more are left out.
+/// The maximum number of progress reports that wait to be forwarded. Further reports are dropped.
 const REPORTS_AHEAD: usize = 16;
-/// So long a command that does not read gets to read why the connection ends.
+/// Maximum time for a command to read why the connection ends.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 const UP_ENDS: &str = "it was the connection of the running `coracle up`, which is shutting down";
 
-/// What the tasks of one lent connection share.
+/// The state that the tasks of a lent connection share.
 struct Lent {
     lease: Lease,
     out: mpsc::Sender<Value>,
-    /// Requests of the command, by the JSON of their ids.
+    /// Requests of the command, by the JSON of their IDs.
     under_way: Mutex<HashMap<String, CancellationToken>>,
-    /// Questions to the command that it has not answered yet.
+    /// Questions that the command has not answered yet.
     questions: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Refusal>>>>,
     next_question: AtomicU64,
-    /// What the command says can be asked of it.
+    /// The command's capabilities.
     capabilities: OnceLock<Map<String, Value>>,
 }
 
 /// Why a lent connection ends.
 enum End {
-    /// The command has gone, or does not keep to the protocol.
+    /// The command has disconnected, or violates the protocol.
     CommandGone,
-    /// The connection to the server has ended, for this reason.
+    /// The connection to the server has ended, with this reason.
     ServerGone(String),
 }
 
-/// Passes requests on until the command goes, the connection ends, or `stop`.
+/// Forwards requests until the command disconnects, the connection ends, or `stop`.
 pub(super) async fn serve(
     lease: Lease,
     mut lines: Lines<OwnedReadHalf>,
@@ -98,10 +98,10 @@ pub(super) async fn serve(
         () = stop.cancelled() => End::ServerGone(UP_ENDS.to_owned()),
         end = Arc::clone(&lent).listen(&mut lines, &mut requests, changes) => end,
     };
-    // The server is told that nobody waits for what is still under way.
+    // Cancels requests that are still in progress at the server.
     requests.shutdown().await;
     if let End::ServerGone(ended) = end {
-        // One who does not read learns it from the end of the stream.
+        // A command that does not read notices the end of the stream.
         let _ = lent.out.try_send(json!(Ended { ended }));
     }
     drop(lent);
@@ -133,7 +133,7 @@ impl Lent {
                 return End::ServerGone(reason.unwrap_or_else(|| self.reason()));
             }
             tokio::select! {
-                // What is under way may still be answered.
+                // Requests in progress may still be answered.
                 () = self.lease.ending(), if !is_ending => is_ending = true,
                 Some(done) = requests.join_next() => {
                     if let Ok(Some(why)) = done {
@@ -163,7 +163,7 @@ impl Lent {
         }
     }
 
-    /// One message of the command.
+    /// Handles one message of the command.
     async fn take(
         self: &Arc<Self>,
         mut message: Map<String, Value>,
@@ -189,7 +189,7 @@ impl Lent {
                     (Some(result), None) => Ok(result),
                     (_, error) => Err(refusal(error.as_ref())),
                 };
-                // Nobody may wait for it any more.
+                // The request may be over already.
                 asked.map(|asked| asked.send(answer));
             }
             (Some(_) | None, None) => {}
@@ -207,13 +207,13 @@ impl Lent {
         let answer = match method {
             "initialize" => {
                 if let Some(Value::Object(capabilities)) = params.get("capabilities") {
-                    // Said once; whoever says it again changes nothing.
+                    // Only the first announcement counts.
                     let _ = self.capabilities.set(capabilities.clone());
                 }
                 result(&id, self.introduction())
             }
             "ping" => result(&id, json!({})),
-            // It learns of the end as soon as the others have their answers.
+            // The command learns about the end when its other requests are answered.
             _ if is_ending => return,
             _ if PASSED_ON.contains(&method) && requests.len() < MAX_AT_ONCE => {
                 let cancel = CancellationToken::new();
@@ -229,7 +229,7 @@ impl Lent {
         self.say(answer).await;
     }
 
-    /// One request and its answer; the reason if the connection can be used no more.
+    /// Forwards one request. Returns the reason if the connection can no longer be used.
     async fn pass_on(
         self: Arc<Self>,
         method: String,
@@ -248,7 +248,8 @@ impl Lent {
             cancel,
             timeout: Some(LONGEST_CALL),
             progress: token.is_some().then_some(progress),
-            // Even a command that cannot be asked: else the question would go to another caller of this connection.
+            // Also for a command that cannot be asked: otherwise the question would go to another caller of this
+            // connection.
             reverse: MAY_ASK.contains(&method.as_str()).then_some(reverse),
             capabilities: self.capabilities.get().cloned().unwrap_or_default(),
             meta,
@@ -265,7 +266,7 @@ impl Lent {
                 }
             }
         };
-        // Those that came together with the answer.
+        // Reports that arrived together with the answer.
         while let Ok(report) = reports.try_recv() {
             self.report(token.as_ref(), report).await;
         }
@@ -280,7 +281,7 @@ impl Lent {
                 json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
             Err(UpstreamError::TooLarge { reason, .. }) => failed(&id, TOO_LARGE, &reason),
-            // Nobody waits for it.
+            // The command no longer waits for the answer.
             Err(UpstreamError::Cancelled { .. }) => return None,
             Err(UpstreamError::Closed { reason, .. }) => return Some(reason),
             Err(
@@ -306,7 +307,7 @@ impl Lent {
         self.say(notification("notifications/progress", params)).await;
     }
 
-    /// What the server says of itself, as far as it holds here.
+    /// The server's description of itself, limited to what works over a lent connection.
     fn introduction(&self) -> Value {
         let about = self.lease.introduction().and_then(|about| serde_json::to_value(&*about).ok()).unwrap_or_default();
         let member = |name: &str| about.get(name).cloned().filter(|value| !value.is_null());
@@ -336,12 +337,12 @@ impl Lent {
     }
 
     async fn say(&self, message: Value) {
-        // A command that has gone is noticed by whoever listens to it.
+        // If the command has disconnected, the reader notices.
         let _ = self.out.send(message).await;
     }
 }
 
-/// Puts what a server asks to the command whose call is under way.
+/// Passes the server's questions to the command whose call is in progress.
 struct Asking(Arc<Lent>);
 
 #[async_trait]
@@ -357,11 +358,11 @@ impl Reverse for Asking {
             request["params"] = question.params;
         }
         lent.say(request).await;
-        answer.await.unwrap_or_else(|_| Err(Refusal::invalid("the command that was asked has gone")))
+        answer.await.unwrap_or_else(|_| Err(Refusal::invalid("the command that was asked has disconnected")))
     }
 }
 
-/// A question to the command. It is withdrawn if nobody waits for the answer any more.
+/// A question to the command. It is withdrawn when the caller stops waiting.
 struct Asked<'a> {
     lent: &'a Lent,
     id: u64,
@@ -377,7 +378,7 @@ impl Drop for Asked<'_> {
     }
 }
 
-/// Moves what may be large.
+/// Builds an object without cloning its values, which may be large.
 fn message(members: [(&str, Value); 2]) -> Value {
     let members = [("jsonrpc", "2.0".into())].into_iter().chain(members);
     members.map(|(name, value)| (name.to_owned(), value)).collect()

@@ -1,4 +1,4 @@
-//! Whether a server would be the same if the command started it.
+//! Compares the settings of a server on both sides.
 
 use crate::stdio::Inherited;
 use coracle_types::{ServerSpec, Transport};
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Variables that the HTTP client goes by.
+/// Variables that the HTTP client reads.
 const READ_BY_HTTP: &[&str] = &[
     "ALL_PROXY",
     "HTTPS_PROXY",
@@ -21,26 +21,26 @@ const READ_BY_HTTP: &[&str] = &[
     "no_proxy",
 ];
 
-/// Describes the terminal of whoever starts a server. Its own streams are pipes, so that it makes no difference to it, and
-/// terminals differ more often than anything else.
+/// The type of the terminal. The server's streams are pipes, so it makes no difference to the server, and it differs
+/// more often than any other variable.
 const TERMINAL: &str = "TERM";
 
-/// Which files a process sees, and which network.
+/// The namespaces that determine the files and the network that a process sees.
 const NAMESPACES: &[&str] = &["/proc/self/ns/mnt", "/proc/self/ns/net", "/proc/self/ns/user"];
 
-/// SHA-256 digests of what makes a server what it is, in three parts, so that a log can say which one differs.
+/// SHA-256 digests of everything that defines a server, in three parts, so that a log can name the one that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Settings {
-    /// Its entry in the settings with all variables filled in: command, arguments, environment, address, headers, client.
+    /// The entry in the settings with all variables expanded: command, arguments, environment, URL, headers, client.
     entry: String,
-    /// What it gets of this process's environment, and which Coracles it serves.
+    /// The inherited environment, and the chain of Coracles.
     environment: String,
-    /// The folder that it is started in, and the namespaces.
+    /// The working directory and the namespaces.
     place: String,
 }
 
 impl Settings {
-    /// Those of a server of this process.
+    /// The settings of a server in this process.
     pub(super) fn of(spec: &ServerSpec, chain: &[String]) -> Self {
         Self::with(spec, chain, |name| std::env::var_os(name), std::env::current_dir().ok())
     }
@@ -69,7 +69,7 @@ impl Settings {
         }
     }
 
-    /// What is not the same, in words.
+    /// A description of the part that differs.
     pub(super) fn difference(&self, other: &Self) -> Option<&'static str> {
         if self.entry != other.entry {
             Some("its entry in the settings differs")
@@ -83,7 +83,7 @@ impl Settings {
     }
 }
 
-/// JSON is a canonical form here: structures and sorted maps, whose texts are quoted.
+/// Hashes a value as JSON, which is canonical here: structs and sorted maps, with quoted strings.
 fn digest(part: &str, value: &impl Serialize) -> String {
     hex::encode(Sha256::digest(serde_json::to_vec(&(part, value)).unwrap_or_default()))
 }
@@ -128,7 +128,7 @@ mod tests {
         let (server, variables) = (stdio("a", "canary"), [("PATH", "/bin")]);
         let settings = of(&server, &variables, "/here");
         assert_eq!(settings.difference(&of(&server, &variables, "/here")), None);
-        // What the server does not get does not count, nor does somebody's terminal.
+        // Variables that the server does not get do not count, nor does the terminal.
         let more = [("PATH", "/bin"), ("SECRET", "1"), ("TERM", "xterm")];
         assert_eq!(settings.difference(&of(&server, &more, "/here")), None);
         for other in [stdio("b", "canary"), stdio("a", "other")] {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_goes_by_proxies_and_not_by_folders() {
+    fn a_url_depends_on_proxies_and_not_on_folders() {
         let server = spec(Transport::Http { url: Secret::new("https://a.example"), headers: BTreeMap::new() });
         let settings = of(&server, &[("PATH", "/bin")], "/here");
         assert_eq!(settings.difference(&of(&server, &[("PATH", "/usr/bin")], "/there")), None);

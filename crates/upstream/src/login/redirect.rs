@@ -1,4 +1,4 @@
-//! The one request that a browser makes back to us: a tiny HTTP server on the loopback interface, for a few minutes.
+//! Receives the redirect of the browser: a minimal HTTP server on the loopback interface, for a few minutes.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -7,20 +7,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
-/// A person has so long to sign in.
+/// Maximum time for a person to sign in.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// A browser has so long to say what it wants.
+/// Maximum time for a browser to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest head of a request.
+/// The maximum size of the head of a request.
 const MAX_HEAD: usize = 16 * 1024;
-/// Longest text of an authorization server in an error.
+/// The maximum length of an authorization server's text in an error.
 const SHOWN: usize = 200;
 const PATH: &str = "/callback";
 
-/// Where a client with a sign-in says that browsers come back to: nobody will.
+/// The redirect URI of a client that only refreshes tokens. No browser is redirected there.
 pub(super) const ANYWHERE: &str = "http://127.0.0.1/callback";
 
-/// Why nobody came back from the browser.
+/// Why the browser was not redirected back.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RedirectError {
     #[error("no response from the browser within {PATIENCE:?}")]
@@ -31,7 +31,7 @@ pub(super) enum RedirectError {
     Io(#[from] io::Error),
 }
 
-/// Waits for the browser.
+/// Waits for the redirect.
 pub(super) struct Redirect {
     listener: TcpListener,
     base: Url,
@@ -49,7 +49,7 @@ impl Redirect {
         self.base.as_str()
     }
 
-    /// The address with which the browser comes back. Whoever does not know `state` is sent away, and changes nothing.
+    /// The URL that the browser was redirected to. Requests without the right `state` get a 404 and are ignored.
     pub(super) async fn wait(&self, state: &str) -> Result<String, RedirectError> {
         tokio::time::timeout(PATIENCE, self.visitors(state)).await.unwrap_or(Err(RedirectError::TimedOut))
     }
@@ -80,7 +80,7 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// What the request line asks for, if it is a GET.
+/// The target of the request line, if it is a GET.
 async fn request_target(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
@@ -102,7 +102,7 @@ async fn answer(stream: &mut TcpStream, status: &str, text: &str) {
          cache-control: no-store\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n{text}",
         text.len()
     );
-    // The visitor may have gone.
+    // The browser may have disconnected.
     let _ = tokio::time::timeout(REQUEST_TIMEOUT, stream.write_all(response.as_bytes())).await;
     let _ = stream.shutdown().await;
 }

@@ -1,12 +1,13 @@
-//! Which variables of this process's environment a server gets.
+//! The environment variables that a server inherits from this process.
 //!
-//! A server gets what it needs to find its files and interpreter and to reach the network: nothing that tells a loader
-//! or an interpreter to run more code, and no credential. `.env` is never read here: only the process's environment counts.
+//! A server gets the variables that it needs to find its files and interpreter and to reach the network, but none that
+//! makes a loader or an interpreter run more code, and no credentials. Only the environment of the process counts, and
+//! never `.env`.
 
 use coracle_types::{ServerSpec, Transport};
 use std::ffi::{OsStr, OsString};
 
-/// Where programs, files and words are.
+/// Variables for programs, files and languages.
 const PLACES: &[&str] = &[
     "HOME",
     "LANG",
@@ -29,7 +30,7 @@ const PLACES: &[&str] = &[
     "XDG_STATE_HOME",
 ];
 
-/// Which certificates are trusted.
+/// Variables for trusted certificates.
 const CERTIFICATES: &[&str] = &[
     "AWS_CA_BUNDLE",
     "BUNDLE_SSL_CA_CERT",
@@ -54,10 +55,10 @@ const CERTIFICATES: &[&str] = &[
     "npm_config_cafile",
 ];
 
-/// How the network is reached, besides addresses.
+/// Variables for the network, other than URLs.
 const NETWORK: &[&str] = &["NODE_USE_ENV_PROXY", "NO_PROXY", "no_proxy"];
 
-/// Addresses of proxies and package indexes: one with a user name or password in it is kept back.
+/// URLs of proxies and package indexes. One that contains a user name or password is withheld.
 const ADDRESSES: &[&str] = &[
     "ALL_PROXY",
     "FTP_PROXY",
@@ -90,7 +91,7 @@ const ADDRESSES: &[&str] = &[
     "wss_proxy",
 ];
 
-/// Where interpreters, their versions and their packages are.
+/// Variables for interpreters, their versions and their packages.
 const INTERPRETERS: &[&str] = &[
     "ASDF_DATA_DIR",
     "ASDF_DIR",
@@ -144,17 +145,17 @@ const INTERPRETERS: &[&str] = &[
     "npm_config_userconfig",
 ];
 
-/// The names of the environment variables that a server gets, and of those that are kept back. Never their values.
+/// The names of the environment variables that a server gets, and of those that are withheld. Never their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassedEnvironment {
-    /// From this process's environment and from the server's entry, sorted.
+    /// Names from this process's environment and from the server's entry, sorted.
     pub passed: Vec<String>,
-    /// Set in this process's environment, and kept back because the address has a user name or password in it.
+    /// Names that are set in this process's environment but withheld, because the URL contains a user name or password.
     pub withheld: Vec<String>,
 }
 
 impl PassedEnvironment {
-    /// What the program of this server gets if it is started now; nothing for a server that is an address.
+    /// The variables that the program of this server gets if it is started now. Empty for a server with a URL.
     pub fn of(spec: &ServerSpec) -> Self {
         let Transport::Stdio { env, .. } = &spec.transport else { return Self::default() };
         let inherited = Inherited::read(|name| std::env::var_os(name));
@@ -166,7 +167,7 @@ impl PassedEnvironment {
         Self { passed, withheld: withheld.map(str::to_owned).collect() }
     }
 
-    /// How to pass on what is kept back, if anything is.
+    /// How to pass withheld variables, if there are any.
     pub fn hint(&self) -> Option<String> {
         let name = self.withheld.first()?;
         let names = self.withheld.join(", ");
@@ -177,7 +178,7 @@ impl PassedEnvironment {
     }
 }
 
-/// What every server gets, whatever its entry says.
+/// The variables that every server gets, whatever its entry says.
 pub(crate) struct Inherited {
     pub(crate) variables: Vec<(&'static str, OsString)>,
     withheld: Vec<&'static str>,
@@ -200,12 +201,12 @@ impl Inherited {
     }
 }
 
-/// Whether an address, or one of several, may have a user name or password in it. An `@` elsewhere is rare enough.
+/// Whether one or several URLs may contain a user name or password. An `@` elsewhere is rare.
 fn has_credential(address: &OsStr) -> bool {
     address.as_encoded_bytes().contains(&b'@')
 }
 
-/// What the last words of a server that could not start suggest about its environment, if anything.
+/// What the last output of a server that could not start suggests about its environment, if anything.
 pub(crate) fn suspicion(words: &str, spec: &ServerSpec) -> Option<String> {
     let Transport::Stdio { command, .. } = &spec.transport else { return None };
     let words = words.to_lowercase();
@@ -242,7 +243,7 @@ pub(crate) fn suspicion(words: &str, spec: &ServerSpec) -> Option<String> {
     None
 }
 
-/// What programs say of a certificate that they do not trust.
+/// Messages of programs about an untrusted certificate.
 const UNTRUSTED: &[&str] = &[
     "certificate verify failed",
     "certificate_verify_failed",
@@ -259,7 +260,7 @@ const UNTRUSTED: &[&str] = &[
     "x509: ",
 ];
 
-/// What they say of a network that they cannot reach.
+/// Messages about an unreachable network.
 const UNREACHABLE: &[&str] = &[
     "407 proxy",
     "connect timeout",
@@ -284,7 +285,7 @@ const UNREACHABLE: &[&str] = &[
     "tunneling socket could not be established",
 ];
 
-/// What they say of an interpreter that they do not find.
+/// Messages about a missing interpreter.
 const NO_INTERPRETER: &[&str] =
     &["/usr/bin/env: ", "env: can't execute", "env: node: ", "exit status: 127", "no interpreter found"];
 
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_loads_code_is_on_a_list() {
+    fn no_variable_that_loads_code_is_listed() {
         for name in [PLACES, CERTIFICATES, NETWORK, ADDRESSES, INTERPRETERS].into_iter().flatten() {
             let upper = name.to_uppercase();
             for part in ["_OPTIONS", "LD_", "DYLD_", "PYTHONPATH", "PYTHONSTARTUP", "NODE_PATH", "RUBYOPT", "BASH_ENV"]
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_smells_of_the_environment_says_so() {
+    fn a_failure_that_may_come_from_the_environment_has_a_hint() {
         let spec = ServerSpec {
             name: ServerName::new("git").unwrap(),
             transport: Transport::Stdio {

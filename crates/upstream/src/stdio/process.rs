@@ -1,4 +1,4 @@
-//! The life of a child process: in a group of its own, so that what it starts ends with it.
+//! A child process in its own process group, so that everything that it starts ends with it.
 
 use super::inherited::Inherited;
 use super::{Tail, Warden};
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-/// A child whose input has ended has so long to end by itself.
+/// How long a child whose input has ended may take to exit by itself.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
-/// And so long after it was told to.
+/// How long a child may take to exit after SIGTERM.
 pub(super) const TERM_GRACE: Duration = Duration::from_secs(2);
-/// Its last words may come a little after its output has ended.
+/// How long to wait for the last lines of standard error after the output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Why a child could not be started.
+/// Why a child cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error("the program {0:?} was not found; install it, or give its full path as `command`")]
     NoProgram(String),
-    #[error("the program {0:?} may not be executed; see its permissions")]
+    #[error("the program {0:?} is not executable; check its permissions")]
     NotExecutable(String),
     #[error("the folder {0} does not exist; fix `cwd`")]
     NoFolder(PathBuf),
@@ -32,14 +32,14 @@ pub(crate) enum StartError {
     Other(String, io::Error),
 }
 
-/// A running child, ended with its whole group when this is dropped.
+/// A running child. Its whole process group is killed on drop.
 pub(crate) struct Process {
     child: Child,
-    /// Also the number of its group.
+    /// The process ID, which is also that of its group.
     pid: Option<Pid>,
     pub(crate) stderr: Tail,
     status: Option<ExitStatus>,
-    /// Ends it if we cannot.
+    /// Ends the child if this process cannot.
     warden: Arc<Warden>,
 }
 
@@ -90,8 +90,8 @@ impl Process {
         self.child.stdin.take().zip(self.child.stdout.take())
     }
 
-    /// How it ended, with its last words. Waits a little for both.
-    pub(super) async fn obituary(&mut self) -> String {
+    /// How the child ended, with its last output. Waits a short time for both.
+    pub(super) async fn exit_report(&mut self) -> String {
         let ending = async {
             let status = self.child.wait().await;
             self.stderr.ended.cancelled().await;
@@ -113,11 +113,11 @@ impl Process {
         };
         match self.stderr.text() {
             text if text.is_empty() => how,
-            text => format!("{how}; its last words: {}", last_lines(&text)),
+            text => format!("{how}; its last output: {}", last_lines(&text)),
         }
     }
 
-    /// Ends it and its group, politely first. The caller has closed its input.
+    /// Ends the child and its group: waits, then sends SIGTERM, then SIGKILL. The caller has closed its input.
     pub(super) async fn end(&mut self) {
         if self.status.is_none() && !self.ends_within(GRACE).await {
             self.signal(Signal::TERM);
@@ -144,7 +144,7 @@ impl Process {
         }
     }
 
-    /// What the child has started and left behind goes now: later the number of its group might be somebody else's.
+    /// Kills the rest of the group now, because its number might be reused later.
     fn reaped(&mut self, status: ExitStatus) {
         if self.status.is_none() {
             self.status = Some(status);
@@ -161,7 +161,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid {
-            // An empty group is as good as an ended one.
+            // The group may be empty.
             let _ = kill_process_group(pid, signal);
         }
     }

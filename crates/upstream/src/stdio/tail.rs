@@ -1,19 +1,19 @@
-//! The last lines that a child wrote to its standard error.
+//! The last lines of a child's standard error.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
 use tokio_util::sync::CancellationToken;
 
-/// So much of the end is kept, in bytes.
+/// The number of bytes to keep.
 const KEPT: usize = 4 * 1024;
 const CHUNK: usize = 4 * 1024;
 
-/// Reads everything, so that the child is never held up, and keeps the end.
+/// Reads everything, so that the child never blocks, and keeps the end.
 #[derive(Clone, Default)]
 pub(crate) struct Tail {
     kept: Arc<Mutex<Vec<u8>>>,
-    /// Cancelled when there is nothing more to read.
+    /// Cancelled when the stream has ended.
     pub(crate) ended: CancellationToken,
 }
 
@@ -39,7 +39,7 @@ impl Tail {
         kept.drain(..surplus);
     }
 
-    /// The last lines as text; secrets are still in it.
+    /// The last lines as text, including secrets.
     pub(crate) fn text(&self) -> String {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept).trim().to_owned()

@@ -1,9 +1,9 @@
-//! Ends the servers of a program that was killed and could end nothing itself.
+//! Ends the servers of a program that was killed and could not end them itself.
 //!
-//! A small process that holds the reading end of a pipe. It is told of every child; when the pipe ends, the program is
-//! gone, and what is left is ended with its whole group. The kernel's own way (`PR_SET_PDEATHSIG`) looks at the thread that
-//! started a child instead of the program, and forgets the children of that child: `npx` and `uvx` start the real server
-//! as one.
+//! The warden is a small process that holds the reading end of a pipe. It is told about every child. When the pipe
+//! ends, the program is gone, and the warden ends the remaining children with their process groups. The kernel's
+//! mechanism (`PR_SET_PDEATHSIG`) depends on the thread that started a child rather than the program, and does not
+//! cover grandchildren: `npx` and `uvx` start the real server as one.
 
 use super::process::{GRACE, TERM_GRACE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -18,10 +18,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 
-/// The argument by which a program knows that it is to be the warden.
+/// The argument that starts the program as the warden.
 pub const WARDEN_ARGUMENT: &str = "__warden";
 
-/// The program's end of it. Started with the first child.
+/// The program's end of the pipe. The warden is started with the first child.
 #[derive(Debug)]
 pub(crate) struct Warden {
     program: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub(crate) struct Warden {
 enum Started {
     NotYet,
     Yes(PipeWriter),
-    /// There is no program, or it cannot be started: servers then end when they find their input ended.
+    /// There is no program, or it cannot be started: servers then end when they notice the end of their input.
     Cannot,
 }
 
@@ -42,13 +42,13 @@ impl Warden {
         Self { program, pipe: Mutex::new(pipe) }
     }
 
-    /// Before a child is started: what is killed in between leaves one that nobody knows of.
+    /// Starts the warden before a child is started, so that no child exists without it.
     pub(super) fn prepare(&self) {
         let mut pipe = self.pipe();
         if let (Started::NotYet, Some(program)) = (&*pipe, &self.program) {
             *pipe = start(program).map_or_else(
                 |error| {
-                    tracing::warn!(%error, "servers that ignore the end of their input outlive a killed Coracle");
+                    tracing::warn!(%error, "cannot start the warden, which ends servers if Coracle is killed");
                     Started::Cannot
                 },
                 Started::Yes,
@@ -56,7 +56,7 @@ impl Warden {
         }
     }
 
-    /// This child is the first of its group.
+    /// Tells the warden about a child, which is the leader of its group.
     pub(super) fn watch(&self, child: Pid) {
         self.tell(Word::Watch, child);
     }
@@ -68,9 +68,9 @@ impl Warden {
     fn tell(&self, word: Word, child: Pid) {
         if let Started::Yes(pipe) = &*self.pipe() {
             let line = word.line(child);
-            // Never waits, and so short a line goes as a whole or not at all.
+            // The write does not block, and such a short line is written completely or not at all.
             if let Err(error) = rustix::io::write(pipe, line.as_bytes()) {
-                tracing::debug!(%error, child = child.as_raw_nonzero(), "the warden was not told of a child");
+                tracing::debug!(%error, child = child.as_raw_nonzero(), "cannot tell the warden about a child");
             }
         }
     }
@@ -83,7 +83,7 @@ impl Warden {
 fn start(program: &Path) -> io::Result<PipeWriter> {
     let (reader, writer) = io::pipe()?;
     rustix::io::ioctl_fionbio(&writer, true)?;
-    // Not in our group: what a terminal sends to all of us is not for it. It holds nothing that others wait for the end of.
+    // In a separate group, because signals of a terminal are not for the warden. It holds no pipe that others wait on.
     let child = Command::new(program)
         .arg(WARDEN_ARGUMENT)
         .env_clear()
@@ -93,12 +93,12 @@ fn start(program: &Path) -> io::Result<PipeWriter> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    // It ends when we do; the runtime collects it if it ends before.
+    // The warden exits when this process does. The runtime reaps it if it exits before.
     drop(child);
     Ok(writer)
 }
 
-/// What the warden is told.
+/// A message to the warden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Watch,
@@ -120,20 +120,20 @@ impl Word {
             ("-", number) => (Self::Forget, number),
             _ => return None,
         };
-        // 1 would be everybody.
+        // 1 would address every process.
         let child = number.parse().ok().filter(|number| *number > 1).and_then(Pid::from_raw)?;
         Some((word, child))
     }
 }
 
-/// The warden itself: serves standard input until it ends, then ends what is left.
+/// The warden itself: reads standard input until it ends, then ends the remaining children.
 pub fn warden_main() -> ExitCode {
     let mut children: HashMap<Pid, OwnedFd> = HashMap::new();
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { break };
         match Word::read(&line) {
             Some((Word::Watch, child)) => {
-                // One that is gone already needs nobody.
+                // The child may be gone already.
                 if let Ok(handle) = pidfd_open(child, PidfdFlags::empty()) {
                     children.insert(child, handle);
                 }
@@ -144,7 +144,7 @@ pub fn warden_main() -> ExitCode {
             None => {}
         }
     }
-    // Their input has ended, which tells most of them.
+    // Their input has ended, which is enough for most of them.
     await_end(&mut children, GRACE);
     for child in children.keys() {
         signal(*child, Signal::TERM);
@@ -156,7 +156,7 @@ pub fn warden_main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Waits for all of them; what one that has ended leaves behind in its group ends at once.
+/// Waits for all children. Kills the rest of a group as soon as its leader has ended.
 fn await_end(children: &mut HashMap<Pid, OwnedFd>, within: Duration) {
     let deadline = Instant::now() + within;
     while !children.is_empty() {
@@ -177,7 +177,7 @@ fn await_end(children: &mut HashMap<Pid, OwnedFd>, within: Duration) {
 }
 
 fn signal(group: Pid, signal: Signal) {
-    // An empty group is as good as an ended one.
+    // The group may be empty.
     let _ = kill_process_group(group, signal);
 }
 
@@ -186,7 +186,7 @@ mod tests {
     use super::{Pid, Word};
 
     #[test]
-    fn words_are_read_as_they_were_written_and_nothing_else_is_one() {
+    fn messages_are_parsed_as_they_were_written_and_others_are_rejected() {
         let child = Pid::from_raw(4321).unwrap();
         for word in [Word::Watch, Word::Forget] {
             assert_eq!(Word::read(word.line(child).trim_end()), Some((word, child)));

@@ -1,12 +1,12 @@
-//! Whether a schema can be followed to its end.
+//! Detects schemas with endless references.
 //!
-//! A schema may be recursive: a tree has children that are trees. But if a schema applies itself to the very same
-//! value, by `$ref` or a combination, then nobody who follows it ever arrives.
+//! A schema may be recursive: a tree has children that are trees. But if a schema applies itself to the same value,
+//! through `$ref` or a combination, following it never ends.
 
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// A longer chain of references counts as endless.
+/// The maximum length of a chain of references.
 const MAX_CHAIN: usize = 64;
 
 /// Keywords whose schemas apply to the same value.
@@ -31,7 +31,7 @@ pub(super) fn is_endless(root: &Value) -> bool {
     false
 }
 
-/// Values are told apart by where they are.
+/// Identifies a value by its address.
 type Place = *const Value;
 
 fn applies_itself(root: &Value, schema: &Value, path: &mut Vec<Place>, finished: &mut HashSet<Place>) -> bool {
@@ -60,7 +60,7 @@ fn applied<'a>(root: &'a Value, schema: &'a Value) -> impl Iterator<Item = &'a V
     reference.into_iter().chain(combined).chain(single).filter(|value| value.is_object())
 }
 
-/// A reference is part of an address, where some characters are written by their number.
+/// Percent-decodes a JSON pointer in a URI fragment.
 fn decoded(pointer: &str) -> String {
     if !pointer.contains('%') {
         return pointer.to_owned();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_itself_does_not_end() {
+    fn a_schema_that_refers_to_itself_is_endless() {
         assert!(is_endless(&json!({"$ref": "#"})));
         assert!(is_endless(&json!({"properties": {"a": {"$ref": "#/$defs/a"}},
             "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/a"}]}}})));

@@ -11,7 +11,7 @@ fn taken(definitions: impl IntoIterator<Item = Value>) -> ToolList {
 }
 
 #[test]
-fn a_definition_keeps_all_that_it_says() {
+fn a_definition_keeps_all_its_members() {
     let list = taken([json!({
         "name": "../../x", "title": "T", "description": "D", "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true, "destructiveHint": false}
@@ -24,7 +24,7 @@ fn a_definition_keeps_all_that_it_says() {
 }
 
 #[test]
-fn what_cannot_be_used_is_left_out_with_its_reason() {
+fn unusable_definitions_are_left_out_with_a_reason() {
     let good = json!({"name": "good", "inputSchema": {"type": "object"}});
     let list = taken([
         json!(7),
@@ -43,7 +43,7 @@ fn what_cannot_be_used_is_left_out_with_its_reason() {
 }
 
 #[test]
-fn what_can_be_mended_is_kept_with_a_warning() {
+fn fixable_definitions_are_kept_with_a_warning() {
     let list = taken([
         json!({"name": "bare"}),
         json!({"name": "output", "inputSchema": {"type": "object"}, "outputSchema": {"type": "string"}}),
@@ -57,7 +57,7 @@ fn what_can_be_mended_is_kept_with_a_warning() {
 }
 
 #[test]
-fn there_is_an_end_to_tools_and_to_warnings() {
+fn the_numbers_of_tools_and_warnings_are_limited() {
     let list = taken((0..MAX_TOOLS + 500).map(|n| json!({"name": n.to_string(), "inputSchema": {"type": "object"}})));
     assert_eq!((list.tools.len(), list.warnings.len()), (MAX_TOOLS, MAX_WARNINGS));
 }

@@ -1,4 +1,4 @@
-//! Servers that misbehave: each gives a clear error, and none of them harms another.
+//! Servers that misbehave: each causes a clear error, and does not affect other servers.
 
 use crate::lab::{arguments, call, is_alive, rogue, said, server, upstream, user};
 use coracle_types::ServerSpec;
@@ -7,18 +7,18 @@ use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A server in some mode, and one that behaves beside it.
+/// A server in some mode, next to one that behaves.
 fn beside(mode: &str) -> Upstream {
     upstream(vec![rogue("bad", &[mode]), rogue("good", &["good"])])
 }
 
-/// The good server answers, now.
+/// Checks that the good server answers.
 async fn good_answers(upstream: &Upstream) {
     let result = call(upstream, "good", "echo", json!({"a": 1})).await.unwrap();
     assert_eq!(said(&result), r#"{"a": 1}"#);
 }
 
-/// `act` fails in this way, the other server is unharmed, and the bad one can be used again.
+/// Checks that `act` fails as expected, that the other server is not affected, and that the bad one can be used again.
 #[track_caller]
 fn code(result: Result<coracle_types::ToolResult, UpstreamError>) -> (&'static str, String) {
     let error = result.unwrap_err();
@@ -31,7 +31,7 @@ async fn echo_works_again(upstream: &Upstream) {
 }
 
 #[tokio::test]
-async fn a_server_that_behaves_is_the_control() {
+async fn control_a_server_that_behaves_works() {
     let upstream = beside("good");
     let result = call(&upstream, "bad", "act", json!({})).await.unwrap();
     assert_eq!(said(&result), "done");
@@ -40,7 +40,7 @@ async fn a_server_that_behaves_is_the_control() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn a_missing_program_is_named() {
     let upstream = upstream(vec![crate::lab::stdio("bad", "no-such-program-here", &[]), rogue("good", &["good"])]);
     let error = call(&upstream, "bad", "act", json!({})).await.unwrap_err();
     assert!(error.to_string().contains(r#"the program "no-such-program-here" was not found"#), "{error}");
@@ -50,7 +50,7 @@ async fn a_program_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_hanging_call_times_out_and_the_server_is_told() {
+async fn a_hanging_call_times_out_and_the_server_is_notified() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let upstream = upstream(vec![logged(rogue("bad", &["hang"]), &log), rogue("good", &["good"])]);
@@ -67,7 +67,7 @@ async fn a_hanging_call_times_out_and_the_server_is_told() {
 }
 
 #[tokio::test]
-async fn a_cancelled_and_a_dropped_call_are_told_to_the_server() {
+async fn the_server_is_notified_of_a_cancelled_and_of_a_dropped_call() {
     for dropped in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -95,7 +95,7 @@ async fn a_cancelled_and_a_dropped_call_are_told_to_the_server() {
 }
 
 #[tokio::test]
-async fn death_in_the_middle_of_a_call_is_told_with_last_words_and_the_next_call_starts_anew() {
+async fn death_during_a_call_is_reported_with_the_last_output_and_the_next_call_restarts_the_server() {
     let upstream = beside("die");
     echo_works_again(&upstream).await;
     let (code, text) = code(call(&upstream, "bad", "act", json!({})).await);
@@ -118,7 +118,7 @@ async fn a_failed_start_is_remembered_and_not_repeated_at_once() {
     let UpstreamError::Unavailable { reason, retry_in, .. } =
         call(&upstream, "bad", "act", json!({})).await.unwrap_err()
     else {
-        panic!("not what was expected");
+        panic!("unexpected state");
     };
     assert!(reason.contains("cannot start: the key") && retry_in.is_some(), "{reason}");
     assert_eq!(starts(), so_far);
@@ -133,7 +133,7 @@ async fn a_failed_start_is_remembered_and_not_repeated_at_once() {
 }
 
 #[tokio::test]
-async fn a_hanging_start_delays_nobody_else() {
+async fn a_hanging_start_does_not_delay_others() {
     let mut bad = rogue("bad", &["hang-start"]);
     bad.start_timeout = Duration::from_secs(2);
     let upstream = upstream(vec![bad, rogue("good", &["good"])]);
@@ -147,7 +147,7 @@ async fn a_hanging_start_delays_nobody_else() {
     assert!(!waiting.is_finished(), "the good one had to wait");
     let error = waiting.await.unwrap().unwrap_err();
     assert_eq!(error.code(), "unavailable");
-    assert!(error.to_string().contains("not ready within 2s; its last words: loading the world"), "{error}");
+    assert!(error.to_string().contains("not ready within 2s; its last output: loading the world"), "{error}");
     upstream.shutdown().await;
 }
 
@@ -172,7 +172,7 @@ async fn garbage_is_skipped_and_too_much_of_it_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn an_answer_of_a_wrong_shape_and_a_refusal_are_told_at_once() {
+async fn an_invalid_answer_and_a_refusal_are_reported_at_once() {
     let upstream = upstream(vec![rogue("bad", &["wrong"]), rogue("refuse", &["refuse"])]);
     let (code_, _) = code(call(&upstream, "bad", "act", json!({})).await);
     assert_eq!(code_, "protocol");
@@ -201,7 +201,7 @@ async fn an_answer_of_100_mb_is_not_held_in_memory() {
     assert_eq!(code_, "too_large", "{text}");
     let grown = peak_memory().saturating_sub(before);
     assert!(grown < 80_000, "{grown} kB more than before");
-    // It still writes, so it is not waited for.
+    // The server is still writing, so it is killed without waiting.
     crate::lab::eventually("it is gone", || !is_alive(pid)).await;
     good_answers(&upstream).await;
     echo_works_again(&upstream).await;
@@ -209,7 +209,7 @@ async fn an_answer_of_100_mb_is_not_held_in_memory() {
 }
 
 #[tokio::test]
-async fn a_flood_of_notifications_starves_nobody() {
+async fn a_flood_of_notifications_does_not_block_calls() {
     let upstream = beside("flood");
     for _ in 0..50 {
         echo_works_again(&upstream).await;
@@ -253,11 +253,11 @@ async fn endless_pages_end() {
 }
 
 #[tokio::test]
-async fn what_a_server_asks_of_us_is_refused_and_ping_is_answered() {
+async fn requests_of_a_server_are_refused_and_ping_is_answered() {
     let upstream = upstream(vec![rogue("bad", &["asks"])]);
     let result = call(&upstream, "bad", "act", json!({})).await.unwrap();
     let answers: serde_json::Value = serde_json::from_str(&said(&result)).unwrap();
-    let nobody = "no call is under way whose caller can be asked";
+    let nobody = "no call is in progress whose caller can be asked";
     assert_eq!(answers, json!({"s0": nobody, "s1": nobody, "s2": nobody, "s3": "ok"}));
     upstream.shutdown().await;
 }

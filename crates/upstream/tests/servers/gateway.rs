@@ -1,4 +1,4 @@
-//! What a gateway passes on: resources, prompts, completion, and what servers ask in their turn.
+//! Requests of a gateway: resources, prompts, completion, and questions of servers.
 
 use crate::http::real_everything;
 use crate::lab::{arguments, npm, rogue, server, user};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Answers everything, and remembers what it was asked.
+/// Answers every question, and records it.
 #[derive(Default)]
 pub(crate) struct Person {
     pub(crate) asked: Mutex<Vec<Question>>,
@@ -54,7 +54,7 @@ fn everything() -> (Upstream, ServerName) {
     (Upstream::new(vec![npm("everything", &["stdio"])], options), server("everything"))
 }
 
-/// It has more tools as soon as it knows what its client can do, a moment after the start.
+/// Waits for a tool that the server adds shortly after the start, when it knows the client's capabilities.
 async fn wait_for_tool(upstream: &Upstream, name: &ServerName, tool: &str) {
     for _ in 0..500 {
         if upstream.tools(&ada(), name).await.unwrap().get(tool).is_some() {
@@ -126,7 +126,7 @@ async fn a_person_and_a_model_are_asked() {
 
     let refused = call("trigger-sampling-request", json!({"prompt": "say so"}), CallContext::default()).await;
     assert_eq!(refused["isError"], true, "{refused}");
-    assert!(text(&refused).contains("no call is under way whose caller can be asked"), "{refused}");
+    assert!(text(&refused).contains("no call is in progress whose caller can be asked"), "{refused}");
     let only_roots = arguments(json!({"roots": {}}));
     let context = CallContext { capabilities: only_roots, ..asking(&person) };
     let refused = call("trigger-sampling-request", json!({"prompt": "say so"}), context).await;
@@ -136,7 +136,7 @@ async fn a_person_and_a_model_are_asked() {
 }
 
 #[tokio::test]
-async fn who_is_asked_must_be_clear_and_gets_all_the_time() {
+async fn a_question_goes_to_one_caller_and_stops_the_clock() {
     let options = Options { capabilities: all_capabilities(), ..Options::default() };
     let upstream = Upstream::new(vec![rogue("one", &["asks"])], options);
     let person = Arc::new(Person { thinks: Duration::from_millis(1500), ..Person::default() });
@@ -153,7 +153,7 @@ async fn who_is_asked_must_be_clear_and_gets_all_the_time() {
 }
 
 #[tokio::test]
-async fn over_http_the_call_is_known_by_its_stream() {
+async fn over_http_the_stream_identifies_the_call() {
     let (_child, url) = real_everything("streamableHttp", "/mcp").await;
     let options = Options { capabilities: all_capabilities(), ..Options::default() };
     let upstream = Upstream::new(vec![http("web", &url)], options);
@@ -206,7 +206,7 @@ async fn since_2026_questions_are_results() {
 }
 
 #[tokio::test]
-async fn results_and_definitions_stay_as_they_came() {
+async fn results_and_definitions_are_unchanged() {
     let upstream = Upstream::new(vec![rogue("one", &["raw"])], Options::default());
     let one = server("one");
     let result = upstream.call_raw(&ada(), &one, "act", Map::new(), CallContext::default()).await.unwrap();
@@ -231,7 +231,7 @@ async fn results_and_definitions_stay_as_they_came() {
 }
 
 #[tokio::test]
-async fn lists_are_bounded_and_those_that_are_none_are_told() {
+async fn lists_are_limited_and_invalid_ones_are_reported() {
     let upstream = Upstream::new(vec![rogue("lists", &["lists"]), rogue("plain", &["plain"])], Options::default());
     let uris: Vec<_> = upstream.resources(&ada(), &server("lists")).await.unwrap();
     assert_eq!(uris.iter().map(|entry| entry["uri"].as_str().unwrap()).collect::<Vec<_>>(), ["x:0", "x:1", "x:2"]);
@@ -256,7 +256,7 @@ async fn log_messages_reach_the_call() {
 }
 
 #[tokio::test]
-async fn a_watched_resource_tells_that_it_has_changed() {
+async fn a_change_of_a_watched_resource_is_announced() {
     let (upstream, name) = everything();
     let mut changes = upstream.changes();
     let uri = "demo://resource/dynamic/text/1";

@@ -1,4 +1,4 @@
-//! Servers on the web: streamable HTTP and the older event streams.
+//! Servers over HTTP: streamable HTTP and the older event streams.
 
 use crate::lab::{call, eventually, npm, said, server, test_servers, text, upstream, user};
 use crate::web::{everything, http, serve, sse};
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::net::TcpListener;
 use tokio::process::{Child, Command};
 
-/// `server-everything` on some port, and where.
+/// Starts `server-everything` on some port. Returns its URL.
 pub(crate) async fn real_everything(mode: &str, path: &str) -> (Child, String) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let script = test_servers().join("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
@@ -54,7 +54,7 @@ async fn a_real_server_answers_over_streamable_http() {
 async fn a_real_server_answers_over_event_streams() {
     let (_child, url) = real_everything("sse", "/sse").await;
     assert!(everything_works(sse("one", &url)).await.starts_with("202"));
-    // An address without a type, as most people write it.
+    // A URL without a type, which is the usual form.
     assert!(everything_works(http("one", &url)).await.starts_with("202"));
     let wrong = upstream(vec![http("one", &url.replace("/sse", "/nothing"))]);
     let error = call(&wrong, "one", "echo", json!({})).await.unwrap_err().to_string();
@@ -62,7 +62,7 @@ async fn a_real_server_answers_over_event_streams() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_told_and_others_go_on() {
+async fn the_death_of_a_server_is_reported_and_others_continue() {
     let (mut child, url) = real_everything("sse", "/sse").await;
     let upstream = upstream(vec![sse("one", &url), npm("everything", &["stdio"])]);
     call(&upstream, "one", "echo", json!({"message": "x"})).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_server_that_dies_is_told_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn the_newest_revision_is_spoken_over_http_with_both_kinds_of_answers() {
+async fn the_newest_revision_works_over_http_with_both_kinds_of_answers() {
     let base = serve(everything()).await;
     for path in ["mcp", "mcp-json"] {
         let upstream = upstream(vec![http("one", &format!("{base}/{path}"))]);
@@ -106,7 +106,7 @@ async fn headers_are_sent_and_reserved_ones_refused() {
 }
 
 #[tokio::test]
-async fn web_servers_that_misbehave_give_clear_errors_and_harm_nobody() {
+async fn web_servers_that_misbehave_cause_clear_errors_and_do_not_affect_others() {
     let base = serve(everything()).await;
     let modes = ["good", "down", "html", "redirect", "huge-json", "huge-events", "fails", "unknown"];
     let upstream = upstream(modes.iter().map(|mode| http(mode, &format!("{base}/rogue/{mode}"))).collect());
@@ -123,7 +123,7 @@ async fn web_servers_that_misbehave_give_clear_errors_and_harm_nobody() {
 }
 
 #[tokio::test]
-async fn event_streams_that_misbehave_give_clear_errors() {
+async fn event_streams_that_misbehave_cause_clear_errors() {
     let base = serve(everything()).await;
     let upstream = upstream(vec![
         sse("elsewhere", &format!("{base}/sse/elsewhere")),
@@ -139,7 +139,7 @@ async fn event_streams_that_misbehave_give_clear_errors() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_leaves_others_alone() {
+async fn a_failing_call_does_not_affect_others() {
     let base = serve(everything()).await;
     let upstream = upstream(vec![http("one", &format!("{base}/rogue/fails"))]);
     upstream.tools(&user("ada"), &server("one")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Where the real servers are, and short words for what every test needs.
+//! The location of the real servers, and shorthands that every test needs.
 
 use coracle_types::{Content, Scope, Secret, ServerName, ServerSpec, ToolResult, Transport, UserId};
 use coracle_upstream::{CallContext, Options, Upstream, UpstreamError};
@@ -85,11 +85,11 @@ pub(crate) fn upstream(specs: Vec<ServerSpec>) -> Upstream {
 pub(crate) fn arguments(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(arguments) => arguments,
-        other => panic!("{other} is no object"),
+        other => panic!("{other} is not an object"),
     }
 }
 
-/// One call by the user `ada`.
+/// Makes a call as the user `ada`.
 pub(crate) async fn call(
     upstream: &Upstream,
     name: &str,
@@ -99,7 +99,7 @@ pub(crate) async fn call(
     upstream.call(&user("ada"), &server(name), tool, arguments(with), CallContext::default()).await
 }
 
-/// All the text of a result.
+/// All text of a result.
 pub(crate) fn said(result: &ToolResult) -> String {
     let text = |content: &Content| match content {
         Content::Text { text } => Some(text.clone()),
@@ -108,7 +108,7 @@ pub(crate) fn said(result: &ToolResult) -> String {
     result.content.iter().filter_map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// Waits for what must become true, and fails if it does not.
+/// Waits until a condition is true. Fails if it does not become true.
 pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if is_true() {
@@ -119,7 +119,7 @@ pub(crate) async fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
     panic!("never came true: {what}");
 }
 
-/// Whether a process is there and not just waiting to be collected.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))

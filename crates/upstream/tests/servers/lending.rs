@@ -1,4 +1,4 @@
-//! Connections that one process lends to another, here both in this one. What the program makes of it is tested with it.
+//! Connections that one process lends to another, here both in the same process. The tests of `cli` use two programs.
 
 use crate::gateway::{Person, all_capabilities, asking};
 use crate::lab::{arguments, eventually, is_alive, rogue, said, server, user};
@@ -20,10 +20,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// More connections than this are not lent at once.
+/// The maximum number of lent connections.
 const MAX_LENT: usize = 64;
 
-/// One who lends the connection to a server, and the folder of its socket and the server's log.
+/// A lender, and the folder of its socket and the server's log.
 struct Lending {
     folder: TempDir,
     spec: ServerSpec,
@@ -53,7 +53,7 @@ impl Lending {
         self.folder.path().join("servers.sock")
     }
 
-    /// One who would rather borrow.
+    /// A client that borrows if possible.
     fn borrower(&self) -> Upstream {
         self.borrower_of(self.spec.clone(), Map::new())
     }
@@ -67,7 +67,7 @@ impl Lending {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// How often the server was started.
+    /// The number of times that the server was started.
     fn starts(&self) -> usize {
         self.log().iter().filter(|line| line.starts_with("start ")).count()
     }
@@ -80,7 +80,7 @@ impl Lending {
     }
 }
 
-/// A folder that nobody else may enter.
+/// A folder that only its owner can enter.
 pub(crate) fn private() -> TempDir {
     let folder = TempDir::new().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
@@ -88,7 +88,7 @@ pub(crate) fn private() -> TempDir {
 }
 
 fn put(spec: &mut ServerSpec, name: &str, value: &str) {
-    let Transport::Stdio { env, .. } = &mut spec.transport else { panic!("it is an address") };
+    let Transport::Stdio { env, .. } = &mut spec.transport else { panic!("the server has a URL") };
     env.insert(name.to_owned(), Secret::new(value));
 }
 
@@ -102,16 +102,16 @@ async fn echo(upstream: &Upstream, who: &UserId) -> String {
 }
 
 #[tokio::test]
-async fn a_server_that_is_lent_is_not_started_again() {
+async fn a_lent_server_is_not_started_again() {
     let lending = Lending::of("raw");
     let (first, second) = (lending.borrower(), lending.borrower());
     assert_eq!(echo(&first, &UserId::local()).await, r#"{"a": 1}"#);
-    // The one who lends has started it, and goes on using it.
+    // The lender has started the server, and continues to use it.
     assert_eq!(lending.starts(), 1);
     assert_eq!(echo(&second, &UserId::local()).await, r#"{"a": 1}"#);
     assert_eq!(echo(&lending.upstream, &UserId::local()).await, r#"{"a": 1}"#);
     assert_eq!(lending.starts(), 1);
-    // Definitions and results are the same to the last member that nobody knows.
+    // Definitions and results are identical, including unknown members.
     let (name, local) = (server("one"), UserId::local());
     let own = lending.upstream.tools(&local, &name).await.unwrap();
     assert_eq!(*first.tools(&local, &name).await.unwrap(), *own);
@@ -119,12 +119,12 @@ async fn a_server_that_is_lent_is_not_started_again() {
     let raw = first.call_raw(&local, &name, "act", Map::new(), CallContext::default()).await.unwrap();
     assert_eq!(raw["unknown"], json!([1]));
     assert_eq!(raw["_meta"], json!({"a": 1}));
-    // A borrower that ends takes nothing with it.
+    // The end of a borrower does not affect the server.
     let pid: u32 = lending.log()[0].strip_prefix("start ").unwrap().parse().unwrap();
     first.shutdown().await;
     second.shutdown().await;
     assert!(is_alive(pid));
-    // The control: who does not borrow starts it.
+    // Positive control: a client that does not borrow starts the server.
     let alone = Upstream::new(vec![lending.spec.clone()], Options::default());
     assert_eq!(echo(&alone, &local).await, r#"{"a": 1}"#);
     assert_eq!(lending.starts(), 2);
@@ -134,11 +134,11 @@ async fn a_server_that_is_lent_is_not_started_again() {
 }
 
 #[tokio::test]
-async fn only_the_same_server_of_the_same_person_is_lent() {
+async fn only_the_same_server_of_the_same_user_is_lent() {
     let lending = Lending::of("plain");
     assert_eq!(echo(&lending.borrower(), &UserId::local()).await, r#"{"a": 1}"#);
     assert_eq!(lending.starts(), 1);
-    // Another person's connection is theirs.
+    // Connections of another user are not lent.
     let other = lending.borrower();
     echo(&other, &user("ada")).await;
     assert_eq!(lending.starts(), 2);
@@ -152,7 +152,7 @@ async fn only_the_same_server_of_the_same_person_is_lent() {
     let unknown = lending.borrower_of(renamed, Map::new());
     unknown.tools(&UserId::local(), &server("two")).await.unwrap();
     assert_eq!(lending.starts(), 4);
-    // How long one waits for it is the borrower's own affair.
+    // The time-outs belong to the borrower.
     let mut patient = lending.spec.clone();
     patient.call_timeout *= 2;
     echo(&lending.borrower_of(patient, Map::new()), &UserId::local()).await;
@@ -170,7 +170,7 @@ async fn only_the_same_server_of_the_same_person_is_lent() {
 }
 
 #[tokio::test]
-async fn progress_and_changes_are_passed_on() {
+async fn progress_and_changes_are_forwarded() {
     let lending = Lending::of("progress");
     let (progress, mut reports) = mpsc::channel(16);
     let borrower = lending.borrower();
@@ -196,7 +196,7 @@ async fn progress_and_changes_are_passed_on() {
 }
 
 #[tokio::test]
-async fn what_a_server_asks_comes_to_the_one_who_called() {
+async fn questions_of_a_server_reach_the_caller() {
     let options = || Options { capabilities: all_capabilities(), ..Options::default() };
     let lending = Lending::with("asks", options(), |_| {});
     let person = Arc::new(Person::default());
@@ -208,7 +208,7 @@ async fn what_a_server_asks_comes_to_the_one_who_called() {
     assert_eq!(lending.starts(), 1);
     lending.end().await;
 
-    // A borrower that cannot be asked refuses, even if the lender has somebody at hand.
+    // A borrower that cannot be asked refuses, even if the lender could be asked.
     let lending = Lending::with("asks", options(), |_| {});
     let answers = said(&act(&lending.borrower(), CallContext::default()).await.unwrap());
     let answers: Value = serde_json::from_str(&answers).unwrap();
@@ -220,7 +220,7 @@ async fn what_a_server_asks_comes_to_the_one_who_called() {
 #[tokio::test]
 async fn another_caller_of_the_lender_is_not_asked() {
     let options = Options { capabilities: all_capabilities(), ..Options::default() };
-    // Its first call waits for a second; see below.
+    // The first call waits for the second; see below.
     let lending = Lending::with("asks-late", options, |_| {});
     let person = Arc::new(Person::default());
     let (own, context) = (lending.upstream.clone(), asking(&person));
@@ -228,7 +228,7 @@ async fn another_caller_of_the_lender_is_not_asked() {
     eventually("the lender's own call is under way", || lending.log().iter().any(|line| line == "tools/call")).await;
     let answers = said(&act(&lending.borrower(), CallContext::default()).await.unwrap());
     let answers: Value = serde_json::from_str(&answers).unwrap();
-    let refused = "several calls are under way, and it cannot be told whose caller is asked";
+    let refused = "several calls are in progress, and it is unclear whose caller to ask";
     assert_eq!(answers["s1"], refused, "{answers}");
     assert!(person.asked.lock().unwrap().is_empty());
     waiting.abort();
@@ -236,7 +236,7 @@ async fn another_caller_of_the_lender_is_not_asked() {
 }
 
 #[tokio::test]
-async fn questions_that_are_results_are_answered_by_the_borrower() {
+async fn the_borrower_answers_questions_that_are_results() {
     let lending = Lending::of("input");
     let person = Arc::new(Person::default());
     let borrower = lending.borrower_of(lending.spec.clone(), all_capabilities());
@@ -250,7 +250,7 @@ async fn questions_that_are_results_are_answered_by_the_borrower() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
+async fn an_abandoned_call_is_cancelled_at_the_server() {
     for ends in ["by its caller", "with its process"] {
         let lending = Lending::of("hang");
         let borrower = lending.borrower();
@@ -274,7 +274,7 @@ async fn a_call_that_nobody_waits_for_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn errors_are_those_of_the_server() {
+async fn errors_are_forwarded_from_the_server() {
     let lending = Lending::of("refuse");
     let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
     assert!(matches!(&error, UpstreamError::Refused { number: -32_000, .. }), "{error:?}");
@@ -283,7 +283,7 @@ async fn errors_are_those_of_the_server() {
     let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("more than 32 MiB"), "{error:?}");
     lending.end().await;
-    // It dies in the middle of a call: that is told as if it were one's own, and the next use starts it anew.
+    // The server dies during a call: the error is the same as without lending, and the next use restarts it.
     let lending = Lending::of("die");
     let borrower = lending.borrower();
     let error = act(&borrower, CallContext::default()).await.unwrap_err();
@@ -292,7 +292,7 @@ async fn errors_are_those_of_the_server() {
     assert_eq!(echo(&borrower, &UserId::local()).await, r#"{"a": 1}"#);
     assert_eq!(lending.starts(), 2);
     lending.end().await;
-    // It cannot be started: whoever wants to borrow tries as well, and has the reason.
+    // The server cannot be started: the borrower tries as well, and gets the reason.
     let lending = Lending::of("die-start");
     let error = act(&lending.borrower(), CallContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("cannot start"), "{error}");
@@ -300,7 +300,7 @@ async fn errors_are_those_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_lender_that_ends_is_named_and_done_without() {
+async fn the_end_of_the_lender_is_reported_and_the_borrower_continues_alone() {
     let lending = Lending::of("hang");
     let borrower = lending.borrower();
     let also = borrower.clone();
@@ -319,10 +319,10 @@ async fn a_lender_that_ends_is_named_and_done_without() {
 }
 
 #[tokio::test]
-async fn a_connection_to_an_address_is_lent_too() {
+async fn a_connection_to_a_url_is_lent_too() {
     let greetings = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&greetings);
-    // Whoever makes a connection greets the server.
+    // Every new connection sends `initialize`.
     let count = move |request: Request, next: Next| {
         let counted = Arc::clone(&counted);
         async move {
@@ -348,7 +348,7 @@ async fn a_connection_to_an_address_is_lent_too() {
     let borrower = Upstream::new(vec![spec.clone()], Options { lender: Some(path), ..Options::default() });
     assert_eq!(echo(&borrower, &local).await, r#"{"a":1}"#);
     assert_eq!(greetings.load(Ordering::SeqCst), seen);
-    // The control: who does not borrow makes a connection.
+    // Positive control: a client that does not borrow makes a connection.
     assert_eq!(echo(&Upstream::new(vec![spec], Options::default()), &local).await, r#"{"a":1}"#);
     assert!(greetings.load(Ordering::SeqCst) > seen);
     stop.cancel();
@@ -357,7 +357,7 @@ async fn a_connection_to_an_address_is_lent_too() {
 }
 
 #[tokio::test]
-async fn no_more_are_lent_than_there_may_be() {
+async fn the_number_of_lent_connections_is_limited() {
     let lending = Lending::of("plain");
     let mut borrowers = Vec::new();
     for _ in 0..MAX_LENT {
@@ -376,15 +376,15 @@ async fn no_more_are_lent_than_there_may_be() {
 }
 
 #[tokio::test]
-async fn the_socket_is_private_replaces_a_stale_one_and_no_file() {
+async fn the_socket_is_private_and_replaces_a_stale_one_but_no_file() {
     let folder = private();
     let path = folder.path().join("servers.sock");
     let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
-    // As one that was killed leaves it.
+    // The state that a killed lender leaves behind.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let lender = Lender::open(&path).unwrap();
     assert_eq!(mode(&path), 0o600);
-    // Somebody else's, who has put it there since, is left alone.
+    // A socket that another process has created since is left alone.
     fs::remove_file(&path).unwrap();
     let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
     drop(lender);
@@ -396,7 +396,7 @@ async fn the_socket_is_private_replaces_a_stale_one_and_no_file() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
     fs::remove_file(&path).unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o750)).unwrap();
-    assert!(Lender::open(&path).unwrap_err().to_string().contains("nobody else may have rights"));
+    assert!(Lender::open(&path).unwrap_err().to_string().contains("no permissions for others"));
     assert!(!path.exists());
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
     drop(Lender::open(&path).unwrap());

@@ -1,4 +1,4 @@
-//! The life of a connection: when it starts, whose it is, how it is spoken to, and that nothing is left of it.
+//! The life cycle of a connection: its start, owner, handshake and end.
 
 use crate::faults::logged;
 use crate::lab::{arguments, call, eventually, is_alive, rogue, said, server, upstream, user};
@@ -34,7 +34,7 @@ fn with_env(mut spec: ServerSpec, name: &str, value: &str) -> ServerSpec {
 }
 
 #[tokio::test]
-async fn many_callers_share_one_start_and_none_of_them_can_end_it() {
+async fn many_callers_share_one_start_and_none_of_them_can_cancel_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let upstream = upstream(vec![logged(rogue("one", &["silent-probe"]), &log)]);
@@ -59,7 +59,7 @@ async fn many_callers_share_one_start_and_none_of_them_can_end_it() {
 }
 
 #[tokio::test]
-async fn users_have_their_own_process_unless_the_server_is_shared() {
+async fn users_have_separate_processes_unless_the_server_is_shared() {
     for (scope, is_shared) in [(Scope::User, false), (Scope::Shared, true)] {
         let upstream = upstream(vec![ServerSpec { scope, ..rogue("one", &["good"]) }]);
         for who in ["ada", "bob", "ada"] {
@@ -72,7 +72,7 @@ async fn users_have_their_own_process_unless_the_server_is_shared() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_and_opened_again() {
+async fn an_idle_connection_is_closed_and_reopened() {
     let options = Options { idle_timeout: Duration::from_millis(300), ..Options::default() };
     let upstream = Upstream::new(vec![rogue("one", &["good"])], options);
     call(&upstream, "one", "echo", json!({})).await.unwrap();
@@ -114,13 +114,13 @@ async fn changed_tools_are_noticed_in_both_lifecycles() {
         assert_eq!(change, Change { owner: Owner::User(user("ada")), server: server("one"), what: Changed::Tools });
         assert!(upstream.tools(&user("ada"), &server("one")).await.unwrap().get("new").is_some());
         assert_eq!(said(&call(&upstream, "one", "new", json!({})).await.unwrap()), "called 'new'");
-        assert!(changes.try_recv().is_err(), "one change is told once");
+        assert!(changes.try_recv().is_err(), "a change is announced once");
         upstream.shutdown().await;
     }
 }
 
 #[tokio::test]
-async fn every_revision_is_spoken() {
+async fn every_revision_is_supported() {
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let upstream = upstream(vec![with_env(rogue("one", &["good"]), "ROGUE_PROTOCOL", revision)]);
         assert_eq!(said(&call(&upstream, "one", "echo", json!({})).await.unwrap()), "{}");
@@ -141,7 +141,7 @@ async fn every_revision_is_spoken() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_of_the_probe_is_started_again_without_it() {
+async fn a_server_that_dies_from_the_probe_is_restarted_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let upstream = upstream(vec![logged(rogue("one", &["dies-on-probe"]), &log)]);
@@ -149,12 +149,12 @@ async fn a_server_that_dies_of_the_probe_is_started_again_without_it() {
     assert_eq!(starts(&log), 2);
     upstream.restart(&user("ada"), &server("one")).unwrap();
     assert_eq!(said(&call(&upstream, "one", "act", json!({})).await.unwrap()), "done");
-    assert_eq!(starts(&log), 3, "it is remembered how it wants to be spoken to");
+    assert_eq!(starts(&log), 3, "the handshake is remembered");
     upstream.shutdown().await;
 }
 
 #[tokio::test]
-async fn progress_arrives_and_a_full_channel_harms_nobody() {
+async fn progress_arrives_and_a_full_channel_is_harmless() {
     let upstream = upstream(vec![rogue("one", &["progress"])]);
     for (room, expected) in [(16, 3), (1, 1)] {
         let (sender, mut progress) = mpsc::channel(room);
@@ -173,18 +173,18 @@ async fn progress_arrives_and_a_full_channel_harms_nobody() {
 }
 
 #[tokio::test]
-async fn the_environment_is_small() {
+async fn the_environment_is_minimal() {
     let upstream = upstream(vec![with_env(rogue("one", &["env"]), "MINE", "yes")]);
     let result = call(&upstream, "one", "act", json!({})).await.unwrap();
     let environment: Value = serde_json::from_str(&said(&result)).unwrap();
     assert_eq!((&environment["MINE"], environment["PATH"].is_string()), (&json!("yes"), true));
-    // Cargo gives these to every test.
+    // Cargo sets this for every test.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     assert_eq!(environment["CARGO_MANIFEST_DIR"], Value::Null);
     upstream.shutdown().await;
 }
 
-/// Starts a server that ignores everything polite, and its child: the numbers of both.
+/// Starts a server that ignores all signals that can be ignored, and its child. Returns the process IDs of both.
 async fn stubborn(upstream: &Upstream) -> [u32; 2] {
     let child = said(&call(upstream, "one", "act", json!({})).await.unwrap()).parse().unwrap();
     let pids = [pid(upstream, "ada").unwrap(), child];
@@ -202,7 +202,7 @@ async fn shutdown_ends_the_most_stubborn_server_and_its_children() {
 }
 
 #[tokio::test]
-async fn so_does_dropping_it() {
+async fn dropping_it_ends_stubborn_servers_too() {
     let upstream = upstream(vec![rogue("one", &["stubborn"])]);
     let pids = stubborn(&upstream).await;
     drop(upstream);
@@ -210,7 +210,7 @@ async fn so_does_dropping_it() {
 }
 
 #[test]
-fn so_does_the_end_of_the_runtime() {
+fn the_end_of_the_runtime_ends_stubborn_servers_too() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let upstream = upstream(vec![rogue("one", &["stubborn"])]);
     let pids = runtime.block_on(stubborn(&upstream));

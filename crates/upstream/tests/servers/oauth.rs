@@ -1,4 +1,4 @@
-//! Signing in by OAuth, against an authorization server that checks everything it is sent.
+//! OAuth sign-ins, with an authorization server that checks everything it receives.
 
 use crate::lab::{call, said, server, user};
 use crate::secrets::Log;
@@ -17,16 +17,16 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 
-/// What the authorization server remembers.
+/// The state of the authorization server.
 #[derive(Default)]
 struct Memory {
     base: String,
-    /// The last part of the address that wants a sign-in.
+    /// The last part of the URL that requires a sign-in.
     path: &'static str,
-    /// How long an access token lasts, as far as clients are told.
+    /// The lifetime of an access token that clients are told.
     seconds: u32,
     clients: HashMap<String, Vec<Value>>,
-    /// By code: the challenge, the client, and where the browser was sent.
+    /// Challenge, client and redirect URI, by code.
     codes: HashMap<String, [String; 3]>,
     access: HashSet<String>,
     refresh: HashSet<String>,
@@ -56,7 +56,7 @@ async fn start() -> (Shared, String) {
     start_before("mcp", 3600, Router::new().nest_service("/mcp", echo_service(true))).await
 }
 
-/// An authorization server before what is given.
+/// Starts an authorization server that protects `private`.
 async fn start_before(path: &'static str, seconds: u32, private: Router) -> (Shared, String) {
     let shared = Arc::new(Mutex::new(Memory { path, seconds, ..Memory::default() }));
     let protected = private.layer(from_fn_with_state(Arc::clone(&shared), only_with_token));
@@ -156,7 +156,7 @@ async fn token(State(shared): State<Shared>, Form(asked): Form<Pairs>) -> Respon
     Json(memory.issue()).into_response()
 }
 
-/// Does what a person with a browser does, after somebody else has tried to get in between.
+/// Acts like a person with a browser, after an attacker has tried to interfere.
 async fn browse(address: String) {
     install_provider();
     let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
@@ -169,9 +169,9 @@ async fn browse(address: String) {
     assert_eq!(client.get(back).send().await.unwrap().status(), 200);
 }
 
-/// The tests' own client needs what `Upstream` installs for its own.
+/// Installs the provider for the test's own client, as `Upstream` does for its own.
 fn install_provider() {
-    // Another test may have been faster.
+    // Another test may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -190,7 +190,7 @@ async fn log_in(upstream: &Upstream) -> Result<(), coracle_upstream::UpstreamErr
 }
 
 #[tokio::test]
-async fn a_sign_in_is_kept_refreshed_and_belongs_to_one_user() {
+async fn a_sign_in_is_stored_refreshed_and_belongs_to_one_user() {
     let (log, _guard) = Log::start();
     let (shared, base) = start().await;
     let tokens = Arc::new(MemoryTokens::default());
@@ -211,13 +211,13 @@ async fn a_sign_in_is_kept_refreshed_and_belongs_to_one_user() {
     let other = upstream.tools(&user("bob"), &server("one")).await.unwrap_err();
     assert_eq!(other.code(), "unauthorized");
 
-    // The server forgets the access token: it is refreshed, once, and without anybody noticing.
+    // The server forgets the access token: it is refreshed once, unnoticed.
     shared.lock().unwrap().access.clear();
     call(&upstream, "one", "echo", json!({})).await.unwrap();
     call(&upstream, "one", "echo", json!({})).await.unwrap();
     assert_eq!(shared.lock().unwrap().refreshed, 1);
 
-    // Another process finds what was kept.
+    // Another process finds the stored sign-in.
     let next = connect(&format!("{base}/mcp"), &tokens);
     call(&next, "one", "echo", json!({})).await.unwrap();
     next.shutdown().await;
@@ -238,17 +238,17 @@ async fn a_sign_in_is_kept_refreshed_and_belongs_to_one_user() {
     upstream.shutdown().await;
 
     let logged = log.text();
-    assert!(logged.contains("rmcp::transport::auth"), "the log is looked at");
+    assert!(logged.contains("rmcp::transport::auth"), "the log is captured");
     for secret in ["access-1", "refresh-1", "access-2", "refresh-2"] {
         let line = logged.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "{secret}");
     }
 }
 
-/// The older transport, whose stream is opened once and whose messages go elsewhere.
+/// The older transport, whose stream is opened once and whose messages are sent to another URL.
 #[tokio::test]
-async fn a_sign_in_serves_the_older_transport_too() {
-    // With tokens that last, and with some that last so short that a client needs a new one for every message.
+async fn a_sign_in_works_with_the_older_transport() {
+    // With tokens that last, and with tokens so short-lived that a client needs a new one for every message.
     for seconds in [3600, 1] {
         serve_the_older_transport(seconds).await;
     }
@@ -267,7 +267,7 @@ async fn serve_the_older_transport(seconds: u32) {
     let other = upstream.tools(&user("bob"), &server("one")).await.unwrap_err();
     assert_eq!(other.code(), "unauthorized");
 
-    // The token of the open connection is good no more: the call is made all the same, with a new one.
+    // The token of the open connection is no longer valid: the call succeeds with a new one.
     shared.lock().unwrap().access.clear();
     assert_eq!(said(&call(&upstream, "one", "echo", json!({"b": 2})).await.unwrap()), r#"{"b":2}"#);
     assert!(shared.lock().unwrap().refreshed > 0);
@@ -287,7 +287,7 @@ async fn serve_the_older_transport(seconds: u32) {
 }
 
 #[tokio::test]
-async fn a_refused_sign_in_says_so() {
+async fn a_refused_sign_in_is_reported() {
     let (shared, base) = start().await;
     shared.lock().unwrap().refuses = true;
     let upstream = connect(&format!("{base}/mcp"), &Arc::default());
@@ -296,7 +296,7 @@ async fn a_refused_sign_in_says_so() {
     upstream.shutdown().await;
 }
 
-/// Whoever has withdrawn a sign-in, or has none, does not get the connection of one who had it; see `lending.rs` for the
+/// A user who has revoked a sign-in, or has none, does not get a connection that uses one. `lending.rs` tests the
 /// connections that they do get.
 #[tokio::test]
 async fn a_connection_with_a_sign_in_is_not_lent() {
@@ -320,10 +320,10 @@ async fn a_connection_with_a_sign_in_is_not_lent() {
 }
 
 #[tokio::test]
-async fn a_program_has_no_sign_in() {
+async fn a_local_program_has_no_sign_in() {
     let upstream = crate::lab::upstream(vec![crate::lab::rogue("one", &["good"])]);
     let error = log_in(&upstream).await.unwrap_err();
-    assert!(error.to_string().contains("it is a program"), "{error}");
+    assert!(error.to_string().contains("it is a local program"), "{error}");
 }
 
 #[tokio::test]

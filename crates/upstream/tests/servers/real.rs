@@ -1,4 +1,4 @@
-//! Servers that other people wrote: each is started, tells its tools, and answers.
+//! Servers of other projects: each is started, lists its tools, and answers.
 
 use crate::lab::{arguments, call, npm, pypi, said, server, test_servers, upstream, user};
 use coracle_types::{Content, ServerSpec};
@@ -54,7 +54,7 @@ async fn filesystem_reads_a_file() {
 }
 
 #[tokio::test]
-async fn memory_keeps_what_it_is_told() {
+async fn memory_stores_entities() {
     let folder = tempfile::tempdir().unwrap();
     let mut spec = npm("memory", &[]);
     if let coracle_types::Transport::Stdio { env, .. } = &mut spec.transport {
@@ -70,7 +70,7 @@ async fn memory_keeps_what_it_is_told() {
 }
 
 #[tokio::test]
-async fn git_tells_the_status_of_a_repository() {
+async fn git_returns_the_status_of_a_repository() {
     let folder = tempfile::tempdir().unwrap();
     let made = Command::new("git").args(["init", "--quiet"]).arg(folder.path()).status().unwrap();
     assert!(made.success());
@@ -83,7 +83,7 @@ async fn git_tells_the_status_of_a_repository() {
 }
 
 #[tokio::test]
-async fn time_converts_and_speaks_the_newest_revision() {
+async fn time_converts_and_uses_the_newest_revision() {
     let upstream = one(pypi("time", &["--local-timezone", "UTC"]));
     has_tool(&upstream, "time", "convert_time").await;
     let with = json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
@@ -106,7 +106,7 @@ async fn sqlite_answers_a_query() {
 }
 
 #[tokio::test]
-async fn all_of_them_start_at_once_and_answer_many_at_a_time() {
+async fn all_servers_start_at_once_and_answer_concurrently() {
     assert!(test_servers().is_dir());
     let upstream = upstream(vec![npm("everything", &["stdio"]), pypi("time", &[])]);
     let calls = (0..40).map(|number| {

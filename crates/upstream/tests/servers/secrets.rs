@@ -1,4 +1,4 @@
-//! No secret of the configuration is ever seen in an error, a log line or a `Debug` text.
+//! No secret of the configuration appears in an error, a log line or `Debug` output.
 
 use crate::lab::{call, rogue, said, server, spec, stdio, upstream, user};
 use coracle_types::{Secret, Transport};
@@ -13,7 +13,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 const CANARY: &str = "canary-7f3a9b2c";
 
-/// Collects everything that this thread logs.
+/// Collects the log of this thread.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -70,7 +70,7 @@ fn canaries() -> Upstream {
 }
 
 #[tokio::test]
-async fn errors_logs_and_debug_texts_have_no_secrets() {
+async fn errors_logs_and_debug_output_have_no_secrets() {
     let (log, guard) = Log::start();
     let upstream = canaries();
     let mut texts = vec![format!("{upstream:?}")];
@@ -78,7 +78,7 @@ async fn errors_logs_and_debug_texts_have_no_secrets() {
         let error = call(&upstream, name, "act", json!({})).await.unwrap_err();
         assert_eq!(error.code(), "unavailable", "{error}");
         texts.push(format!("{error} {error:?} {:?}", error.hint()));
-        // The second time it comes from what is remembered.
+        // The second error is the remembered one.
         let error = call(&upstream, name, "act", json!({})).await.unwrap_err();
         texts.push(format!("{error} {error:?}"));
     }
@@ -87,7 +87,7 @@ async fn errors_logs_and_debug_texts_have_no_secrets() {
     upstream.shutdown().await;
     drop(guard);
     let logged = log.text();
-    assert!(logged.contains("a server could not be started"), "the log is looked at: {logged}");
+    assert!(logged.contains("cannot start a server"), "the log is captured: {logged}");
     texts.push(logged);
     for text in &texts {
         assert!(!text.contains(CANARY), "{text}");

@@ -1,4 +1,4 @@
-//! A web server for tests: a well-behaved MCP server, and addresses that misbehave.
+//! A web server for tests: a well-behaved MCP server, and endpoints that misbehave.
 
 use axum::Json;
 use axum::Router;
@@ -51,13 +51,13 @@ impl ServerHandler for Echo {
     }
 }
 
-/// The MCP server, as part of a web server.
+/// The MCP server as a service.
 pub(crate) fn echo_service(answers_are_json: bool) -> StreamableHttpService<Echo, LocalSessionManager> {
     let config = StreamableHttpServerConfig::default().with_json_response(answers_are_json);
     StreamableHttpService::new(|| Ok(Echo), std::sync::Arc::default(), config)
 }
 
-/// Serves until the test ends; the answer is where.
+/// Serves until the test ends. Returns the base URL.
 pub(crate) async fn serve(router: Router) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -73,7 +73,7 @@ pub(crate) fn sse(name: &str, url: &str) -> ServerSpec {
     crate::lab::spec(name, Transport::Sse { url: Secret::new(url), headers: BTreeMap::new() })
 }
 
-/// A server of the older transport with the tool `echo`: `/sse` for what it says, `/messages` for what it is told.
+/// A server of the older transport with the tool `echo`: `/sse` for its messages, `/messages` for those of clients.
 pub(crate) fn events() -> Router {
     type Streams = Arc<Mutex<HashMap<String, mpsc::UnboundedSender<String>>>>;
 
@@ -111,7 +111,7 @@ pub(crate) fn events() -> Router {
         };
         if let Some(id) = message.get("id") {
             let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
-            // A client that has gone hears nothing.
+            // The client may have disconnected.
             let _ = streams.lock().unwrap()[&name].send(format!("event: message\ndata: {answer}\n\n"));
         }
         StatusCode::ACCEPTED
@@ -120,7 +120,7 @@ pub(crate) fn events() -> Router {
     Router::new().route("/sse", get(stream)).route("/messages/{name}", post(message)).with_state(Streams::default())
 }
 
-/// Everything under one roof: `/mcp`, `/mcp-json`, `/rogue/MODE`, `/sse/MODE`.
+/// All endpoints: `/mcp`, `/mcp-json`, `/rogue/MODE`, `/sse/MODE`.
 pub(crate) fn everything() -> Router {
     Router::new()
         .nest_service("/mcp", echo_service(false))
@@ -130,7 +130,7 @@ pub(crate) fn everything() -> Router {
         .route("/elsewhere", any(|| async { (StatusCode::OK, "nobody should come here") }))
 }
 
-/// Answers to `initialize` and `tools/list` as it should, and misbehaves when `act` is called.
+/// Answers `initialize` and `tools/list` correctly, and misbehaves when `act` is called.
 async fn rogue(Path(mode): Path<String>, headers: HeaderMap, body: Bytes) -> Response {
     let Ok(message) = serde_json::from_slice::<Value>(&body) else {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
@@ -164,7 +164,7 @@ async fn rogue(Path(mode): Path<String>, headers: HeaderMap, body: Bytes) -> Res
     }
 }
 
-/// 100 MB, made while they are sent.
+/// 100 MB, generated while they are sent.
 fn huge(kind: &'static str, start: &'static str) -> Response {
     let chunks = std::iter::once(Bytes::from_static(start.as_bytes()))
         .chain(std::iter::repeat_n(Bytes::from(vec![b'x'; 1_000_000]), 100));
@@ -172,7 +172,7 @@ fn huge(kind: &'static str, start: &'static str) -> Response {
     ([("content-type", kind)], body).into_response()
 }
 
-/// Event streams that name addresses they should not name.
+/// Event streams that announce endpoints that they should not.
 async fn endpoint(Path(mode): Path<String>) -> Response {
     let event = match mode.as_str() {
         "elsewhere" => "event: endpoint\ndata: http://localhost:1/elsewhere\n\n",

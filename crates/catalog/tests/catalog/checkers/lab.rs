@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The servers by name, each with its program and arguments; `SCRATCH` stands for a folder of the test's own.
+/// The servers by name, each with its program and arguments. `SCRATCH` stands for a temporary folder of the test.
 const SERVERS: &[(&str, &str, &[&str])] = &[
     ("everything", "npm/node_modules/.bin/mcp-server-everything", &["stdio"]),
     ("filesystem", "npm/node_modules/.bin/mcp-server-filesystem", &["SCRATCH"]),
@@ -15,11 +15,11 @@ const SERVERS: &[(&str, &str, &[&str])] = &[
     ("sqlite", "venv-sqlite/bin/mcp-server-sqlite", &["--db-path", "SCRATCH/test.db"]),
 ];
 
-/// A part of the folder of servers; a test without it fails and says how to get it.
+/// A part of the folder of servers. Fails with instructions if it is missing.
 pub(crate) fn installed(part: &str) -> PathBuf {
     let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
         Some(folder) => PathBuf::from(folder),
-        // A test is run from below `<target>/debug/deps`.
+        // The test binary is in `<target>/debug/deps`.
         None => std::env::current_exe().unwrap().ancestors().nth(3).unwrap().join("test-servers"),
     };
     let path = folder.join(part);
@@ -27,12 +27,12 @@ pub(crate) fn installed(part: &str) -> PathBuf {
     path
 }
 
-/// Every server with the tools that it lists.
+/// Every server with its tools.
 pub(crate) fn tools(scratch: &Path) -> Vec<(&'static str, Vec<Value>)> {
     SERVERS.iter().map(|(name, program, arguments)| (*name, listed(&installed(program), arguments, scratch))).collect()
 }
 
-/// Starts a server, asks for its tools over standard input and output, and ends it.
+/// Starts a server, lists its tools over standard input and output, and stops it.
 fn listed(program: &Path, arguments: &[&str], scratch: &Path) -> Vec<Value> {
     let scratch = scratch.to_str().unwrap();
     let mut server = Command::new(program)

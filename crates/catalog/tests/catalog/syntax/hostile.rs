@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-/// Pieces that mean something to somebody who parses text.
+/// Text that has a meaning to some parser.
 const PIECES: &[&str] = &[
     "\"\"\"",
     "'''",
@@ -66,7 +66,7 @@ const PIECES: &[&str] = &[
     "delete",
 ];
 
-/// Words that a schema gives a meaning to.
+/// Keywords of JSON Schema.
 const KEYWORDS: &[&str] = &[
     "type",
     "properties",
@@ -125,7 +125,7 @@ fn key() -> impl Strategy<Value = String> {
     prop_oneof![6 => select(KEYWORDS).prop_map(str::to_owned), 2 => text(), 1 => select(&["A", "B", "a"][..]).prop_map(str::to_owned)]
 }
 
-/// Any JSON, with a liking for what looks like a schema.
+/// Any JSON, often similar to a schema.
 pub(crate) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -145,7 +145,7 @@ pub(crate) fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema: always an object, most often of an object with properties.
+/// A schema: always an object, and usually of an object with properties.
 pub(crate) fn schema() -> impl Strategy<Value = Map<String, Value>> {
     let map = || btree_map(key(), value(), 0..6).prop_map(|map| map.into_iter().collect::<Map<_, _>>());
     let properties = btree_map(text(), value(), 0..6);

@@ -1,4 +1,4 @@
-//! What generated Python may consist of.
+//! The syntax that generated Python may have.
 
 use ruff_python_ast::visitor::source_order::{SourceOrderVisitor, TraversalSignal, walk_body};
 use ruff_python_ast::{AnyNodeRef, Expr, NodeKind, Stmt};
@@ -14,7 +14,7 @@ const ALLOWED: &[NodeKind] = &[
     NodeKind::StmtIf,
     NodeKind::StmtImportFrom,
     NodeKind::StmtExpr,
-    // The `|` of unions and the minus of a literal.
+    // The `|` of unions, and the minus sign of a literal.
     NodeKind::ExprBinOp,
     NodeKind::ExprUnaryOp,
     NodeKind::ExprDict,
@@ -56,13 +56,13 @@ impl<'a> SourceOrderVisitor<'a> for Look<'_> {
             }
             AnyNodeRef::StmtImportFrom(import) => {
                 let from = import.module.as_ref().map_or("", |module| module.as_str());
-                // A package imports its own tools, by their own names.
+                // A package imports its own tools by their names.
                 let is_ours = import.level == 0 && IMPORTED_FROM.contains(&from);
                 let is_own = import.level == 1 && import.names.iter().all(|name| name.name.as_str() == from);
                 let is_called = import.level == 0 && from.starts_with("servers.") && self.is_stub;
                 assert!(is_ours && !self.is_stub || is_own || is_called, "an import from {from} in {}", self.text);
             }
-            // Alone on a line, only a docstring or the offer of a package.
+            // The only expression statements are docstrings and the call of `offer` in a package.
             AnyNodeRef::StmtExpr(statement) => {
                 assert!(matches!(&*statement.value, Expr::StringLiteral(_) | Expr::Call(_)), "{}", self.text);
             }
@@ -72,7 +72,7 @@ impl<'a> SourceOrderVisitor<'a> for Look<'_> {
     }
 }
 
-/// Fails for anything that the generator does not mean to write.
+/// Fails for syntax that the generator does not intend.
 pub(crate) fn check(path: &str, text: &str) {
     let parsed = parse_module(text).unwrap_or_else(|error| panic!("{path}: {error}: {text}"));
     let body = &parsed.syntax().body;
@@ -90,7 +90,7 @@ pub(crate) fn check(path: &str, text: &str) {
     assert!([&["words", "return"][..], &["return"]].contains(&kinds.as_slice()), "{kinds:?} in {text}");
 }
 
-/// The same for what is shown to somebody who is about to call a tool.
+/// Like [`check`], for the stub that is shown before a call.
 pub(crate) fn check_stub(text: &str) {
     let parsed = parse_module(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let body = &parsed.syntax().body;

@@ -1,4 +1,4 @@
-//! What generated TypeScript may consist of.
+//! The syntax that generated TypeScript may have.
 
 use oxc_allocator::Allocator;
 use oxc_ast::AstKind;
@@ -74,7 +74,7 @@ impl<'a> Visit<'a> for Look<'_> {
     }
 }
 
-/// Fails for anything that the generator does not mean to write.
+/// Fails for syntax that the generator does not intend.
 pub(crate) fn check(path: &str, text: &str) {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, text, SourceType::ts()).parse();
@@ -91,7 +91,7 @@ pub(crate) fn check(path: &str, text: &str) {
     assert!(is_plain, "{kinds:?} in {text}");
 }
 
-/// The same for what is shown to somebody who is about to call a tool.
+/// Like [`check`], for the stub that is shown before a call.
 pub(crate) fn check_stub(text: &str) {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, text, SourceType::ts()).parse();

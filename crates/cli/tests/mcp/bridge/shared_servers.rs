@@ -223,7 +223,7 @@ fn questions_of_a_server_are_answered_by_the_command() {
     let code = "from servers.rogue import act\nact()";
     // Control: with its own server, the answers have the same meaning.
     let alone = python(&bridge, code, &[]);
-    assert_eq!(alone["s1"], "no call is under way whose caller can be asked");
+    assert_eq!(alone["s1"], "no call is in progress whose caller can be asked");
     let starts = bridge.starts("asks");
     let up = Up::start(&bridge.coracle, &["--profile", "direct"]);
     let answers = python(&bridge, code, &[]);

@@ -78,7 +78,7 @@ fn typescript_and_bash_report_it() {
     assert!(stdout.starts_with("works\n1\nplain\n"), "{execution:#}");
     assert!(stdout.contains("my-git  (server my-git cannot be used"), "{execution:#}");
     assert!(
-        stderr.contains("CORACLE_TEST_NO_SUCH_VARIABLE") && !stderr.contains("no server is called"),
+        stderr.contains("CORACLE_TEST_NO_SUCH_VARIABLE") && !stderr.contains("there is no server"),
         "{execution:#}"
     );
 }

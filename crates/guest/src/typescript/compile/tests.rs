@@ -2,7 +2,7 @@ use super::{module, program};
 use crate::typescript::positions::Place;
 
 #[test]
-fn types_go_and_the_top_level_becomes_global() {
+fn types_are_removed_and_the_top_level_becomes_global() {
     let source = "type T = number;\nconst x: T = 1;\nlet y: string;\nclass P<A> { constructor(private a: A) {} }\nexport function f(n: number): number { const inner = n; return inner }\nenum E { A = 1 }\nf(x) satisfies number";
     let compiled = program(source).unwrap();
     insta::assert_snapshot!(compiled.code);
@@ -10,7 +10,7 @@ fn types_go_and_the_top_level_becomes_global() {
 }
 
 #[test]
-fn imports_become_a_module_of_their_own_on_their_own_lines() {
+fn imports_become_a_separate_module_with_the_same_lines() {
     let source = "// first\nimport list, { a as b, type T } from \"servers/x\";\nimport * as all from './lib';\nimport './effects';\nimport { unused } from 'y';\nimport { U } from 'z';\nconst z: T | U = b(list, all);";
     let compiled = program(source).unwrap();
     insta::assert_snapshot!(compiled.imports.unwrap());
@@ -18,7 +18,7 @@ fn imports_become_a_module_of_their_own_on_their_own_lines() {
 }
 
 #[test]
-fn a_place_in_the_script_is_one_in_the_source() {
+fn positions_in_the_script_are_mapped_to_the_source() {
     let compiled =
         program("interface A { b: number }\n\n\nfunction f(): void {\n  throw new Error('x');\n}\n").unwrap();
     let line = compiled.code.lines().position(|line| line.contains("throw")).unwrap() as u32 + 1;
@@ -27,7 +27,7 @@ fn a_place_in_the_script_is_one_in_the_source() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_place() {
+fn errors_are_reported_with_their_position() {
     let wrong = |source: &str| {
         let rejected = program(source).unwrap_err();
         (rejected.message, rejected.place.map(|place| (place.line, place.column)))
@@ -40,12 +40,12 @@ fn what_is_wrong_is_said_with_its_place() {
 }
 
 #[test]
-fn a_module_stays_one() {
+fn a_module_stays_a_module() {
     let (code, _) = module("export const a: number = 1; export type B = string;").unwrap();
     assert_eq!(code, "export const a = 1;\n");
 }
 
-/// Whatever people write, an answer comes.
+/// Any program is either compiled or rejected.
 #[test]
 fn odd_programs_are_compiled_or_rejected() {
     for source in [

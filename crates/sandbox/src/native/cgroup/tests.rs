@@ -1,12 +1,12 @@
-//! Against recorded trees: plain folders laid out as the kernel lays out its own. What a plain file cannot do, such as
-//! refuse a write or count, is done by the test.
+//! Tests with plain folders that are laid out like the kernel's trees. The test does what a plain file cannot, such as
+//! refuse a write or count.
 
 use super::{CgroupKind, Cgroups, Counters, GroupLimits, Layout, RECORD, candidates, remove_recorded};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A machine: a folder for each mount, and the folder of an instance.
+/// A machine: one folder per mount, and the folder of an instance.
 struct Machine {
     folder: TempDir,
 }
@@ -26,7 +26,7 @@ impl Machine {
         self.folder.path().join(path)
     }
 
-    /// A v2 group with these controllers, enabled or not for its children.
+    /// A v2 group with these controllers, and those that are enabled for its children.
     fn two(&self, path: &str, controllers: &str, enabled: &str) {
         let group = self.at(path);
         fs::create_dir_all(&group).unwrap();
@@ -69,7 +69,7 @@ impl Machine {
 
 const LIMITS: GroupLimits = GroupLimits { memory_bytes: 500_000_000, processes: 64 };
 
-/// The kernel puts these into a group that is made; here the test does.
+/// Creates the files that the kernel would create in a new group.
 fn fill_two(group: &Path) {
     for (file, text) in [
         ("cgroup.procs", ""),
@@ -84,7 +84,7 @@ fn fill_two(group: &Path) {
 }
 
 #[test]
-fn two_where_it_is_delegated() {
+fn version_two_is_used_where_it_is_delegated() {
     let machine = Machine::new();
     let scope = "cg/user.slice/app.scope";
     machine.two(scope, "cpuset cpu io memory hugetlb pids rdma misc\n", "");
@@ -92,11 +92,11 @@ fn two_where_it_is_delegated() {
     let mut cgroups = machine.open("0::/user.slice/app.scope\n", &mounts).unwrap();
     assert_eq!(cgroups.kind(), CgroupKind::Cgroup2);
     assert_eq!(machine.recorded(), [machine.at(&format!("{scope}/coracle-0123"))]);
-    // Both levels hand the controllers down, and the trial group has limits.
+    // Both levels enable the controllers, and the trial group has limits.
     for control in [format!("{scope}/cgroup.subtree_control"), format!("{scope}/coracle-0123/cgroup.subtree_control")] {
         assert_eq!(machine.read(&control), "+memory +pids");
     }
-    assert!(!machine.at(&format!("{scope}/coracle-host")).exists(), "nobody had to move");
+    assert!(!machine.at(&format!("{scope}/coracle-host")).exists(), "no process had to move");
 
     let own = machine.at(&format!("{scope}/coracle-0123"));
     fill_two(&own.join("s1"));
@@ -107,9 +107,9 @@ fn two_where_it_is_delegated() {
     assert_eq!(fs::read_to_string(own.join("s1/cgroup.procs")).unwrap(), "4321");
 }
 
-/// A machine without swap has no file for it; the kernel alone makes files in a group.
+/// A machine without swap has no file for it. Only the kernel creates files in a group.
 #[test]
-fn files_that_the_kernel_does_not_offer_are_not_made() {
+fn files_that_the_kernel_does_not_offer_are_not_created() {
     let machine = Machine::new();
     machine.two("cg", "memory pids", "memory pids");
     let layout = Layout::Two { base: machine.at("cg") };
@@ -118,7 +118,7 @@ fn files_that_the_kernel_does_not_offer_are_not_made() {
 }
 
 #[test]
-fn two_without_the_controllers_says_which_is_missing() {
+fn version_two_without_the_controllers_reports_which_is_missing() {
     for (controllers, missing) in [("cpu io pids\n", "memory"), ("cpuset cpu memory\n", "pids"), ("\n", "memory")] {
         let machine = Machine::new();
         machine.two("cg/user.slice", controllers, "");
@@ -130,9 +130,9 @@ fn two_without_the_controllers_says_which_is_missing() {
     }
 }
 
-/// The kernel refuses to hand controllers down from a group that has processes itself.
+/// The kernel refuses to enable controllers in a group that contains processes.
 #[test]
-fn two_with_processes_of_its_own_moves_the_server_aside_first() {
+fn version_two_with_processes_in_the_group_moves_the_server_first() {
     let machine = Machine::new();
     machine.two("cg/app", "memory pids", "");
     let mounts = machine.mounts(&[("cg", "cgroup2", "nsdelegate")]);
@@ -147,17 +147,17 @@ fn two_with_processes_of_its_own_moves_the_server_aside_first() {
     super::delegate(&machine.at("cg/app"), enable).unwrap();
     assert_eq!(refusals, 0);
     assert_eq!(machine.read("cg/app/cgroup.subtree_control"), "+memory +pids");
-    // Both were written, the last one stands in a plain file.
+    // Both process IDs were written, but a plain file holds only the last one.
     let moved = machine.read("cg/app/coracle-host/cgroup.procs");
     assert_eq!(moved, std::os::unix::process::parent_id().to_string());
 
-    // The launcher of the next start finds itself there: no second level below.
+    // The launcher of the next start is in that group: no second level is created below.
     let next = candidates("0::/app/coracle-host\n", &mounts);
     assert_eq!(next, [Layout::Two { base: machine.at("cg/app") }]);
 }
 
 #[test]
-fn two_that_stays_busy_is_not_used() {
+fn version_two_that_stays_busy_is_not_used() {
     let machine = Machine::new();
     machine.two("cg/app", "memory pids", "");
     let busy = |_: &Path, _: &str| Err(std::io::Error::from_raw_os_error(libc::EBUSY));
@@ -188,14 +188,14 @@ fn counters_count_from_when_the_group_was_taken() {
     assert_eq!(cgroups.counters(&again), Counters::default(), "what an earlier sandbox did is not counted");
     count(3, 7);
     assert_eq!(cgroups.counters(&again), Counters { oom_kills: 1, forks_refused: 0 });
-    // Counters that cannot be read are none, not a panic.
+    // Counters that cannot be parsed count as zero and do not panic.
     fs::write(group_dir.join("memory.events"), "oom_kill many\n").unwrap();
     fs::remove_file(group_dir.join("pids.events")).unwrap();
     assert_eq!(cgroups.counters(&again), Counters::default());
 }
 
 #[test]
-fn only_empty_groups_are_used_again_and_only_changed_limits_written() {
+fn only_empty_groups_are_reused_and_only_changed_limits_are_written() {
     let machine = Machine::new();
     machine.two("cg", "memory pids", "memory pids");
     let mut cgroups = machine.open("0::/\n", &machine.mounts(&[("cg", "cgroup2", "nsdelegate")])).unwrap();
@@ -217,9 +217,9 @@ fn only_empty_groups_are_used_again_and_only_changed_limits_written() {
     assert_eq!(fs::read_to_string(own.join("s1/pids.max")).unwrap(), "65");
 }
 
-/// As recorded on a machine where systemd's empty v2 tree is mounted beside the v1 controllers.
+/// A layout recorded on a machine where systemd's empty v2 tree is mounted beside the v1 controllers.
 #[test]
-fn a_hybrid_machine_is_a_machine_of_version_one() {
+fn a_hybrid_machine_counts_as_version_one() {
     let machine = Machine::new();
     machine.two("cg/unified", "\n", "\n");
     for group in ["cg/memory/a/b", "cg/pids"] {
@@ -256,12 +256,12 @@ fn a_hybrid_machine_is_a_machine_of_version_one() {
     assert_eq!(cgroups.counters(&again), Counters { oom_kills: 1, forks_refused: 0 });
     cgroups.add(&again, 77).unwrap();
     assert_eq!(read(memory.join("s1/cgroup.procs")), "77");
-    // The hierarchy of processes would cost another move, and is left alone.
+    // The hierarchy of processes would cost another move, and is not used.
     assert_eq!(fs::read_dir(machine.at("cg/pids")).unwrap().count(), 0);
     assert!(!memory.join("s1/pids.max").exists());
 }
 
-/// Two controllers in one hierarchy, as distributions mount them.
+/// Two controllers in one hierarchy, as some distributions mount them.
 #[test]
 fn controllers_that_share_a_mount_are_found() {
     let mounts = "1 2 0:3 / /cg/all rw - cgroup cgroup rw,memory,pids\n";
@@ -271,9 +271,9 @@ fn controllers_that_share_a_mount_are_found() {
     assert_eq!(candidates(membership, mounts), [Layout::One { memory: own }, Layout::One { memory: top }]);
 }
 
-/// What an earlier sandbox left in the page cache is dropped if it is much.
+/// Page cache of an earlier sandbox is dropped if there is much.
 #[test]
-fn much_cache_is_dropped_before_a_group_of_version_one_is_used_again() {
+fn much_cache_is_dropped_before_a_group_of_version_one_is_reused() {
     let machine = Machine::new();
     fs::create_dir_all(machine.at("cg/memory")).unwrap();
     let mut cgroups = machine.open("4:memory:/\n", &machine.mounts(&[("cg/memory", "cgroup", "memory")])).unwrap();
@@ -287,9 +287,9 @@ fn much_cache_is_dropped_before_a_group_of_version_one_is_used_again() {
     }
 }
 
-/// In a container the path of `/proc/self/cgroup` may be the host's, which does not exist below the mount.
+/// In a container, the path in `/proc/self/cgroup` may be the host's, which does not exist below the mount.
 #[test]
-fn paths_of_the_host_that_a_container_does_not_see_are_passed_over() {
+fn paths_of_the_host_that_a_container_does_not_see_are_ignored() {
     let machine = Machine::new();
     machine.two("cg2", "memory pids", "memory pids");
     fs::create_dir_all(machine.at("cg/memory")).unwrap();
@@ -299,7 +299,7 @@ fn paths_of_the_host_that_a_container_does_not_see_are_passed_over() {
     assert_eq!(cgroups.kind(), CgroupKind::Cgroup1);
     assert_eq!(machine.recorded(), [machine.at("cg/memory/coracle-0123")]);
 
-    // With the mount's own root in the list of mounts, what is left of the path is found.
+    // If the list of mounts has the mount's root, the rest of the path is found.
     let base = machine.folder.path().display();
     let mounts = format!("31 23 0:28 /docker/abc {base}/cg2 rw,relatime - cgroup2 cgroup rw\n");
     let cgroups = machine.open("0::/docker/abc\n", &mounts).unwrap();
@@ -311,7 +311,7 @@ fn paths_of_the_host_that_a_container_does_not_see_are_passed_over() {
 }
 
 #[test]
-fn a_machine_without_cgroups_says_so() {
+fn a_machine_without_cgroups_is_reported() {
     let machine = Machine::new();
     let others = machine.mounts(&[("cg/cpu", "cgroup", "cpu,cpuacct"), ("cg/pids", "cgroup", "pids")]);
     for (membership, mounts) in
@@ -322,9 +322,9 @@ fn a_machine_without_cgroups_says_so() {
     }
 }
 
-/// A tree that looks right and refuses: each attempt is told, and nothing is left of it.
+/// A tree that looks right but refuses: each attempt is reported, and leaves nothing behind.
 #[test]
-fn a_refusal_leaves_nothing() {
+fn a_refusal_leaves_nothing_behind() {
     let machine = Machine::new();
     machine.two("cg/unified", "cpu\n", "");
     fs::write(machine.at("cg/memory"), "a file, where no folder can be made").unwrap();
@@ -336,7 +336,7 @@ fn a_refusal_leaves_nothing() {
 }
 
 #[test]
-fn what_a_dead_instance_recorded_is_removed_and_nothing_else() {
+fn only_what_a_dead_instance_recorded_is_removed() {
     let machine = Machine::new();
     for group in ["cg/coracle-1/s1", "cg/coracle-1/s2", "cg/coracle-2/s1", "cg/other/s1"] {
         fs::create_dir_all(machine.at(group)).unwrap();
@@ -349,13 +349,13 @@ fn what_a_dead_instance_recorded_is_removed_and_nothing_else() {
     for kept in ["cg/coracle-2/s1", "cg/other/s1", "run"] {
         assert!(machine.at(kept).exists(), "{kept}");
     }
-    // A folder with files in it is no cgroup: it stays with all that it holds.
+    // A folder with files is not a cgroup, and stays with its contents.
     fs::create_dir_all(machine.at("home/coracle-notes")).unwrap();
     fs::write(machine.at("home/coracle-notes/text"), "mine").unwrap();
     fs::write(machine.run_dir().join(RECORD), machine.at("home/coracle-notes").display().to_string()).unwrap();
     remove_recorded(&machine.run_dir());
     assert_eq!(machine.read("home/coracle-notes/text"), "mine");
-    // No record, nothing to do.
+    // Without a record there is nothing to do.
     fs::remove_file(machine.run_dir().join(RECORD)).unwrap();
     remove_recorded(&machine.run_dir());
 }

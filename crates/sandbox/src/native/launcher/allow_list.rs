@@ -1,9 +1,9 @@
-//! A filter that lets some system calls through by their number: a search in sorted bounds.
+//! A seccomp filter that allows system calls by number: a binary search over sorted bounds.
 //!
-//! A comparison with each number in turn would do, but when a filter is installed the kernel tries it with every number
-//! there is, which for hundreds of comparisons takes longer than all else that confines a process.
+//! Comparing with each number in turn would work, but the kernel evaluates a filter for every system call when it is
+//! installed, which for hundreds of comparisons takes longer than the rest of the confinement.
 //!
-//! Trust boundary: what this lets through reaches the host's kernel.
+//! Trust boundary: allowed calls reach the host's kernel.
 
 use seccompiler::{BpfProgram, sock_filter};
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ const IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Where `struct seccomp_data` has what we look at.
+/// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = 16;
@@ -30,22 +30,22 @@ pub(super) struct Narrowed {
     pub(super) number: u32,
     pub(super) argument: u32,
     pub(super) values: &'static [u32],
-    /// The answer to all others.
+    /// The error for all other values.
     pub(super) errno: u16,
 }
 
 impl Narrowed {
-    /// With the number of the call loaded, which it leaves loaded for all other calls.
+    /// The program for this call. It expects the number of the call to be loaded, and leaves it loaded for other calls.
     fn program(self) -> BpfProgram {
         let mut values = Vec::new();
         for (place, value) in self.values.iter().enumerate() {
-            // Past the values that follow and the refusal.
+            // Jumps past the following values and the refusal.
             let to_allowed = (self.values.len() - place) as u8;
             values.push(sock_filter { code: IF_EQUAL, jt: to_allowed, jf: 0, k: *value });
         }
         let mut program = vec![
             sock_filter { code: IF_EQUAL, jt: 0, jf: values.len() as u8 + 3, k: self.number },
-            // Both architectures are little-endian.
+            // Both supported architectures are little-endian.
             step(LOAD, ARGUMENTS + 8 * self.argument),
         ];
         program.extend(values);
@@ -55,7 +55,7 @@ impl Narrowed {
     }
 }
 
-/// Lets through what is in `numbers`; answers everything else with `errno`. Ends a process that makes calls of another
+/// Allows the calls in `numbers`, and answers all others with `errno`. Kills a process that makes calls of another
 /// architecture, whose numbers mean something else.
 pub(super) fn allow_only(numbers: &BTreeSet<u32>, narrowed: &[Narrowed], errno: u16) -> BpfProgram {
     let mut program = vec![
@@ -70,7 +70,8 @@ pub(super) fn allow_only(numbers: &BTreeSet<u32>, narrowed: &[Narrowed], errno: 
     program
 }
 
-/// Where being in the set changes: the first bound is where it begins, the second where it ends, and so on.
+/// The numbers where membership in the set changes: the first bound is the beginning of a range, the second its end,
+/// and so on.
 fn bounds(numbers: &BTreeSet<u32>) -> Vec<u32> {
     let mut bounds = Vec::new();
     for number in numbers {
@@ -84,7 +85,7 @@ fn bounds(numbers: &BTreeSet<u32>) -> Vec<u32> {
     bounds
 }
 
-/// Halves `bounds` until none is left. `answers`: below the first of them, and then by turns.
+/// A binary search over `bounds`. `answers` are the answer below the first bound, and the one above it; they alternate.
 fn search(bounds: &[u32], answers: [u32; 2]) -> BpfProgram {
     let middle = bounds.len() / 2;
     let Some(bound) = bounds.get(middle) else { return vec![step(RETURN, answers[0])] };
@@ -93,7 +94,7 @@ fn search(bounds: &[u32], answers: [u32; 2]) -> BpfProgram {
     let below = search(&bounds[..middle], answers);
     let mut program = match u8::try_from(below.len()) {
         Ok(distance) => vec![sock_filter { code: IF_AT_LEAST, jt: distance, jf: 0, k: *bound }],
-        // Too far for a condition.
+        // Too far for a conditional jump.
         Err(_) => {
             vec![sock_filter { code: IF_AT_LEAST, jt: 0, jf: 1, k: *bound }, step(JUMP, below.len() as u32)]
         }
@@ -117,12 +118,12 @@ mod tests {
 
     const ERRNO: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-    /// What the kernel would answer, by the meaning of its instructions.
+    /// Evaluates a program like the kernel does.
     fn answer(program: &[sock_filter], architecture: u32, number: u32) -> u32 {
         answer_with(program, architecture, number, 0)
     }
 
-    /// The same for a call whose second argument is `argument`.
+    /// Like `answer`, for a call whose second argument is `argument`.
     fn answer_with(program: &[sock_filter], architecture: u32, number: u32, argument: u32) -> u32 {
         let (mut at, mut loaded) = (0, 0);
         loop {
@@ -153,7 +154,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn exactly_what_is_named_comes_through(numbers in btree_set(0_u32..1200, 0..600)) {
+        fn exactly_the_named_calls_are_allowed(numbers in btree_set(0_u32..1200, 0..600)) {
             let program = allow_only(&numbers, &[], libc::ENOSYS as u16);
             for number in (0..1300).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
                 let expected = if numbers.contains(&number) { libc::SECCOMP_RET_ALLOW } else { ERRNO };

@@ -1,10 +1,11 @@
-//! A launcher for one command: each sandbox is a Python of its own, started confined, without a zygote.
+//! A launcher for one command: each sandbox is a separate Python that is started confined, without a zygote.
 //!
-//! Forking a zygote pays when there are many sandboxes; for one, it is a second process to make and to take down. What
-//! holds in a sandbox is the same, from the same plans, carried out in `child.rs` instead of in `confine.rs` of the guest.
+//! Forking a zygote pays off for many sandboxes; for a single one, it is a second process to create and to tear down.
+//! The confinement is the same, from the same plans, but carried out in `child.rs` instead of in `confine.rs` of the
+//! guest.
 //!
-//! The first sandbox is begun before the server has said what it wants: its namespaces and most of its file tree do not
-//! depend on that, and they take about as long as the server takes to read its settings.
+//! The first sandbox is started before the server has sent its request: its namespaces and most of its file tree do not
+//! depend on it, and take about as long to create as the server takes to read its settings.
 
 mod child;
 
@@ -28,7 +29,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What is made before the server has said anything.
+/// Everything that is created before the first message of the server.
 pub(super) struct Ahead {
     privilege: Privilege,
     blank: Result<Blank, LaunchError>,
@@ -47,9 +48,9 @@ pub(super) struct Alone<'a> {
     start: Start,
     privilege: Privilege,
     proc: Proc,
-    /// For the first sandbox.
+    /// The first sandbox.
     ahead: Option<Result<Blank, LaunchError>>,
-    /// Looked for when the first sandbox is on its way.
+    /// Opened when the first sandbox is being created.
     cgroups: Option<Result<Cgroups, String>>,
     id_maps: IdMaps,
     folders: Folders,
@@ -57,16 +58,16 @@ pub(super) struct Alone<'a> {
     sandboxes: HashMap<Slot, Sandbox>,
 }
 
-/// A process in its namespaces that does not know yet what it will be.
+/// A process in its namespaces that has not been told its parameters yet.
 struct Blank {
     pid: u32,
     pidfd: OwnedFd,
     ends: Ends,
-    /// What it is told.
+    /// The socket for its parameters.
     words: OwnedFd,
-    /// Why it failed; closed by the start of Python.
+    /// The pipe with the reason of a failure. Closed when Python starts.
     report: OwnedFd,
-    /// What went wrong when it was told of the settings. If it has failed itself, its report says more.
+    /// The error while its parameters were sent. If the process has failed, its own report is more useful.
     trouble: Option<LaunchError>,
 }
 
@@ -85,7 +86,7 @@ struct Ends {
 impl Blank {
     fn new(privilege: Privilege, proc: Proc) -> Result<Self, LaunchError> {
         let step = |errno| LaunchError::step("make the sandbox's streams", errno);
-        // Taken by root, who can reach everything; an ordinary user may take mounts in the new namespaces only.
+        // Taken as root, who can access everything. An ordinary user can take mounts only in the new namespaces.
         let common = (privilege == Privilege::Root).then(root::common).transpose()?;
         let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(step);
         let (channel, guest_channel) = pair(SocketType::STREAM)?;
@@ -96,7 +97,7 @@ impl Blank {
         let forked = fork_into(NAMESPACES | libc::CLONE_NEWUSER)
             .map_err(|errno| LaunchError::step("make a user namespace", errno))?;
         let Forked::Parent(pid, pidfd) = forked else {
-            // Else it would never hear that the launcher is gone.
+            // Otherwise, it would not notice the end of the launcher.
             drop(words);
             let streams = [guest_channel, guest_stdout, guest_stderr];
             Child { privilege, proc, common, streams, words: guest_words }.live(guest_report)
@@ -128,7 +129,7 @@ impl Blank {
         messages::send(self.words.as_fd(), word, fds).map_err(|error| LaunchError::io("talk to the sandbox", &error))
     }
 
-    /// Tells it what every sandbox is told.
+    /// Sends the parameters that are the same for every sandbox.
     fn begin(mut self, start: &Start, privilege: Privilege) -> Self {
         self.trouble = self.tell_start(start, privilege).err();
         self
@@ -166,12 +167,12 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// Until the server is gone.
+    /// Serves until the server is gone.
     pub(super) fn serve(mut self) -> Result<(), LaunchError> {
         loop {
             let (server, ended) = self.wait()?;
             for slot in ended {
-                self.bury(slot)?;
+                self.report_exit(slot)?;
             }
             if server && !self.hear_server()? {
                 return Ok(());
@@ -179,7 +180,7 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// Whether the server has something to say, and which sandboxes have ended.
+    /// Waits for messages of the server and for sandboxes that have ended.
     fn wait(&self) -> Result<(bool, Vec<Slot>), LaunchError> {
         let slots: Vec<Slot> = self.sandboxes.keys().copied().collect();
         let mut fds = vec![PollFd::new(&self.server, PollFlags::IN)];
@@ -200,7 +201,7 @@ impl<'a> Alone<'a> {
         messages::send(self.server, message, fds).map_err(|error| LaunchError::io("talk to the server", &error))
     }
 
-    /// One request; false if the server is gone.
+    /// Handles one request. Returns false if the server is gone.
     fn hear_server(&mut self) -> Result<bool, LaunchError> {
         let received =
             messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
@@ -220,11 +221,11 @@ impl<'a> Alone<'a> {
                 Err(error) => self.say(&Say::PrepareFailed { slot, reason: error.to_string() }, &[])?,
             },
             Ask::Prepare { slot, bind: None, .. } => {
-                let reason = "a launcher for one command makes no sandbox without a workspace".to_owned();
+                let reason = "a launcher for one command cannot create a sandbox without a workspace".to_owned();
                 self.say(&Say::PrepareFailed { slot, reason }, &[])?;
             }
             Ask::Bind { slot, .. } => {
-                self.say(&Say::BindFailed { slot, reason: "it has a workspace".to_owned() }, &[])?;
+                self.say(&Say::BindFailed { slot, reason: "it already has a workspace".to_owned() }, &[])?;
             }
             Ask::Count { slot } => {
                 let counters = self.sandboxes.get(&slot).map(|sandbox| self.count(sandbox)).unwrap_or_default();
@@ -255,7 +256,7 @@ impl<'a> Alone<'a> {
         self.say(&Say::Started(started), &[])
     }
 
-    /// Makes a sandbox in which Python starts; where `/proc` cannot be mounted, one without.
+    /// Creates a sandbox in which Python starts. If `/proc` cannot be mounted, creates one without it.
     fn make(&mut self, slot: Slot, bind: &Bind) -> Result<(Sandbox, Ends), LaunchError> {
         let artifacts = self.folders.make(slot)?;
         match self.try_to_make(&artifacts, bind) {
@@ -272,16 +273,16 @@ impl<'a> Alone<'a> {
             Some(ahead) => ahead?,
             None => Blank::new(self.privilege, self.proc)?.begin(&self.start, self.privilege),
         };
-        let seen_to = self.see_to(&blank, artifacts, bind);
+        let configured = self.configure(&blank, artifacts, bind);
         let Blank { pidfd, ends, words, report, trouble, .. } = blank;
-        // Who waits for a word that does not come any more says so.
+        // A process that still waits for a message reports that.
         drop(words);
-        let seen_to = trouble.map_or(seen_to, Err);
-        let outcome = match (seen_to, reported(report)) {
-            // Whoever has failed does not hear us: what it says tells more.
+        let configured = trouble.map_or(configured, Err);
+        let outcome = match (configured, reported(report)) {
+            // If the process failed only for lack of a message, our error is the cause. Otherwise, its report is.
             (Err(ours), Err(theirs)) if theirs.step == HEAR => Err(ours),
             (_, Err(theirs)) => Err(theirs),
-            (seen_to, Ok(())) => seen_to,
+            (configured, Ok(())) => configured,
         };
         match outcome {
             Ok(group) => Ok((Sandbox { pidfd, group }, ends)),
@@ -292,8 +293,8 @@ impl<'a> Alone<'a> {
         }
     }
 
-    /// Tells a process what it will be, and does what it cannot do for itself: its cgroup.
-    fn see_to(&mut self, blank: &Blank, artifacts: &Path, bind: &Bind) -> Result<Option<Group>, LaunchError> {
+    /// Sends a process its parameters, and either moves it to its cgroup or sends the tasks file of the group.
+    fn configure(&mut self, blank: &Blank, artifacts: &Path, bind: &Bind) -> Result<Option<Group>, LaunchError> {
         let word = Word::Bind { bind: bind.clone(), artifacts: artifacts.to_owned() };
         match self.privilege {
             Privilege::Root => {
@@ -310,22 +311,22 @@ impl<'a> Alone<'a> {
         let cgroups = self.cgroups.get_or_insert_with(|| super::serve::cgroups(&self.start));
         let Ok(cgroups) = cgroups else { return blank.tell(&Word::WeCount, &[]).map(|()| None) };
         let group = cgroups.take(limits).map_err(|error| LaunchError::io("make a cgroup", &error))?;
-        if let Some(door) = group.door() {
-            blank.tell(&Word::KernelCounts, &[door])?;
+        if let Some(tasks_file) = group.tasks_file() {
+            blank.tell(&Word::KernelCounts, &[tasks_file])?;
         } else {
             blank.tell(&Word::KernelCounts, &[])?;
-            // Takes milliseconds on a machine at rest, beside the start of Python. No code is run before it is done.
+            // Takes milliseconds on an idle machine, while Python starts. No code runs before it is done.
             let moved = cgroups.add(&group, blank.pid);
             moved.map_err(|error| LaunchError::io("move the sandbox into its cgroup", &error))?;
         }
         Ok(Some(group))
     }
 
-    fn bury(&mut self, slot: Slot) -> Result<(), LaunchError> {
+    fn report_exit(&mut self, slot: Slot) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         let status = end(&sandbox.pidfd);
         let counters = self.count(&sandbox);
-        // First, since somebody waits for it; nobody waits for the rest.
+        // Sent first, because the server waits for it and not for the rest.
         self.say(&Say::Exited { slot, status, counters, unsealed: false }, &[])?;
         if let (Some(Ok(cgroups)), Some(group)) = (&mut self.cgroups, sandbox.group) {
             cgroups.give_back(group);
@@ -341,7 +342,7 @@ impl<'a> Alone<'a> {
     }
 }
 
-/// Waits until a new process has become Python; the reason if it has not.
+/// Waits until a new process has become Python. Returns the reason if it has not.
 fn reported(report: OwnedFd) -> Result<(), LaunchError> {
     let mut reason = Vec::new();
     let read = File::from(report).take(4096).read_to_end(&mut reason);
@@ -353,9 +354,9 @@ fn reported(report: OwnedFd) -> Result<(), LaunchError> {
     }
 }
 
-/// Ends a sandbox, if it has not ended, and waits for it: its wait status.
+/// Kills a sandbox, if it has not ended, and returns its wait status.
 fn end(pidfd: &OwnedFd) -> i32 {
-    // Fails only if it is gone already.
+    // Fails only if the process is gone already.
     let _ = pidfd_send_signal(pidfd, Signal::KILL);
     let status = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).ok().flatten();
     let killed = Signal::KILL.as_raw();

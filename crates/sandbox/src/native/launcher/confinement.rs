@@ -1,7 +1,7 @@
-//! What is done to a child between its fork and the first foreign instruction: the whole of the confinement.
+//! The whole confinement: everything that is done to a child between its fork and the first untrusted instruction.
 //!
-//! `entering` runs as soon as the child exists, in its fresh user, mount and pid namespaces; the child then waits in the
-//! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is one.
+//! `entering` runs as soon as the child exists, in its new user, mount and pid namespaces. The child then waits in the
+//! pool. `sealing` runs when a workspace is bound to it. Trust boundary: every line here is security-critical.
 
 use super::plan::{Arg, Offset, Plan};
 use super::privilege::at_most;
@@ -13,64 +13,64 @@ use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use std::ffi::CStr;
 
-/// Who the code is inside a sandbox.
+/// The user ID of code inside a sandbox.
 pub(super) const INSIDE_ID: u32 = 1000;
 
-/// Namespaces that every child gets anew. Network, ipc, uts and cgroup namespaces are the zygote's: empty, and no child
-/// may make a socket, a queue or a segment in them or change them.
+/// Namespaces that are created for every child. Network, ipc, uts and cgroup namespaces are those of the zygote: they
+/// are empty, and no child can create a socket, a queue or a segment in them, or change them.
 pub(super) const NEW_NAMESPACES: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID;
 
-/// What `/proc` is in a child.
+/// The `/proc` of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Proc {
-    /// Mounted for the child's own pid namespace, processes only.
+    /// Mounted for the child's own pid namespace, with processes only.
     Own,
-    /// The kernel refuses a mount here (inside Docker): an empty folder.
+    /// An empty folder, because the kernel refuses the mount (inside Docker).
     Empty,
 }
 
 impl Proc {
-    /// The zygote sees its own whole, to set its children up.
+    /// The zygote has a complete one, to set up its children.
     pub(super) fn of_zygote(self) -> Option<ProcMount> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         (self == Self::Own).then_some(ProcMount { flags, options: c"" })
     }
 
-    /// A sandbox without a zygote has it as all sandboxes have.
+    /// A sandbox without a zygote has the same as all sandboxes.
     pub(super) fn of_sandbox(self) -> Option<ProcMount> {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
         (self == Self::Own).then_some(ProcMount { flags, options: PROC_OPTIONS })
     }
 }
 
-/// Processes only: nothing of the machine.
+/// Shows processes only, and nothing about the machine.
 const PROC_OPTIONS: &CStr = c"subset=pid";
 
-/// How the memory of a sandbox is added up.
+/// How the memory of a sandbox is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryCount {
-    /// By the kernel, in a cgroup: everything counts.
+    /// By the kernel, in a cgroup: all memory counts.
     Kernel,
-    /// By looking at processes: a file in memory (`memfd_create`) would not count, so there are none.
+    /// By adding up processes: a file in memory (`memfd_create`) would not count, so it is not allowed.
     Processes,
 }
 
-/// What the two plans depend on.
+/// The parameters of the plans.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// The zygote's ids, which the child's id is mapped to.
+    /// The zygote's IDs, to which the child's IDs are mapped.
     pub(super) outer_uid: u32,
     pub(super) outer_gid: u32,
     pub(super) tmp_bytes: u64,
     pub(super) tmp_inodes: u64,
     pub(super) proc: Proc,
-    /// The highest capability that this kernel knows.
+    /// The highest capability of this kernel.
     pub(super) last_capability: u64,
-    /// Folders beside the fixed ones that may be read: a Python outside /usr, a /bin that is no link.
+    /// Additional readable folders: a Python outside /usr, or a /bin that is not a link.
     pub(super) readable: Vec<String>,
-    /// Zero: the kernel has no Landlock.
+    /// The version of Landlock. Zero if it is not available.
     pub(super) landlock_abi: u32,
-    /// Who counts memory that belongs to no process.
+    /// How memory is measured.
     pub(super) memory: MemoryCount,
 }
 
@@ -78,14 +78,15 @@ pub(super) const AT_FDCWD: Arg = Value(libc::AT_FDCWD as i64 as u64);
 const MOVE_MOUNT_F_EMPTY_PATH: u64 = 0x4;
 const MOVE_MOUNT_T_EMPTY_PATH: u64 = 0x40;
 
-/// Where the host pipes core dumps to a program, the kernel starts that program, as root, outside, whatever the limit,
-/// but for one: at 1 byte there is no dump of any kind.
+/// The limit on core dumps. If the host pipes core dumps to a program, the kernel starts that program, as root and
+/// outside, whatever the limit; only with 1 byte there is no dump at all.
 const NO_CORE: u64 = 1;
 
-/// Signals that wait are counted for each user too, and all sandboxes are one: none may take what all of them have.
+/// The limit on pending signals, which are also counted per user, who is the same for all sandboxes: none may use up
+/// all of them.
 const PENDING_SIGNALS: u64 = 1_024;
 
-/// In the new namespaces: ids, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
+/// In the new namespaces: IDs, `/proc`, `/tmp`, the artifacts. Parameter 0 is the mount of the artifacts.
 pub(super) fn entering(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
     write_file(&mut plan, "/proc/self/setgroups", "deny");
@@ -105,7 +106,7 @@ pub(super) fn entering(settings: &Settings) -> Plan {
     plan
 }
 
-/// The same for a sandbox without a zygote, whose ids and `/proc` the launcher has seen to.
+/// Like [`entering`], for a sandbox without a zygote, whose IDs and `/proc` the launcher has set up.
 pub(super) fn settling(settings: &Settings) -> Plan {
     let mut plan = Plan::default();
     settle(&mut plan, settings);
@@ -139,24 +140,24 @@ fn settle(plan: &mut Plan, settings: &Settings) {
     }
 }
 
-/// Which parameters of [`sealing`] are the mounts of the modules of servers and of skills, the door of the cgroup, a folder
-/// of the workspace that is hidden, and what is seen instead.
+/// The parameters of [`sealing`] for the mounts of server modules and skills, the tasks file of the cgroup, a folder of
+/// the workspace that is hidden, and the folder that is mounted over it.
 const SERVERS_PARAMETER: usize = 1 + RLIMITS.len();
 const SKILLS_PARAMETER: usize = SERVERS_PARAMETER + 1;
-const DOOR_PARAMETER: usize = SKILLS_PARAMETER + 1;
-const HIDDEN_PARAMETER: usize = DOOR_PARAMETER + 1;
+const TASKS_FILE_PARAMETER: usize = SKILLS_PARAMETER + 1;
+const HIDDEN_PARAMETER: usize = TASKS_FILE_PARAMETER + 1;
 const INSTEAD_PARAMETER: usize = HIDDEN_PARAMETER + 1;
 
-/// The cgroup, the workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of the
-/// workspace, the next are the values of [`RLIMITS`], and the last five, if given, are those named above.
+/// The cgroup, the workspace, resource limits, no capabilities, Landlock, the last filter. Parameter 0 is the mount of
+/// the workspace, the next are the values of [`RLIMITS`], and the last five are the optional ones above.
 pub(super) fn sealing(settings: &Settings) -> Result<Plan, seccomp::FilterError> {
     let mut plan = Plan::default();
     let oneself = plan.text("0");
-    plan.call("enter the cgroup", libc::SYS_write, &[IfGiven(DOOR_PARAMETER), Bytes(oneself), Value(1)]);
-    plan.call("close the door of the cgroup", libc::SYS_close, &[IfGiven(DOOR_PARAMETER)]);
+    plan.call("enter the cgroup", libc::SYS_write, &[IfGiven(TASKS_FILE_PARAMETER), Bytes(oneself), Value(1)]);
+    plan.call("close the tasks file of the cgroup", libc::SYS_close, &[IfGiven(TASKS_FILE_PARAMETER)]);
     bind(&mut plan, Parameter(0), "/workspace");
     plan.call("close the mount of the workspace", libc::SYS_close, &[Parameter(0)]);
-    // The folder was opened through the very mount that is at /workspace now.
+    // The folder was opened through the same mount that is now at /workspace.
     let empty = plan.text("");
     let onto = [IfGiven(INSTEAD_PARAMETER), Bytes(empty), IfGiven(HIDDEN_PARAMETER), Bytes(empty)];
     let flags = Value(MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);

@@ -1,7 +1,7 @@
-//! Empty folders for what sandboxes leave. One that came back as it was given is given again: making and removing a
-//! folder for every sandbox costs a journalling file system more than everything else about it.
+//! Empty folders for the artifacts of sandboxes. A folder that comes back untouched is reused: on a journalling file
+//! system, creating and removing a folder costs more than the rest of a sandbox.
 //!
-//! Trust boundary: a folder that any trace could be left on is not given again.
+//! Trust boundary: a folder that could carry any trace is not reused.
 
 use super::LaunchError;
 use super::root;
@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Folders {
     base: PathBuf,
-    /// Whom they must belong to, if not to us.
+    /// The owner, if it is another user.
     owner: Option<(u32, u32)>,
     free: Vec<PathBuf>,
     put_aside: u64,
 }
 
-/// So many wait to be given out again; what a rush leaves beyond that is removed.
+/// The maximum number of unused folders to keep. Further ones are removed.
 const MOST_FREE: usize = 32;
 
-/// As every folder is given.
+/// The mode of every folder.
 const MODE: u32 = 0o755;
 
 impl Folders {
@@ -31,12 +31,12 @@ impl Folders {
         Self { base: run_dir.join("artifacts"), owner, free: Vec::new(), put_aside: 0 }
     }
 
-    /// An empty folder named after the sandbox, and a mount of it.
+    /// Takes an empty folder named after the sandbox. Returns a mount of it.
     pub(super) fn take(&mut self, slot: Slot) -> Result<OwnedFd, LaunchError> {
         root::user_folder(&self.make(slot)?)
     }
 
-    /// An empty folder named after the sandbox.
+    /// Takes an empty folder named after the sandbox.
     pub(super) fn make(&mut self, slot: Slot) -> Result<PathBuf, LaunchError> {
         let folder = self.base.join(slot.to_string());
         let made = match self.free.pop() {
@@ -56,14 +56,14 @@ impl Folders {
         }
     }
 
-    /// The sandbox is gone with all its processes. What it wrote is the server's to move away or remove.
+    /// Gives a folder back when all processes of the sandbox are gone. The server moves or removes the files in it.
     pub(super) fn give_back(&mut self, slot: Slot) {
         let folder = self.base.join(slot.to_string());
         if !is_untouched(&folder) {
             return;
         }
         if self.free.len() >= MOST_FREE {
-            // What is left is found and removed when this instance ends.
+            // What is left is removed when this instance ends.
             let _ = fs::remove_dir(&folder);
             return;
         }
@@ -75,7 +75,7 @@ impl Folders {
     }
 }
 
-/// Empty, with the mode it was given, no attributes, and its times set back.
+/// Whether a folder is empty, with its original mode, without attributes, and with its times reset.
 fn is_untouched(folder: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(open) = rustix::fs::openat(CWD, folder, flags, Mode::empty()) else { return false };
@@ -109,7 +109,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn only_a_folder_without_a_trace_is_given_again() {
+    fn only_a_folder_without_a_trace_is_reused() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("folder");
         fs::create_dir(&folder).unwrap();

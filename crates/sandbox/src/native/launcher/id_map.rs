@@ -1,4 +1,4 @@
-//! Id-mapped mounts: a folder of one host user shown as if the sandbox's user owned it, without changing a file.
+//! Id-mapped mounts: a host user's folder appears as owned by the sandbox's user, without changing any file.
 
 use super::kernel::{Forked, fork_into, map_ids};
 use super::privilege::Privilege;
@@ -10,24 +10,24 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-/// User namespaces that hold the mappings, one for each owner seen.
+/// User namespaces that hold the mappings, one per owner.
 #[derive(Debug, Default)]
 pub(super) struct IdMaps {
     by_owner: HashMap<(u32, u32), File>,
 }
 
-/// What a sandbox gets of its user.
+/// The mounts of a user's folders for a sandbox.
 #[derive(Debug)]
 pub(super) struct Mounts {
     pub(super) workspace: OwnedFd,
     pub(super) servers: Option<OwnedFd>,
     pub(super) skills: Option<OwnedFd>,
-    /// A folder of the workspace that is not seen, and what is seen instead.
+    /// A hidden folder of the workspace, and the folder that is mounted over it.
     pub(super) hidden: Option<[OwnedFd; 2]>,
 }
 
 impl IdMaps {
-    /// With the mapping of what belongs to root, which takes a process that comes and goes.
+    /// Creates it with the mapping for root, which needs a short-lived process.
     pub(super) fn of_root(privilege: Privilege) -> Self {
         let mut maps = Self::default();
         if privilege == Privilege::Root
@@ -38,7 +38,7 @@ impl IdMaps {
         maps
     }
 
-    /// Takes what a sandbox is to be given.
+    /// Takes the mounts for a sandbox.
     pub(super) fn mounts(&mut self, bind: &Bind, privilege: Privilege) -> Result<Mounts, LaunchError> {
         let servers = bind.servers.as_deref().map(root::modules).transpose()?;
         let skills = bind.skills.as_deref().map(|path| self.skills(path, privilege)).transpose()?;
@@ -53,7 +53,7 @@ impl IdMaps {
         Ok(Mounts { workspace, servers, skills, hidden })
     }
 
-    /// The mount of a user's skills, who may have closed them to everybody else.
+    /// The mount of a user's skills, which may be accessible only to the user.
     fn skills(&mut self, path: &Path, privilege: Privilege) -> Result<OwnedFd, LaunchError> {
         let tree = root::modules(path)?;
         if privilege == Privilege::Root {
@@ -63,7 +63,7 @@ impl IdMaps {
         Ok(tree)
     }
 
-    /// The mount of a workspace, which must be the folder that the server looked at.
+    /// The mount of a workspace, which must be the folder that the server checked.
     fn workspace(&mut self, bind: &Bind, privilege: Privilege) -> Result<OwnedFd, LaunchError> {
         let tree = root::user_folder(&bind.workspace)?;
         let (device, inode, uid, gid) = root::identity(&tree)?;
@@ -76,21 +76,21 @@ impl IdMaps {
         Ok(tree)
     }
 
-    /// Shows `tree`, whose folder belongs to `owner`, as belonging to `shown`.
-    fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), shown: (u32, u32)) -> Result<(), LaunchError> {
-        if owner == shown {
+    /// Makes `tree`, whose folder belongs to `owner`, appear to belong to `target`.
+    fn apply(&mut self, tree: &OwnedFd, owner: (u32, u32), target: (u32, u32)) -> Result<(), LaunchError> {
+        if owner == target {
             return Ok(());
         }
         let namespace = match self.by_owner.entry(owner) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(mapping(owner, shown)?),
+            Entry::Vacant(place) => place.insert(mapping(owner, target)?),
         };
         map_ids(tree.as_fd(), namespace.as_fd())
             .map_err(|errno| LaunchError::step("map the owner of the folder", errno))
     }
 }
 
-/// A user namespace that maps `inside` to `outside`. A process must live in it while it is made.
+/// A user namespace that maps `inside` to `outside`. A process must exist in it while it is created.
 fn mapping(inside: (u32, u32), outside: (u32, u32)) -> Result<File, LaunchError> {
     let step = |errno| LaunchError::step("make an id mapping", errno);
     let io = |error: std::io::Error| LaunchError::io("make an id mapping", &error);
@@ -98,7 +98,7 @@ fn mapping(inside: (u32, u32), outside: (u32, u32)) -> Result<File, LaunchError>
     match fork_into(libc::CLONE_NEWUSER).map_err(step)? {
         Forked::Child => {
             drop(writer);
-            // Until the other end is closed, by will or by death.
+            // Waits until the other end is closed, on purpose or by death.
             let _ = rustix::io::read(&reader, &mut [0_u8]);
             super::kernel::exit_now(0)
         }

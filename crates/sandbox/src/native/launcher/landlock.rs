@@ -1,7 +1,7 @@
-//! The Landlock ruleset of a sandbox: what of its file tree may be read, run and written, and no signal and no abstract
-//! socket beyond it.
+//! The Landlock ruleset of a sandbox: which parts of its file tree may be read, executed and written; and no signals or
+//! abstract sockets beyond it.
 //!
-//! The calls are written into the plan instead of being made, since it is the child that must make them.
+//! The calls are written into the plan instead of being made here, because the child must make them.
 
 use super::confinement::AT_FDCWD;
 use super::plan::{Arg, Plan};
@@ -37,7 +37,7 @@ const WRITE: u64 = READ
     | TRUNCATE;
 const DEVICE: u64 = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV;
 
-/// Folders may be listed everywhere; `/proc` may not be read, since it tells host paths and what others do.
+/// Folders may be listed everywhere. `/proc` may not be read, because it reveals host paths and other processes.
 const RULES: &[(&str, u64)] = &[
     ("/", READ_DIR),
     ("/usr", READ),
@@ -52,20 +52,20 @@ const BIND_AND_CONNECT_TCP: u64 = 0b11;
 const SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
 const RULE_PATH_BENEATH: u64 = 1;
 
-/// The version of the interface, or why there is none.
+/// The version of the ABI, or why it is not available.
 pub(super) fn find() -> Result<u32, String> {
     super::kernel::landlock_abi().map_err(|errno| match errno {
         Errno::NOSYS => "the kernel was built without it, or a filter around Coracle hides it".to_owned(),
-        Errno::OPNOTSUPP => "it is switched off on the kernel's command line".to_owned(),
+        Errno::OPNOTSUPP => "it is disabled on the kernel's command line".to_owned(),
         other => format!("the kernel answers: {other}"),
     })
 }
 
-/// Where the ruleset is between `begin` and `complete`: a number that nothing else in a child uses.
+/// The descriptor number of the ruleset between `begin` and `complete`, which nothing else in a child uses.
 const RULESET: u64 = 7;
 
-/// Writes the calls that make the ruleset, with all that is known before there is a workspace; `readable` is added to
-/// what may be read.
+/// Adds the calls that create the ruleset, with everything that is known before there is a workspace. `readable` are
+/// additional readable folders.
 pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String]) {
     let network = if abi >= 4 { BIND_AND_CONNECT_TCP } else { 0 };
     let scope = if abi >= 6 { SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS } else { 0 };
@@ -86,7 +86,7 @@ pub(super) fn begin(plan: &mut Plan, abi: u32, readable: &[String]) {
     }
 }
 
-/// Writes the calls that add the workspace and restrict the process for good.
+/// Adds the calls that add the workspace and restrict the process.
 pub(super) fn complete(plan: &mut Plan, abi: u32) {
     add_rule(plan, abi, "/workspace", WRITE);
     plan.call("landlock", libc::SYS_landlock_restrict_self, &[Value(RULESET), Value(0)]);

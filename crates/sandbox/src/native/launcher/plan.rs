@@ -1,13 +1,13 @@
 //! A plan: the system calls that confine a child, as data.
 //!
-//! The launcher decides what is called; `native/confine.rs` of the guest makes the calls and knows nothing of their
-//! meaning. So the whole of the confinement is written, and can be read, in `confinement.rs` next door.
+//! The launcher decides which calls to make. `native/confine.rs` of the guest makes them without knowing their meaning.
+//! So the whole confinement is in one place, `confinement.rs`.
 
 use super::kernel::call;
 use rustix::io::Errno;
 use std::ffi::CString;
 
-/// A parameter that was not given: no descriptor has this number.
+/// The value of an optional parameter that was not given: no descriptor has this number.
 pub(super) const NOTHING: u64 = u64::MAX;
 
 /// An argument of a call.
@@ -17,11 +17,11 @@ pub(super) enum Arg {
     Value(u64),
     /// The address of bytes of the plan.
     Bytes(Offset),
-    /// What an earlier call returned.
+    /// The result of an earlier call.
     Result(Kept),
     /// A number that is known only when the plan runs.
     Parameter(usize),
-    /// The same; if it is [`NOTHING`], the call is not made.
+    /// Like `Parameter`, but the call is skipped if it is [`NOTHING`].
     IfGiven(usize),
 }
 
@@ -38,7 +38,7 @@ impl Arg {
     }
 }
 
-/// Where bytes of the plan are.
+/// The position of bytes in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offset(usize);
 
@@ -48,7 +48,7 @@ impl Offset {
     }
 }
 
-/// The result of a call, for later ones.
+/// The result of a call, for later calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept(usize);
 
@@ -61,7 +61,7 @@ struct Step {
     poke: Option<usize>,
 }
 
-/// Arguments of a system call.
+/// The number of arguments of a system call.
 const ARGUMENTS: usize = 6;
 
 impl Step {
@@ -75,7 +75,7 @@ impl Step {
     }
 }
 
-/// Calls in order, and the bytes they point to.
+/// System calls in order, and the bytes that they point to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     blob: Vec<u8>,
@@ -85,7 +85,7 @@ pub(super) struct Plan {
     kept: usize,
 }
 
-/// Everything in the blob starts at a multiple of this.
+/// The alignment of everything in the blob.
 const ALIGNMENT: usize = 8;
 
 impl Plan {
@@ -99,18 +99,18 @@ impl Plan {
         offset
     }
 
-    /// Adds a text that ends in NUL.
+    /// Adds a NUL-terminated string.
     pub(super) fn text(&mut self, text: &str) -> Offset {
         let text = CString::new(text).unwrap_or_default();
         self.bytes(text.as_bytes_with_nul())
     }
 
-    /// At `at` (eight bytes of the blob) the address of `target` will stand.
+    /// Stores the address of `target` at `at` (eight bytes of the blob).
     pub(super) fn pointer(&mut self, at: Offset, target: Offset) {
         self.pointers.push((at.0, target.0));
     }
 
-    /// At `at` (eight bytes of the blob) the parameter will stand when the plan runs.
+    /// Stores a parameter at `at` (eight bytes of the blob) when the plan runs.
     pub(super) fn fill(&mut self, at: Offset, parameter: usize) {
         self.fills.push((at.0, parameter));
     }
@@ -131,15 +131,15 @@ impl Plan {
         Kept(kept)
     }
 
-    /// The result of the last call, as an `i32`, is also written at `at`.
+    /// Also writes the result of the last call, as an `i32`, at `at`.
     pub(super) fn poke(&mut self, at: Offset) {
         if let Some(step) = self.steps.last_mut() {
             step.poke = Some(at.0);
         }
     }
 
-    /// Makes the calls in this process, as `confine.rs` of the guest does in a fork of the zygote; the name of the step
-    /// that failed, and why.
+    /// Makes the calls in this process, as `confine.rs` of the guest does in a fork of the zygote. Returns the name and
+    /// the error of the step that failed.
     pub(super) fn carry_out(&self, parameters: &[u64]) -> Result<(), (&str, Errno)> {
         let mut blob = self.blob.clone();
         let base = blob.as_mut_ptr() as u64;
@@ -177,8 +177,8 @@ impl Plan {
         Ok(())
     }
 
-    /// The names of the steps, and the plan as `confine.rs` of the guest reads it: three counts, the steps, the pointers,
-    /// the fills, the bytes.
+    /// The names of the steps, and the plan as `confine.rs` of the guest reads it: three counts, the steps, the
+    /// pointers, the fills, the bytes.
     pub(super) fn to_json(&self) -> serde_json::Value {
         let counts = [self.steps.len(), self.pointers.len(), self.fills.len()].map(|count| count as u64);
         let pairs = self.pointers.iter().chain(&self.fills).flat_map(|(at, what)| [*at as u64, *what as u64]);

@@ -1,4 +1,4 @@
-//! As whom the launcher works: root, or an ordinary user in a user namespace of its own.
+//! The privileges of the launcher: root, or an ordinary user in a new user namespace.
 
 use super::LaunchError;
 use rustix::fs::Mode;
@@ -10,15 +10,15 @@ use rustix::thread::UnshareFlags;
 use std::fs;
 use std::path::Path;
 
-/// Who sandboxes run as on the host when Coracle runs as root: an id that no distribution gives out.
+/// The host user ID of sandboxes when Coracle runs as root, which no distribution assigns.
 const SANDBOX_ID: u32 = 61_042;
 
-/// As whom the launcher works.
+/// The privileges of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Privilege {
-    /// Real root: cgroups and id-mapped mounts can be had; the zygote gives the rights up.
+    /// Real root: cgroups and id-mapped mounts are available, and the zygote drops its privileges.
     Root,
-    /// Anybody else.
+    /// Any other user.
     Ordinary,
 }
 
@@ -30,7 +30,7 @@ impl Privilege {
         }
     }
 
-    /// The ids that the zygote and all sandboxes have on the host.
+    /// The IDs of the zygote and all sandboxes on the host.
     pub(super) fn sandbox_ids(self) -> (u32, u32) {
         match self {
             Self::Root => (SANDBOX_ID, SANDBOX_ID),
@@ -39,7 +39,7 @@ impl Privilege {
     }
 }
 
-/// Enters a mount namespace where mounts may be made; for an ordinary user that takes a user namespace.
+/// Enters a mount namespace in which mounts can be created. For an ordinary user, this needs a user namespace.
 pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
     if geteuid().is_root() && !is_mapped(SANDBOX_ID, &uid_map()) {
         if outside_of(0, &uid_map()) == Some(0) {
@@ -50,7 +50,7 @@ pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
             receive_mounts()?;
             return Ok(Privilege::Root);
         }
-        // Root without rights, as in a container: never let the code be anybody's root.
+        // Root without privileges, as in a container: code must never run as any root.
         drop_root()?;
     }
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -69,13 +69,14 @@ pub(super) fn enter_mount_namespace() -> Result<Privilege, LaunchError> {
     Ok(Privilege::Ordinary)
 }
 
-/// As whom sandboxes can be made without entering anything; rights that are of no use are given up.
+/// The privileges with which sandboxes can be created without entering a namespace. Drops privileges that are of no
+/// use.
 pub(super) fn find() -> Result<Privilege, LaunchError> {
     if !geteuid().is_root() {
         return Ok(Privilege::Ordinary);
     }
     if is_mapped(SANDBOX_ID, &uid_map()) {
-        // Found out by trying: root of a container often may not.
+        // Found by trying, because root of a container often cannot do it.
         if super::root::detached(Path::new("/usr")).is_ok() {
             rustix::thread::set_thread_groups(&[]).map_err(|errno| LaunchError::step("leave all groups", errno))?;
             return Ok(Privilege::Root);
@@ -87,8 +88,8 @@ pub(super) fn find() -> Result<Privilege, LaunchError> {
     Ok(Privilege::Ordinary)
 }
 
-/// Root of a user namespace of few ids, as in a rootless container, is an ordinary user of the host, unless the host's
-/// root has mapped itself.
+/// Root of a user namespace with few IDs, as in a rootless container, is an ordinary user of the host, unless the
+/// host's root has mapped itself.
 fn unmapped() -> LaunchError {
     let cause = format!("user {SANDBOX_ID} is not mapped in this user namespace, and root is the host's");
     LaunchError::other("leave root", cause)
@@ -102,7 +103,7 @@ fn is_mapped(id: u32, map: &str) -> bool {
     outside_of(id, map).is_some()
 }
 
-/// Who an id is outside this user namespace; the map has lines of inside, outside, count.
+/// The ID outside this user namespace. The map has lines of inside, outside, count.
 fn outside_of(id: u32, map: &str) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u32>().ok());
@@ -112,7 +113,7 @@ fn outside_of(id: u32, map: &str) -> Option<u32> {
     })
 }
 
-/// Mounts that the host makes later are seen here, but none of ours is seen there.
+/// Receives mounts that the host creates later, but does not propagate ours to the host.
 fn receive_mounts() -> Result<(), LaunchError> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
         .map_err(|errno| LaunchError::step("keep mounts from the host", errno))
@@ -120,22 +121,22 @@ fn receive_mounts() -> Result<(), LaunchError> {
 
 #[expect(unsafe_code, reason = "unshare of namespaces that are no file descriptor table")]
 fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
-    // SAFETY: the flags do not contain FILES, the one that can break what the standard library assumes.
+    // SAFETY: the flags do not contain FILES, which could break assumptions of the standard library.
     unsafe { rustix::thread::unshare_unsafe(flags) }
 }
 
-/// Becomes the sandbox's host user for good.
+/// Becomes the sandbox's host user permanently.
 pub(super) fn drop_root() -> Result<(), LaunchError> {
     let (uid, gid) = (rustix::thread::Uid::from_raw(SANDBOX_ID), rustix::thread::Gid::from_raw(SANDBOX_ID));
     let step = |errno| LaunchError::step(format!("become user {SANDBOX_ID}"), errno);
     rustix::thread::set_thread_groups(&[]).map_err(step)?;
     rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(step)?;
     rustix::thread::set_thread_res_uid(uid, uid, uid).map_err(step)?;
-    // Without this, /proc/self belongs to root and the maps of a user namespace cannot be written.
+    // Otherwise, /proc/self belongs to root and the maps of a user namespace cannot be written.
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step)
 }
 
-/// In a new user namespace, where only the code's own id is mapped: becomes that.
+/// Becomes the only mapped user in a new user namespace.
 pub(super) fn become_inside(id: u32) -> Result<(), LaunchError> {
     let (uid, gid) = (rustix::thread::Uid::from_raw(id), rustix::thread::Gid::from_raw(id));
     let step = |errno| LaunchError::step("become the sandbox's user", errno);
@@ -144,12 +145,12 @@ pub(super) fn become_inside(id: u32) -> Result<(), LaunchError> {
     set_dumpable_behavior(DumpableBehavior::Dumpable).map_err(step)
 }
 
-/// What whoever started Coracle has set for their own processes is not the sandboxes': they get what a machine gives
-/// where nobody has set anything. As an ordinary user, what was made less for good stays less.
+/// Resets what the parent of Coracle has set for its own processes: sandboxes get the defaults of a machine. An
+/// ordinary user cannot undo lowered hard limits.
 pub(super) fn leave_surroundings() {
-    super::kernel::hear_of_children();
+    super::kernel::reset_sigchld();
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    // An ordinary user can only make it worse.
+    // An ordinary user cannot raise the priority.
     let _ = rustix::process::setpriority_process(None, 0);
     super::kernel::usual_personality();
     for (resource, current, maximum) in USUAL {
@@ -166,7 +167,7 @@ pub(super) fn leave_surroundings() {
 
 const STACK_BYTES: u64 = 8 << 20;
 
-/// Resource limits of a process that nobody has limited, but for those that every sandbox has its own of.
+/// The default resource limits of a process, except for those that every sandbox sets itself.
 const USUAL: [(Resource, Option<u64>, Option<u64>); 13] = [
     (Resource::As, None, None),
     (Resource::Core, Some(0), None),
@@ -175,7 +176,7 @@ const USUAL: [(Resource, Option<u64>, Option<u64>); 13] = [
     (Resource::Fsize, None, None),
     (Resource::Locks, None, None),
     (Resource::Nice, Some(0), Some(0)),
-    // Counted in each user namespace, up to what whoever makes it may have.
+    // Counted per user namespace, up to the limit of its creator.
     (Resource::Nproc, None, None),
     (Resource::Rss, None, None),
     (Resource::Rtprio, Some(0), Some(0)),
@@ -184,12 +185,12 @@ const USUAL: [(Resource, Option<u64>, Option<u64>); 13] = [
     (Resource::Stack, Some(STACK_BYTES), None),
 ];
 
-/// As much of a resource as a limit of this process lets its children have.
+/// The requested amount of a resource, or less if a limit of this process is lower.
 pub(super) fn at_most(resource: Resource, wanted: u64) -> u64 {
     getrlimit(resource).maximum.map_or(wanted, |maximum| wanted.min(maximum))
 }
 
-/// A thousand prepared sandboxes take thousands of descriptors.
+/// Raises the limit on open files: a thousand prepared sandboxes need thousands of descriptors.
 pub(super) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });

@@ -1,7 +1,7 @@
-//! The file tree that every sandbox of one zygote sees: read-only, made once.
+//! The file tree that all sandboxes of a zygote share: read-only, created once.
 //!
-//! An empty tmpfs with the host's programs bound read-only, a handful of made-up files, and empty folders where each
-//! child mounts its own. Nothing else of the host is there to be found.
+//! An empty tmpfs with the host's programs bound read-only, a few generated files, and empty folders where each child
+//! mounts its own. Nothing else of the host is visible.
 
 use super::LaunchError;
 use super::confinement::INSIDE_ID;
@@ -20,17 +20,17 @@ use std::path::{Path, PathBuf};
 
 /// A part of the host that sandboxes see.
 pub(super) struct Shared {
-    /// A detached mount, taken while the launcher could still reach it.
+    /// A detached mount, taken while the launcher could still access it.
     tree: OwnedFd,
-    /// Where it goes, without the leading slash.
+    /// The path in the tree, without the leading slash.
     target: PathBuf,
     kind: SharedKind,
 }
 
-/// What all sandboxes see, whatever the settings.
+/// The parts that all sandboxes see, whatever the settings.
 pub(super) struct Common {
     folders: Vec<Shared>,
-    /// Goes on top of a file of the guest's.
+    /// This program, which is mounted on top of a file of the guest.
     program: Option<Shared>,
 }
 
@@ -38,26 +38,26 @@ pub(super) struct Common {
 enum SharedKind {
     Folder,
     Device,
-    /// On top of a file that is there.
+    /// Mounted on top of an existing file.
     Program,
 }
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
-/// Links or folders of older layouts at the top, to programs and libraries.
+/// Top-level links, or folders of older layouts, for programs and libraries.
 const PROGRAM_FOLDERS: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// Small files of the host that programs need to start and to tell the time; what is missing is left out.
+/// Small files of the host that programs need to start and to know the time zone. Missing ones are left out.
 const COPIED: [&str; 2] = ["etc/ld.so.cache", "etc/localtime"];
 
-/// Where `fc-list`, which Matplotlib asks for fonts, looks for them; without this it complains on standard error.
+/// The configuration for `fc-list`, which Matplotlib asks for fonts; without it, `fc-list` prints a warning.
 const FONTS: &str = "<fontconfig><dir>/usr/share/fonts</dir><dir>/usr/local/share/fonts</dir>\
     <cachedir>/tmp/.cache/fontconfig</cachedir></fontconfig>\n";
 
-/// The step that fails where the host's own `/proc` is masked, as in a container.
+/// The step that fails if the host's `/proc` is masked, as in a container.
 pub(super) const MOUNT_PROC: &str = "mount /proc";
 
-/// Takes detached mounts of what needs no settings.
+/// Takes detached mounts of everything that does not depend on the settings.
 pub(super) fn common() -> Result<Common, LaunchError> {
     let mut folders = vec![Shared::folder(Path::new("/usr"), "usr")?];
     for name in PROGRAM_FOLDERS {
@@ -76,12 +76,12 @@ pub(super) fn common() -> Result<Common, LaunchError> {
     Ok(Common { folders, program: program() })
 }
 
-/// Takes detached mounts of the guest's files and of the folders that the settings name, in this order.
+/// Takes detached mounts of the guest's files and of the configured folders, in this order.
 pub(super) fn named(guest_dir: &Path, folders: &[(PathBuf, PathBuf)]) -> Result<Vec<OwnedFd>, LaunchError> {
     [guest_dir].into_iter().chain(folders.iter().map(|(folder, _)| folder.as_path())).map(read_only).collect()
 }
 
-/// Which of them lie outside the folders that every sandbox may read.
+/// Those of the folders that are outside the folders that every sandbox may read.
 pub(super) fn readable(folders: &[(PathBuf, PathBuf)]) -> Vec<String> {
     let old_layout =
         PROGRAM_FOLDERS.iter().map(|name| Path::new("/").join(name)).filter(|path| path.is_dir() && !path.is_symlink());
@@ -89,8 +89,8 @@ pub(super) fn readable(folders: &[(PathBuf, PathBuf)]) -> Vec<String> {
     old_layout.chain(seen).map(|path| path.display().to_string()).collect()
 }
 
-/// This program, which inside a sandbox runs TypeScript and is the command `tool`. Where it cannot be reached by its
-/// path, as after an upgrade, sandboxes do without, and say so when they are asked for one of these.
+/// This program, which inside a sandbox runs TypeScript and is the command `tool`. If its path no longer exists, as
+/// after an upgrade, sandboxes do without it, and report that when it is needed.
 fn program() -> Option<Shared> {
     let path = std::env::current_exe().ok()?;
     let tree = detached(&path).ok()?;
@@ -103,7 +103,7 @@ impl Shared {
         Ok(Self { tree: read_only(path)?, target: target.as_ref().to_owned(), kind: SharedKind::Folder })
     }
 
-    /// Puts it into the tree that is being made.
+    /// Mounts it in the tree that is being created.
     fn place(self) -> Result<(), LaunchError> {
         let Self { tree, target, kind } = self;
         match kind {
@@ -125,7 +125,7 @@ fn read_only(path: &Path) -> Result<OwnedFd, LaunchError> {
 }
 
 impl Common {
-    /// The `/proc` that is there, for a zygote that cannot mount its own: every child hides it behind an empty folder.
+    /// Uses the existing `/proc`, for a zygote that cannot mount its own. Every child hides it behind an empty folder.
     pub(super) fn with_foreign_proc(mut self) -> Result<Self, LaunchError> {
         let tree = detached(Path::new("/proc"))?;
         self.folders.push(Shared { tree, target: "proc".into(), kind: SharedKind::Folder });
@@ -133,32 +133,33 @@ impl Common {
     }
 }
 
-/// A copy of the mount at `path` and all below, attached nowhere.
+/// A detached copy of the mount at `path` and everything below it.
 pub(super) fn detached(path: &Path) -> Result<OwnedFd, LaunchError> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     open_tree(CWD, path, flags)
         .map_err(|errno| LaunchError::step(format!("take the mount of {}", path.display()), errno))
 }
 
-/// Where the tree is made, hiding what is there: a folder that every system has, so that none has to be made, and that
-/// nothing which is put into the tree lies in.
+/// Where the tree is created, hiding what is there: a folder that exists on every system, and that contains nothing
+/// that goes into the tree.
 const SCRATCH: &str = "/proc";
 
-/// How `/proc` is mounted while the tree is made.
+/// How `/proc` is mounted while the tree is created.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcMount {
     pub(super) flags: MountFlags,
     pub(super) options: &'static CStr,
 }
 
-/// A tree that is being made, in the current folder. What is not in it yet can still be reached, but for `/proc`.
+/// A tree that is being created, in the current folder. Everything outside of it is still accessible, except for
+/// `/proc`.
 pub(super) struct Growing {
     root: OwnedFd,
     program: Option<Shared>,
 }
 
 impl Growing {
-    /// Makes what needs no settings. The caller is in a mount namespace of its own.
+    /// Creates everything that does not depend on the settings. The caller is in a new mount namespace.
     pub(super) fn begin(common: Common, proc: Option<ProcMount>) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -175,7 +176,7 @@ impl Growing {
         Ok(Self { root, program: common.program })
     }
 
-    /// Adds what [`named`] has taken.
+    /// Adds the mounts of [`named`].
     pub(super) fn add(&mut self, named: Vec<OwnedFd>, folders: &[(PathBuf, PathBuf)]) -> Result<(), LaunchError> {
         let seen = folders.iter().map(|(_, seen_at)| seen_at.strip_prefix("/").unwrap_or(seen_at));
         let targets = [Path::new("coracle")].into_iter().chain(seen);
@@ -185,7 +186,7 @@ impl Growing {
         self.program.take().map_or(Ok(()), Shared::place)
     }
 
-    /// From here on there is nothing else.
+    /// Makes the tree the root. Nothing else is accessible afterwards.
     pub(super) fn enter(self) -> Result<(), LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         rustix::process::pivot_root(".", ".").map_err(step("pivot_root"))?;
@@ -195,7 +196,7 @@ impl Growing {
     }
 }
 
-/// Folders, links and files that are not bound. In the root's folder, not yet the root.
+/// Creates folders, links and files that are not bound, in the folder that will become the root.
 fn furnish() -> std::io::Result<()> {
     for folder in ["proc", "dev", "etc", "etc/fonts", "tmp", "workspace", "artifacts", "usr", "skills", "tools"] {
         fs::create_dir(folder)?;
@@ -231,7 +232,7 @@ fn furnish() -> std::io::Result<()> {
     fs::write("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")
 }
 
-/// A detached mount of a user's folder, without what is mounted below it: no setuid programs, no devices.
+/// A detached mount of a user's folder, without its submounts, set-id programs and devices.
 pub(super) fn user_folder(path: &Path) -> Result<OwnedFd, LaunchError> {
     restricted(path, NO_SUID | NO_DEVICES)
 }
@@ -241,13 +242,13 @@ pub(super) fn modules(path: &Path) -> Result<OwnedFd, LaunchError> {
     restricted(path, NO_SUID | NO_DEVICES | READ_ONLY)
 }
 
-/// A folder below a mount, to mount something on; none if it is not there.
+/// A folder below a mount, to mount something on. `None` if it does not exist.
 pub(super) fn below(tree: &OwnedFd, folder: &Path) -> Result<Option<OwnedFd>, LaunchError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     match rustix::fs::openat2(tree, folder, flags, Mode::empty(), resolve) {
         Ok(folder) => Ok(Some(folder)),
-        // Another file system is mounted there, and it is not taken along.
+        // Another file system is mounted there, which is not part of the copy.
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(LaunchError::step(format!("hide {}", folder.display()), errno)),
     }
@@ -261,7 +262,7 @@ fn restricted(path: &Path, attributes: u64) -> Result<OwnedFd, LaunchError> {
     Ok(tree)
 }
 
-/// Which folder a mount shows, to compare with what somebody else saw.
+/// Identifies the folder of a mount, to compare it with what another process saw.
 pub(super) fn identity(tree: &OwnedFd) -> Result<(u64, u64, u32, u32), LaunchError> {
     let stat = rustix::fs::statat(tree, "", AtFlags::EMPTY_PATH)
         .map_err(|errno| LaunchError::step("look at a folder", errno))?;

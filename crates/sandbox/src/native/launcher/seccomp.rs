@@ -1,10 +1,10 @@
-//! Which system calls a sandbox may make.
+//! The system calls that a sandbox may make.
 //!
-//! Three filters stack, and the strictest answer wins. `base` (an allow-list: what is not named does not exist) and
-//! `refused` (what is named there gets a readable EPERM) are installed in the zygote and inherited by every child for
-//! free. `seal` is small, is installed by each child when it has set itself up, and takes away what only setting up needs.
+//! Three filters stack, and the strictest answer wins. `base` (an allow-list: other calls do not exist) and `refused`
+//! (these calls get a readable EPERM) are installed in the zygote and inherited by every child at no cost. `seal` is
+//! small. Each child installs it after it has set itself up, and it removes the calls that are only needed for that.
 //!
-//! Trust boundary: a name added to `ALLOWED` is attack surface of the host's kernel.
+//! Trust boundary: every call in `ALLOWED` is attack surface of the host's kernel.
 
 use super::allow_list::{Narrowed, allow_only};
 use super::confinement::MemoryCount;
@@ -14,13 +14,13 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Why a filter could not be made.
+/// Why a filter cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 #[error("seccomp filter: {0}")]
 pub(super) struct FilterError(#[from] seccompiler::BackendError);
 
-/// What code in a sandbox may call. Everything else is answered ENOSYS, so that libraries take their fallback.
-/// Absent on purpose: inotify, which would tell which programs others run from the shared `/usr`.
+/// Calls that code in a sandbox may make. All others get ENOSYS, so that libraries use their fallbacks. Absent on
+/// purpose: inotify, which would reveal which programs others run from the shared `/usr`.
 #[rustfmt::skip]
 const ALLOWED: &[i64] = &[
     // files
@@ -76,7 +76,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_getsockopt, libc::SYS_setsockopt,
 ];
 
-/// Calls of older programs that newer machines do not have.
+/// Calls of older programs, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
 const ALLOWED_LEGACY: &[i64] = &[
@@ -94,9 +94,9 @@ const ALLOWED_LEGACY: &[i64] = &[];
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_FUTEX_WAITV: i64 = 449;
 
-/// What a child calls to set itself up, and what `seal` takes away. The zygote sends descriptors (`sendmsg`); code must not:
-/// those that are under way are counted for a user, which all sandboxes are to the kernel, and a deleted file that is only
-/// there takes room on the disk that nobody sees.
+/// Calls that a child needs to set itself up, and that `seal` removes. The zygote sends descriptors (`sendmsg`); code
+/// must not: descriptors in transit are counted per user, who is the same for all sandboxes, and a deleted file that
+/// exists only there takes up invisible space on the disk.
 #[rustfmt::skip]
 const SETTING_UP: &[i64] = &[
     libc::SYS_sendmsg,
@@ -104,7 +104,7 @@ const SETTING_UP: &[i64] = &[
     libc::SYS_landlock_create_ruleset, libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
 ];
 
-/// What gets EPERM instead of ENOSYS, so that whoever tries it can read why.
+/// Calls that get EPERM instead of ENOSYS, so that the error explains itself.
 #[rustfmt::skip]
 const REFUSED: &[i64] = &[
     libc::SYS_sendmmsg, libc::SYS_socket, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4, libc::SYS_connect,
@@ -120,7 +120,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_personality, libc::SYS_shmget, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open,
 ];
 
-/// What `prctl` may do. Dropping capabilities is for setting up, and gives nothing to whoever has none.
+/// Allowed operations of `prctl`. Dropping capabilities is for setting up, and harmless without any.
 #[rustfmt::skip]
 const PRCTL: &[i32] = &[
     libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_PDEATHSIG, libc::PR_GET_PDEATHSIG, libc::PR_GET_DUMPABLE,
@@ -143,8 +143,8 @@ const NEW_NAMESPACE: &[i32] = &[
 ];
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// Requests that put words into a terminal's mouth, and those that open the namespaces around one's own.
-/// The last three are `fallocate` by another name, on every file system; see [`ALLOCATION`].
+/// Requests that inject input into a terminal, and those that open the namespaces around a process. The last three are
+/// other forms of `fallocate`, on every file system; see [`ALLOCATION`].
 #[rustfmt::skip]
 const IOCTL: &[u64] = &[
     libc::TIOCSTI, libc::TIOCLINUX, libc::TIOCSCTTY, libc::TIOCSETD, NS_GET_USERNS, NS_GET_PARENT,
@@ -156,8 +156,8 @@ const FS_IOC_RESVSP: u64 = 0x4030_5828;
 const FS_IOC_RESVSP64: u64 = 0x4030_582a;
 const FS_IOC_ZERO_RANGE: u64 = 0x4030_5839;
 
-/// `fallocate` may give space back and nothing else: it can take gigabytes of the disk in no time, before anybody who
-/// watches over a quota has looked. The C library's `posix_fallocate` then writes instead.
+/// `fallocate` may only give space back: it can take gigabytes of disk instantly, before the watch on a quota notices.
+/// The C library's `posix_fallocate` then writes instead.
 const ALLOCATION: Narrowed = Narrowed {
     number: libc::SYS_fallocate as u32,
     argument: 1,
@@ -165,15 +165,15 @@ const ALLOCATION: Narrowed = Narrowed {
     errno: libc::EOPNOTSUPP as u16,
 };
 
-/// Commands of `fcntl` that act on others: a lease holds up whoever opens the file next, which may be the host; a notice
-/// tells what others do in a shared folder.
+/// Commands of `fcntl` that affect others: a lease blocks the next process that opens the file, which may be the host;
+/// a notification reveals what others do in a shared folder.
 const FCNTL: &[u64] = &[libc::F_SETLEASE as u64, libc::F_NOTIFY as u64];
 
-/// Options by which a socket gets an abstract name without `bind`, in a network namespace that sandboxes share.
+/// Options that give a socket an abstract name without `bind`, in a network namespace that sandboxes share.
 const CREDENTIALS: &[u64] = &[libc::SO_PASSCRED as u64, SO_PASSPIDFD];
 const SO_PASSPIDFD: u64 = 76;
 
-/// A file that changes who runs it must not be left in a workspace.
+/// Mode bits that must not be set on a file in a workspace, because they change the user who runs it.
 const SET_ID: &[u64] = &[libc::S_ISUID as u64, libc::S_ISGID as u64];
 
 type Rules = BTreeMap<i64, Vec<Rule>>;
@@ -213,7 +213,8 @@ pub(super) fn of_seal() -> Result<BpfProgram, FilterError> {
         .map(|flag| rule(&[(0, Op::MaskedEq(*flag as u64), *flag as u64)]))
         .collect::<Result<_, _>>()?;
     rules.insert(libc::SYS_clone, new_namespace);
-    // The one limit whose lowering gives more: see `NO_CORE` in `confinement.rs`. Asking, with no new value, is fine.
+    // The only limit whose lowering allows more: see `NO_CORE` in `confinement.rs`. Reading it, with no new value, is
+    // fine.
     let core = (1, Op::Eq, u64::from(libc::RLIMIT_CORE));
     let new_value = Condition::new(2, Len::Qword, Op::Ne, 0)?;
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![condition(&core)?, new_value])?]);
@@ -250,19 +251,19 @@ fn rule(conditions: &[(u8, Op, u64)]) -> Result<Rule, FilterError> {
     Ok(Rule::new(conditions?)?)
 }
 
-/// On the lower half of an argument, which is all that the kernel takes of most; not for pointers.
+/// A condition on the lower half of an argument, which is all that the kernel uses of most. Not for pointers.
 fn condition((argument, operator, value): &(u8, Op, u64)) -> Result<Condition, FilterError> {
     Ok(Condition::new(*argument, Len::Dword, operator.clone(), *value)?)
 }
 
-/// What matches gets EPERM.
+/// Compiles rules. Calls that match get EPERM.
 fn compile(rules: Rules) -> Result<BpfProgram, FilterError> {
     let (otherwise, matched) = (SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32));
     let arch = if cfg!(target_arch = "aarch64") { TargetArch::aarch64 } else { TargetArch::x86_64 };
     Ok(SeccompFilter::new(rules, otherwise, matched, arch)?.try_into()?)
 }
 
-/// The bytes of a program as the kernel takes them.
+/// The bytes of a program in the kernel's layout.
 pub(super) fn to_bytes(program: &[sock_filter]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(program.len() * 8);
     for instruction in program {
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_seal_is_small() {
-        // Each child pays for installing it.
+        // Each child has to install it.
         assert!(of_seal().unwrap().len() < 120, "{}", of_seal().unwrap().len());
         assert!(of_zygote(MemoryCount::Processes).unwrap()[0].len() > 100);
     }

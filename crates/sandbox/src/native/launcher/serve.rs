@@ -1,4 +1,4 @@
-//! The launcher's loop: the server's requests in, sandboxes out.
+//! The launcher's main loop.
 
 use super::confinement::{MemoryCount, Proc, Settings};
 use super::folders::Folders;
@@ -17,19 +17,20 @@ use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The oldest Python whose zygote works.
+/// The oldest Python version that the zygote supports.
 const OLDEST_PYTHON: [u32; 3] = [3, 10, 0];
 
-/// CAP_AUDIT_READ: there on every kernel that can run this.
+/// CAP_AUDIT_READ, which every supported kernel has.
 const OLDEST_LAST_CAPABILITY: u64 = 37;
 
-/// Files in `/tmp`: as many as a sandbox may have in its workspace is far more than a scratch folder needs.
+/// The maximum number of files in `/tmp`.
 const TMP_INODES: u64 = 65_536;
 
-/// So many forks are under way in the zygote at once: enough to keep it busy, few enough that neither socket fills.
+/// The maximum number of concurrent forks in the zygote: enough to keep it busy, and few enough that neither socket
+/// fills.
 const FORKS_UNDER_WAY: usize = 4;
 
-/// The status of a sandbox that went down with its zygote.
+/// The wait status of a sandbox that was lost with its zygote.
 const STATUS_KILLED: i32 = 9;
 
 pub(super) struct Launcher<'a> {
@@ -41,26 +42,26 @@ pub(super) struct Launcher<'a> {
     id_maps: IdMaps,
     folders: Folders,
     zygote: Option<Zygote>,
-    /// The zygote has said hello.
+    /// Whether the zygote is warm.
     warm: bool,
     queue: VecDeque<Order>,
     forking: HashMap<Slot, Ends>,
     sandboxes: HashMap<Slot, Sandbox>,
-    /// By the process ids that the zygote knows.
+    /// Slots by the process IDs in the zygote's namespace.
     slots: HashMap<u64, Slot>,
 }
 
-/// A sandbox that is to be made.
+/// A sandbox that is to be created.
 struct Order {
     slot: Slot,
     rehearse: bool,
     binding: Option<Binding>,
 }
 
-/// A workspace for a sandbox that is being made.
+/// A workspace for a sandbox that is being created.
 struct Binding {
     bind: Bind,
-    /// Its mounts, once there was time to take them.
+    /// The mounts, once they have been taken.
     mounts: Option<Result<Mounts, LaunchError>>,
 }
 
@@ -74,14 +75,14 @@ struct Ends {
 }
 
 struct Sandbox {
-    /// Ends the wait of the child: carries the workspace to it. If its confinement fails then, the child says so here,
-    /// and it has closed its end before it runs anything foreign.
+    /// The socket on which the child waits for its workspace. If its confinement fails, the child reports that here. It
+    /// has closed its end before it runs any untrusted code.
     binding: OwnedFd,
     is_bound: bool,
     group: Option<Group>,
 }
 
-/// The cgroups of this machine, found out by trying.
+/// The cgroups of this machine, found by trying.
 pub(super) fn cgroups(start: &Start) -> Result<Cgroups, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (membership, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));
@@ -89,13 +90,13 @@ pub(super) fn cgroups(start: &Start) -> Result<Cgroups, String> {
     Cgroups::open(&start.instance, &start.run_dir, (&membership, &mounts), limits)
 }
 
-/// The highest capability that this kernel knows.
+/// The highest capability of this kernel.
 pub(super) fn last_capability() -> u64 {
     let told = fs::read_to_string("/proc/sys/kernel/cap_last_cap").ok();
     told.and_then(|text| text.trim().parse().ok()).unwrap_or(OLDEST_LAST_CAPABILITY)
 }
 
-/// What sandboxes of this launcher depend on.
+/// The parameters of the plans for this launcher.
 pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount, last_capability: u64) -> Settings {
     let (outer_uid, outer_gid) = privilege.sandbox_ids();
     Settings {
@@ -111,12 +112,13 @@ pub(super) fn settings(start: &Start, privilege: Privilege, memory: MemoryCount,
     }
 }
 
-/// Without a cgroup, what a process may map at most: programs map far more than they use. It is there to bound what
-/// happens between two looks of the watch.
+/// The maximum address space of a process without a cgroup, as a multiple of the memory limit, because programs map far
+/// more than they use. It limits what can happen between two checks of the watch.
 const ADDRESSES_TIMES: u64 = 4;
 const LEAST_ADDRESSES: u64 = 1 << 30;
 
-/// The values of [`RLIMITS`](crate::native::messages::RLIMITS). Without a cgroup a watch adds up what all processes use.
+/// The values of [`RLIMITS`](crate::native::messages::RLIMITS). Without a cgroup, a watch adds up the memory of all
+/// processes.
 pub(super) fn parameters(bind: &Bind, memory: MemoryCount) -> [u64; RLIMITS.len()] {
     let data = match memory {
         MemoryCount::Kernel => u64::MAX,
@@ -154,7 +156,7 @@ impl<'a> Launcher<'a> {
         })
     }
 
-    /// Until the server is gone.
+    /// Serves until the server is gone.
     pub(super) fn serve(mut self) -> Result<(), LaunchError> {
         loop {
             let (server, zygote, ended) = self.wait()?;
@@ -168,7 +170,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Which of server, zygote, and the zygote's end there is something of.
+    /// Waits for the server, the zygote, and the end of the zygote. Returns which of them are ready.
     fn wait(&self) -> Result<(bool, bool, bool), LaunchError> {
         let mut fds = vec![PollFd::new(&self.server, PollFlags::IN)];
         if let Some(zygote) = &self.zygote {
@@ -190,14 +192,14 @@ impl<'a> Launcher<'a> {
         messages::send(self.server, message, fds).map_err(|error| LaunchError::io("talk to the server", &error))
     }
 
-    /// One request; false if the server is gone.
+    /// Handles one request. Returns false if the server is gone.
     fn hear_server(&mut self) -> Result<bool, LaunchError> {
         let received =
             messages::receive::<Ask>(self.server).map_err(|error| LaunchError::io("hear the server", &error))?;
         let Some((ask, _)) = received else { return Ok(false) };
         match ask {
             Ask::Prepare { slot, rehearse, bind } => {
-                // While Python starts there is time; later the zygote should not wait for it.
+                // Mounts are taken now while Python starts. Later, the zygote should not wait for that.
                 let now = !self.warm;
                 let binding =
                     bind.map(|bind| Binding { mounts: now.then(|| self.id_maps.mounts(&bind, self.privilege)), bind });
@@ -219,7 +221,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// One message; false if the zygote is gone.
+    /// Handles one message. Returns false if the zygote is gone.
     fn hear_zygote(&mut self) -> Result<bool, LaunchError> {
         let Some(zygote) = &self.zygote else { return Ok(true) };
         let Some((message, fds)) = zygote.hear() else { return Ok(false) };
@@ -273,9 +275,9 @@ impl<'a> Launcher<'a> {
                 self.say(&Say::PrepareFailed { slot, reason: format!("clone: {cause}") }, &[])?;
             }
             FromZygote::Ended { pid, status } => {
-                // One that was never admitted is nobody's.
+                // A child that was never admitted has no slot.
                 if let Some(slot) = self.slots.remove(&pid) {
-                    self.bury(slot, status)?;
+                    self.report_exit(slot, status)?;
                 }
             }
         }
@@ -290,13 +292,14 @@ impl<'a> Launcher<'a> {
             .collect()
     }
 
-    /// Gives a new child a group of its own, where there are groups. Where that has a door, it enters when it is bound.
+    /// Gives a new child a cgroup, if there are any. If the group has a tasks file, the child enters it when it is
+    /// bound.
     fn admit(&mut self, pidfd: &OwnedFd) -> Result<Option<Group>, String> {
         let Ok(cgroups) = &mut self.cgroups else { return Ok(None) };
         let limits = GroupLimits { memory_bytes: self.start.memory_bytes, processes: self.start.processes };
         let group = cgroups.take(limits).map_err(|error| format!("make a cgroup: {error}"))?;
         let added = || host_pid(pidfd).and_then(|pid| cgroups.add(&group, pid));
-        match if group.door().is_some() { Ok(()) } else { added() } {
+        match if group.tasks_file().is_some() { Ok(()) } else { added() } {
             Ok(()) => Ok(Some(group)),
             Err(error) => {
                 cgroups.give_back(group);
@@ -305,7 +308,7 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    fn bury(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
+    fn report_exit(&mut self, slot: Slot, status: i32) -> Result<(), LaunchError> {
         let Some(sandbox) = self.sandboxes.remove(&slot) else { return Ok(()) };
         self.folders.give_back(slot);
         let unsealed = matches!(recv(&sandbox.binding, &mut [0; 8], RecvFlags::DONTWAIT), Ok((1.., _)));
@@ -316,14 +319,15 @@ impl<'a> Launcher<'a> {
         self.say(&Say::Exited { slot, status, counters, unsealed }, &[])
     }
 
-    /// All its sandboxes are gone with it. A zygote that never said hello will not do better the next time.
+    /// Handles the end of the zygote, which ends all its sandboxes. The end of a zygote that was never warm is an error,
+    /// unless it could not mount `/proc`: then one without it is started.
     fn lose_zygote(&mut self) -> Result<(), LaunchError> {
         let Some(mut zygote) = self.zygote.take() else { return Ok(()) };
         let _ = pidfd_send_signal(&zygote.pidfd, Signal::KILL);
         waitid(WaitId::PidFd(zygote.pidfd.as_fd()), WaitIdOptions::EXITED)
             .map_err(|errno| LaunchError::step("wait for the zygote", errno))?;
         if !self.warm {
-            let words = zygote.last_words();
+            let words = zygote.last_error_line();
             if self.settings.proc == Proc::Own && words.starts_with(root::MOUNT_PROC) {
                 self.settings.proc = Proc::Empty;
                 self.zygote = Some(Zygote::start(&self.start, &self.settings, self.privilege)?);
@@ -338,12 +342,12 @@ impl<'a> Launcher<'a> {
         let slots: Vec<Slot> = self.sandboxes.keys().copied().collect();
         for slot in slots {
             self.say(&Say::Lost { slot, reason: "the zygote ended".to_owned() }, &[])?;
-            self.bury(slot, STATUS_KILLED)?;
+            self.report_exit(slot, STATUS_KILLED)?;
         }
         Ok(())
     }
 
-    /// Has sandboxes made, once there is a warm zygote; a lost one is started again.
+    /// Has queued sandboxes created if there is a warm zygote. A lost zygote is started again.
     fn fork_queued(&mut self) -> Result<(), LaunchError> {
         if self.zygote.is_none() && !self.queue.is_empty() {
             self.warm = false;
@@ -377,7 +381,7 @@ impl<'a> Launcher<'a> {
         Ok(())
     }
 
-    /// Gives a sandbox its workspace, or tells why not.
+    /// Gives a sandbox its workspace, or reports why not.
     fn bind(&mut self, slot: Slot, Binding { bind, mounts }: Binding) -> Result<(), LaunchError> {
         let mounts = mounts.unwrap_or_else(|| self.id_maps.mounts(&bind, self.privilege));
         match mounts.and_then(|mounts| self.hand_over(slot, &bind, &mounts)) {
@@ -398,10 +402,10 @@ impl<'a> Launcher<'a> {
         let mut words = parameters(bind, self.settings.memory).to_vec();
         let mut fds = vec![mounts.workspace.as_fd()];
         let modules = [&mounts.servers, &mounts.skills].map(|modules| modules.as_ref().map(AsFd::as_fd));
-        let door = sandbox.group.as_ref().and_then(Group::door);
+        let tasks_file = sandbox.group.as_ref().and_then(Group::tasks_file);
         let hidden = [0, 1].map(|index| mounts.hidden.as_ref().map(|hidden: &[OwnedFd; 2]| hidden[index].as_fd()));
-        for given in modules.into_iter().chain([door]).chain(hidden) {
-            // Which of the descriptors it is, until the child has put its own number there.
+        for given in modules.into_iter().chain([tasks_file]).chain(hidden) {
+            // The index of the descriptor, until the child has replaced it with its number.
             words.push(given.map_or(NOTHING, |_| fds.len() as u64));
             fds.extend(given);
         }

@@ -1,4 +1,4 @@
-//! Starting the zygote: namespaces, the file tree, no rights, the filters, Python.
+//! Starts the zygote: namespaces, the file tree, no privileges, the filters, Python.
 
 use super::confinement::{NEW_NAMESPACES, Proc, Settings, entering, sealing};
 use super::kernel::{Forked, exit_now, fork_into, install_filter};
@@ -20,25 +20,25 @@ use std::process::{Command, Stdio};
 pub(super) struct Zygote {
     pub(super) pidfd: OwnedFd,
     pub(super) control: OwnedFd,
-    /// What Python says before it can talk to us.
+    /// Standard error of Python, until it can send messages.
     pub(super) complaints: File,
 }
 
-/// What the zygote says.
+/// A message of the zygote.
 #[derive(Debug)]
 pub(super) enum FromZygote {
-    /// It is warm. Bit N of `failed`: the N-th module could not be imported in advance.
+    /// The zygote is warm. Bit N of `failed` is set if the N-th module could not be imported in advance.
     Hello { version: [u32; 3], failed: u64 },
-    /// A child waits; its pidfd comes beside. `pid` is what the zygote knows it by.
+    /// A child is waiting, and its pidfd is attached. `pid` is its process ID in the zygote's namespace.
     Forked { slot: Slot, pid: u64 },
-    /// No child.
+    /// No child could be created.
     Failed { slot: Slot, errno: i32 },
     /// A child is gone.
     Ended { pid: u64, status: i32 },
 }
 
 impl FromZygote {
-    /// Three words, of which the first tells what it is; `confine.rs` and `zygote.py` of the guest write them.
+    /// Parses three words, of which the first is the kind. `confine.rs` and `zygote.py` of the guest write them.
     fn read(bytes: &[u8]) -> Option<Self> {
         let word = |index: usize| {
             let bytes = bytes.get(index * size_of::<u64>()..)?.first_chunk()?;
@@ -58,7 +58,7 @@ impl FromZygote {
     }
 }
 
-/// What the zygote has to itself; sandboxes share the last four with it.
+/// The namespaces of the zygote. Sandboxes share the last four with it.
 pub(super) const NAMESPACES: i32 = libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
@@ -68,8 +68,8 @@ pub(super) const NAMESPACES: i32 = libc::CLONE_NEWPID
 
 const BOOT: &str = "import sys; sys.path.append('/coracle'); from coracle_guest import zygote; zygote.main()";
 
-/// The whole environment of code in a sandbox. One thread for the numeric libraries: a process with threads cannot enter
-/// a user namespace, and a sandbox has few processors.
+/// The complete environment of code in a sandbox. Numeric libraries get one thread, because a process with threads
+/// cannot enter a user namespace, and a sandbox has few processors.
 pub(super) const ENVIRONMENT: [(&str, &str); 12] = [
     ("PATH", "/coracle/bin:/usr/local/bin:/usr/bin:/bin"),
     ("HOME", "/tmp"),
@@ -85,17 +85,17 @@ pub(super) const ENVIRONMENT: [(&str, &str); 12] = [
     ("MKL_NUM_THREADS", "1"),
 ];
 
-/// When memory runs out on the host, sandboxes go first.
+/// The OOM score: when the host runs out of memory, sandboxes are killed first.
 const OOM_SCORE: &str = "800";
 
-/// What the kernel calls a machine without a domain; a new namespace starts with the host's.
+/// The kernel's name for a machine without a domain. A new namespace starts with the host's.
 const NO_DOMAIN: &[u8] = b"(none)";
 
-/// Where the zygote finds its socket.
+/// The descriptor number of the zygote's socket.
 const CONTROL: i32 = 3;
 
 impl Zygote {
-    /// Starts one; it says hello when it is warm.
+    /// Starts a zygote. It sends `Hello` when it is warm.
     pub(super) fn start(start: &Start, settings: &Settings, privilege: Privilege) -> Result<Self, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let common = root::common()?;
@@ -113,7 +113,7 @@ impl Zygote {
             Forked::Child => {
                 let ready = set_up(start, settings.proc, privilege, (common, named), &filters, &theirs, &stderr);
                 let error = match ready {
-                    // Comes back only if it fails.
+                    // Returns only if it fails.
                     Ok(mut python) => LaunchError::io(format!("start {}", start.python.display()), &python.exec()),
                     Err(error) => error,
                 };
@@ -130,11 +130,11 @@ impl Zygote {
             "enter": entering(settings).to_json(),
             "seal": sealing.to_json(),
         });
-        // What it imports goes there. Without it forks are slower, and that is all.
+        // A memory file for what it imports. Without it, only forks are slower.
         let memory = || memfd_create("zygote", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).ok();
         let memory = if start.preload.is_some() { memory() } else { None };
         let fds: Vec<_> = memory.iter().map(AsFd::as_fd).collect();
-        // If it is gone already, its end and its last words say more than the failure to talk to it.
+        // If the zygote is gone already, its exit and its output say more than this error.
         let _ = messages::send(ours.as_fd(), &config, &fds);
         Ok(Self { pidfd, control: ours, complaints: complaints.into() })
     }
@@ -145,23 +145,23 @@ impl Zygote {
         messages::send_bytes(self.control.as_fd(), words.as_flattened(), fds)
     }
 
-    /// One message with its descriptors; none if it makes no sense, or the zygote is gone.
+    /// Receives one message with its descriptors. `None` if it is invalid, or the zygote is gone.
     pub(super) fn hear(&self) -> Option<(FromZygote, Vec<OwnedFd>)> {
         let (bytes, fds) = messages::receive_bytes(self.control.as_fd()).ok()?;
         Some((FromZygote::read(&bytes)?, fds))
     }
 
-    /// What it said on standard error, in short.
-    pub(super) fn last_words(&mut self) -> String {
+    /// The last line of its standard error.
+    pub(super) fn last_error_line(&mut self) -> String {
         let mut words = Vec::new();
-        // The pipe does not block: what is there is there.
+        // The pipe does not block.
         let _ = self.complaints.by_ref().take(64 << 10).read_to_end(&mut words);
         let text = String::from_utf8_lossy(&words);
-        text.lines().last().unwrap_or("it ended without a word").trim().to_owned()
+        text.lines().last().unwrap_or("it exited without a message").trim().to_owned()
     }
 }
 
-/// In the new process: everything up to the start of Python.
+/// Sets up the new process, up to the start of Python.
 fn set_up(
     start: &Start,
     proc: Proc,
@@ -177,14 +177,14 @@ fn set_up(
     tree.add(named, &start.folders)?;
     tree.enter()?;
     if start.preload.as_ref().is_some_and(|modules| !modules.is_empty()) {
-        // Some packages want to write a file when they are imported. Every child mounts its own over it.
+        // Some packages write a file when they are imported. Every child mounts its own folder over it.
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("tmpfs", "/tmp", "tmpfs", flags, c"size=64m,mode=1777").map_err(step("mount /tmp"))?;
     }
     if privilege == Privilege::Root {
         drop_root()?;
     }
-    // After the change of user, which would clear it. Fires even if the launcher is killed.
+    // After the change of user, which would clear it. Takes effect even if the launcher is killed.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
     rustix::thread::set_no_new_privs(true).map_err(step("give up new privileges"))?;
     let stderr = stderr.try_clone().map_err(|error| LaunchError::io("keep a pipe", &error))?;
@@ -199,17 +199,17 @@ fn set_up(
     Ok(python)
 }
 
-/// A host name that tells nothing, and a place near the front when memory runs out.
+/// Sets a neutral host name, and a high OOM score.
 pub(super) fn name_yourself() -> Result<(), LaunchError> {
     let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
     rustix::system::sethostname(b"coracle").map_err(step("set the host name"))?;
     rustix::system::setdomainname(NO_DOMAIN).map_err(step("set the domain name"))?;
-    // Not fatal: the score only says who goes first.
+    // Not fatal, because the score only determines the order of kills.
     let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
     Ok(())
 }
 
-/// The process id on the host behind a handle.
+/// The host process ID of a pidfd.
 pub(super) fn host_pid(pidfd: &OwnedFd) -> std::io::Result<u32> {
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
     info.lines()

@@ -2,11 +2,12 @@
 
 use super::extract::{At, Body};
 use super::problem::{ApiError, Problem, Refusals};
-use crate::accounts::{NameSource, is_good, new_user_name, user_name};
+use crate::accounts::{NameSource, new_user_name, user_name};
 use crate::http::App;
 use crate::http::auth_state::{AuthState, session_of};
 use crate::http::sign_in::{self, ClientAddress, changed_password, remember};
 use crate::identity::Identity;
+use crate::views::{AccountView, KeyView, scopes};
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, Uri};
@@ -19,7 +20,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
-use utoipa::openapi::{Array, ObjectBuilder, Type};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -49,14 +49,6 @@ pub(super) fn open_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(sign_in::login)).layer(DefaultBodyLimit::max(MAX_BODY))
 }
 
-/// Returns the time in seconds since the Unix epoch.
-fn seconds(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        Err(before) => -i64::try_from(before.duration().as_secs()).unwrap_or(i64::MAX),
-    }
-}
-
 /// Current user
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Me {
@@ -82,85 +74,12 @@ impl Me {
     }
 }
 
-/// User account, as visible to admins
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Account {
-    /// User name
-    name: String,
-    /// Display name; null if none is set
-    display_name: Option<String>,
-    /// User role: `admin` or `user`
-    role: &'static str,
-    /// Whether the account is disabled. A disabled user cannot sign in or use API keys.
-    disabled: bool,
-    /// Whether the account has a password
-    has_password: bool,
-    /// Issuer URL of the linked OpenID Connect provider; null if there is none
-    issuer: Option<String>,
-    /// Creation time, in seconds since the Unix epoch
-    created_at: i64,
-    /// Time of the last request, in seconds since the Unix epoch, accurate to about a minute; null if there was none
-    last_seen: Option<i64>,
-}
-
-impl Account {
-    fn of(user: &User) -> Self {
-        Self {
-            name: user.id.to_string(),
-            display_name: user.display_name.clone(),
-            role: user.role.as_str(),
-            disabled: user.disabled,
-            has_password: user.password.is_some(),
-            issuer: user.foreign.as_ref().map(|foreign| foreign.issuer.clone()),
-            created_at: seconds(user.created_at),
-            last_seen: user.last_seen.map(seconds),
-        }
-    }
-}
-
-/// API key, without its secret
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Key {
-    /// Key ID, which is not secret
-    id: String,
-    /// Key name, chosen by the owner
-    name: String,
-    /// Key scopes: any of `mcp`, `api`, `admin` and `metrics`
-    #[schema(schema_with = scopes)]
-    scopes: Vec<&'static str>,
-    /// Whether the key is active: neither revoked nor expired
-    active: bool,
-    /// Creation time, in seconds since the Unix epoch
-    created_at: i64,
-    /// Expiration time, in seconds since the Unix epoch; null if the key does not expire
-    expires_at: Option<i64>,
-    /// Time of last use, in seconds since the Unix epoch, accurate to about a minute; null if never used
-    last_used: Option<i64>,
-    /// Revocation time, in seconds since the Unix epoch; null if the key is not revoked
-    revoked_at: Option<i64>,
-}
-
-impl Key {
-    fn of(key: &ApiKey) -> Self {
-        Self {
-            id: key.id.clone(),
-            name: key.name.clone(),
-            scopes: key.scopes.iter().map(|scope| scope.as_str()).collect(),
-            active: is_good(key, SystemTime::now()),
-            created_at: seconds(key.created_at),
-            expires_at: key.expires_at.map(seconds),
-            last_used: key.last_used.map(seconds),
-            revoked_at: key.revoked_at.map(seconds),
-        }
-    }
-}
-
 /// Newly created API key, with its secret
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NewKey {
     /// API key, without its secret
     #[serde(flatten)]
-    key: Key,
+    key: KeyView,
     /// Secret to send as the bearer token. It is returned only in this response.
     secret: String,
 }
@@ -169,20 +88,19 @@ pub(crate) struct NewKey {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Keys {
     /// API keys, oldest first, including revoked and expired ones
-    keys: Vec<Key>,
+    keys: Vec<KeyView>,
 }
 
 /// List of user accounts
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Accounts {
     /// User accounts, sorted by name
-    users: Vec<Account>,
+    users: Vec<AccountView>,
 }
 
-/// Returns the schema of a list of scopes.
-fn scopes() -> Array {
-    let names = KeyScope::ALL.map(KeyScope::as_str);
-    Array::new(ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)))
+fn views_of(keys: &[ApiKey]) -> Vec<KeyView> {
+    let now = SystemTime::now();
+    keys.iter().map(|key| KeyView::of(key, now)).collect()
 }
 
 /// Rejects callers who are not admins.
@@ -281,7 +199,7 @@ async fn password(
 )]
 async fn own_keys(State(auth): Auth, caller: Identity) -> Result<Json<Keys>, ApiError> {
     let keys = auth.people.keys(&caller.user).await?;
-    Ok(Json(Keys { keys: keys.iter().map(Key::of).collect() }))
+    Ok(Json(Keys { keys: views_of(&keys) }))
 }
 
 /// API key to create
@@ -336,7 +254,10 @@ async fn add_own_key(
     }
     let (key, secret) = auth.people.add_key(&caller.user, &body.name, scopes, lifetime, caller.key_maker()).await?;
     tracing::info!(user = %caller.user, key = %key.id, "API key created");
-    Ok((StatusCode::CREATED, Json(NewKey { key: Key::of(&key), secret: secret.expose().to_owned() })))
+    Ok((
+        StatusCode::CREATED,
+        Json(NewKey { key: KeyView::of(&key, SystemTime::now()), secret: secret.expose().to_owned() }),
+    ))
 }
 
 /// Revoke one of the current user's API keys
@@ -375,7 +296,7 @@ async fn revoked(auth: &AuthState, owner: &coracle_types::UserId, id: &str) -> R
 async fn users(State(auth): Auth, caller: Identity) -> Result<Json<Accounts>, ApiError> {
     admin(&caller)?;
     let users = auth.people.all().await?;
-    Ok(Json(Accounts { users: users.iter().map(Account::of).collect() }))
+    Ok(Json(Accounts { users: users.iter().map(AccountView::from).collect() }))
 }
 
 /// User to create
@@ -403,7 +324,7 @@ pub(crate) struct WantedUser {
 pub(crate) struct AddedUser {
     /// User account
     #[serde(flatten)]
-    account: Account,
+    account: AccountView,
     /// One-time sign-in link, valid for 24 hours and returned only in this response; null if the user was created with
     /// a password
     sign_in_link: Option<String>,
@@ -441,7 +362,7 @@ async fn add_user(
         None => Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?)),
     };
     tracing::info!(by = %caller.user, user = %user.id, role = user.role.as_str(), "user added");
-    Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
+    Ok((StatusCode::CREATED, Json(AddedUser { account: AccountView::from(&user), sign_in_link })))
 }
 
 fn address(auth: &AuthState, uri: &Uri, headers: &HeaderMap, token: &Secret) -> String {
@@ -460,13 +381,13 @@ fn named(name: &str) -> Result<coracle_types::UserId, ApiError> {
     get, path = "/api/users/{name}", operation_id = "show_user", tag = "users",
     params(("name" = String, Path, description = "User name")),
     responses(
-        (status = 200, description = "User account", body = Account),
+        (status = 200, description = "User account", body = AccountView),
         Refusals,
     )
 )]
-async fn user(State(auth): Auth, caller: Identity, At(name): At<String>) -> Result<Json<Account>, ApiError> {
+async fn user(State(auth): Auth, caller: Identity, At(name): At<String>) -> Result<Json<AccountView>, ApiError> {
     admin(&caller)?;
-    Ok(Json(Account::of(&auth.people.find(&named(&name)?).await?)))
+    Ok(Json(AccountView::from(&auth.people.find(&named(&name)?).await?)))
 }
 
 /// Changes to a user account. Omitted fields stay unchanged.
@@ -489,7 +410,7 @@ pub(crate) struct UserChange {
     params(("name" = String, Path, description = "User name")),
     request_body = UserChange,
     responses(
-        (status = 200, description = "Updated user account", body = Account),
+        (status = 200, description = "Updated user account", body = AccountView),
         (status = 409, description = "Account belongs to the caller", body = Problem),
         Refusals,
     )
@@ -499,7 +420,7 @@ async fn change_user(
     caller: Identity,
     At(name): At<String>,
     Body(body): Body<UserChange>,
-) -> Result<Json<Account>, ApiError> {
+) -> Result<Json<AccountView>, ApiError> {
     admin(&caller)?;
     let name = named(&name)?;
     if name == caller.user {
@@ -514,7 +435,7 @@ async fn change_user(
         auth.people.set_disabled(&name, disabled).await?;
         tracing::info!(by = %caller.user, user = %name, disabled, "user disabled or enabled");
     }
-    Ok(Json(Account::of(&auth.people.find(&name).await?)))
+    Ok(Json(AccountView::from(&auth.people.find(&name).await?)))
 }
 
 /// Create a one-time sign-in link for a user
@@ -540,7 +461,7 @@ async fn link(
     let user = auth.people.find(&named(&name)?).await?;
     let sign_in_link = Some(address(&auth, &uri, &headers, &auth.people.link(&user.id).await?));
     tracing::info!(by = %caller.user, user = %user.id, "sign-in link created");
-    Ok((StatusCode::CREATED, Json(AddedUser { account: Account::of(&user), sign_in_link })))
+    Ok((StatusCode::CREATED, Json(AddedUser { account: AccountView::from(&user), sign_in_link })))
 }
 
 /// List a user's API keys
@@ -558,7 +479,7 @@ async fn keys(State(auth): Auth, caller: Identity, At(name): At<String>) -> Resu
     admin(&caller)?;
     let user = auth.people.find(&named(&name)?).await?;
     let keys = auth.people.keys(&user.id).await?;
-    Ok(Json(Keys { keys: keys.iter().map(Key::of).collect() }))
+    Ok(Json(Keys { keys: views_of(&keys) }))
 }
 
 /// Revoke a user's API key

@@ -9,10 +9,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use coracle_engine::{ArtifactError, ArtifactRecord, ArtifactVersion};
-use coracle_types::{ArtifactId, UserId};
+use coracle_types::{ArtifactId, Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::time::{SystemTime, UNIX_EPOCH};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -45,15 +44,16 @@ pub(crate) struct Written {
     /// ID of the execution that wrote this version
     execution_id: String,
     /// ID of the session that the execution ran in; null if it ran without a session
-    session: Option<String>,
+    session_id: Option<String>,
     /// MIME type, detected from the content and the file name extension
     mime: String,
     /// Size in bytes
     bytes: u64,
     /// SHA-256 digest of the content, in hexadecimal
     sha256: String,
-    /// Creation time, in milliseconds since the Unix epoch
-    created_ms: u64,
+    /// Creation time
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
     /// Preview of the given `kind`: `text` (the first lines, as `text` and `truncated`) or `image` (`width` and
     /// `height` in pixels). Null for other types.
     #[schema(value_type = Option<Object>)]
@@ -65,19 +65,14 @@ impl From<ArtifactVersion> for Written {
         Self {
             version: version.version,
             execution_id: version.execution_id.to_string(),
-            session: version.session.map(|session| session.to_string()),
+            session_id: version.session.map(|session| session.to_string()),
             mime: version.mime,
             bytes: version.bytes,
             sha256: version.sha256,
-            created_ms: millis(version.created_at),
+            created_at: version.created_at.into(),
             preview: version.preview.and_then(|preview| serde_json::to_value(preview).ok()),
         }
     }
-}
-
-fn millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Artifact: a named file with one or more versions

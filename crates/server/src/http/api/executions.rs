@@ -2,48 +2,20 @@
 
 use super::extract::{Asked, At, Body, Caller, listed};
 use super::problem::{ApiError, Refusals};
+use crate::code_request::CodeRequest;
 use crate::http::App;
 use axum::Json;
 use axum::extract::State;
-use coracle_engine::Request;
 use coracle_store::ExecutionRecord;
-use coracle_types::{ErrorCode, Execution, ExecutionId, Language, SessionId};
+use coracle_types::{ErrorCode, Execution, ExecutionId, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::path::Path;
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(execute, list)).routes(routes!(show))
-}
-
-/// Code to execute, with its limits
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-struct Wanted {
-    /// Source code, at most 1 MiB
-    code: String,
-    /// Programming language: `python` (the default), `typescript` or `bash`
-    #[serde(default)]
-    language: Option<String>,
-    /// Variables to set before the code runs, at most 4 MiB as JSON
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    context_vars: Option<Map<String, Value>>,
-    /// Time limit in seconds, greater than 0 and at most 86400. Defaults to the configured limit and is capped by the
-    /// guardrails.
-    #[serde(default)]
-    timeout_seconds: Option<f64>,
-    /// Memory limit in megabytes. Defaults to the configured limit and is capped by the guardrails.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    memory_mb: Option<i64>,
-    /// Session to run in, by ID or name. Executions in a session share variables. An unused name starts a session with
-    /// that name, `new` starts one without a name, and without this field the code runs outside any session.
-    #[serde(default)]
-    session: Option<String>,
 }
 
 /// Execution result
@@ -61,7 +33,7 @@ struct Ran {
 ///
 /// Code that fails is reported with status 200 and `success: false`.
 #[utoipa::path(
-    post, path = "/api/executions", operation_id = "execute", tag = "executions", request_body = Wanted,
+    post, path = "/api/executions", operation_id = "execute", tag = "executions", request_body = CodeRequest,
     responses(
         (status = 200, body = Object, description = "Execution result; `success` is `false` if the code failed"),
         Refusals
@@ -70,30 +42,9 @@ struct Ran {
 async fn execute(
     State(app): State<App>,
     Caller(user): Caller,
-    Body(wanted): Body<Wanted>,
+    Body(wanted): Body<CodeRequest>,
 ) -> Result<Json<Ran>, ApiError> {
-    let language = match &wanted.language {
-        None => Language::default(),
-        Some(name) => name.parse::<Language>().map_err(|error| ApiError::invalid(error.to_string()))?,
-    };
-    let settings = &app.frontend.options.settings;
-    let frontend = app.frontend.of_user(&user);
-    let mut request = Request::new(user, language, wanted.code);
-    request.workspace = frontend.workspace().map(Path::to_owned);
-    request.limits = settings.limits();
-    request.vars = wanted.context_vars.unwrap_or_default();
-    request.session = match wanted.session.filter(|name| !name.is_empty()) {
-        None => None,
-        Some(name) => Some(SessionId::new(&name).map_err(|error| ApiError::invalid(error.to_string()))?),
-    };
-    if let Some(seconds) = wanted.timeout_seconds {
-        request.limits.wall_ms = crate::mcp::milliseconds("timeout_seconds", seconds).map_err(ApiError::invalid)?;
-    }
-    if let Some(memory) = wanted.memory_mb {
-        let memory = u64::try_from(memory).map_err(|_| ApiError::invalid("memory_mb must be greater than 0"))?;
-        request.limits.memory_mb = memory;
-    }
-    request.limits = settings.within_guardrails(request.limits);
+    let request = wanted.into_request(&app.frontend.of_user(&user)).map_err(ApiError::invalid)?;
     let execution = app.frontend.execute(request).await;
     // Nothing ran: the request is invalid, not the code.
     match &execution.failure {
@@ -120,9 +71,10 @@ struct Past {
     /// Execution ID
     execution_id: String,
     /// ID of the session that the code ran in; null if it ran without a session
-    session: Option<String>,
-    /// Start time, in milliseconds since the Unix epoch
-    started_at_ms: u64,
+    session_id: Option<String>,
+    /// Start time
+    #[schema(value_type = String, format = DateTime)]
+    started_at: Timestamp,
     /// Programming language of the code
     language: String,
     /// Source code
@@ -140,8 +92,8 @@ impl From<ExecutionRecord> for Past {
     fn from(record: ExecutionRecord) -> Self {
         Self {
             execution_id: record.execution_id.as_str().to_owned(),
-            session: record.session.map(|session| session.as_str().to_owned()),
-            started_at_ms: super::sessions::milliseconds(record.started_at),
+            session_id: record.session.map(|session| session.as_str().to_owned()),
+            started_at: record.started_at.into(),
             language: record.language.as_str().to_owned(),
             code: record.code,
             state: record.state.as_str(),

@@ -3,56 +3,18 @@
 use super::extract::{Asked, At, Caller, listed};
 use super::problem::{ApiError, Refusals};
 use crate::http::App;
+use crate::views::SessionView;
 use axum::Json;
 use axum::extract::State;
 use coracle_store::SessionRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::time::SystemTime;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(show, end)).routes(routes!(resume))
-}
-
-/// Session: a series of executions that share variables
-#[derive(Serialize, ToSchema)]
-struct Session {
-    /// Session ID, which cannot be guessed
-    id: String,
-    /// Session number, counted for each user from 1
-    number: u64,
-    /// Session name chosen by the caller; null if the session has none
-    label: Option<String>,
-    /// Creation time, in milliseconds since the Unix epoch
-    started_at_ms: u64,
-    /// Start time of the most recent task, in milliseconds since the Unix epoch
-    last_used_ms: u64,
-    /// End time, in milliseconds since the Unix epoch; null if the session has not ended
-    ended_at_ms: Option<u64>,
-    /// Number of tasks started in the session, including those no longer stored
-    tasks: u64,
-}
-
-pub(super) fn milliseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl From<SessionRecord> for Session {
-    fn from(record: SessionRecord) -> Self {
-        Self {
-            id: record.id.as_str().to_owned(),
-            number: record.number,
-            label: record.label,
-            started_at_ms: milliseconds(record.started_at),
-            last_used_ms: milliseconds(record.last_used),
-            ended_at_ms: record.ended_at.map(milliseconds),
-            tasks: record.tasks,
-        }
-    }
 }
 
 /// Query parameters for listing sessions.
@@ -73,13 +35,13 @@ struct Page {
 /// Returns the current user's sessions, newest first.
 #[utoipa::path(
     get, path = "/api/sessions", operation_id = "list_sessions", tag = "sessions", params(Page),
-    responses((status = 200, body = [Session], description = "Sessions, newest first"), Refusals)
+    responses((status = 200, body = [SessionView], description = "Sessions, newest first"), Refusals)
 )]
 async fn list(
     State(app): State<App>,
     Caller(user): Caller,
     Asked(page): Asked<Page>,
-) -> Result<Json<Vec<Session>>, ApiError> {
+) -> Result<Json<Vec<SessionView>>, ApiError> {
     let limit = listed(page.limit)?;
     let before = page.before.map(u64::try_from).transpose().unwrap_or(Some(0));
     if before == Some(0) {
@@ -87,7 +49,7 @@ async fn list(
     }
     let found = app.frontend.engine.history().sessions(&user, limit, before).await;
     let found = found.map_err(|error| ApiError::internal("list sessions", error))?;
-    Ok(Json(found.into_iter().map(Session::from).collect()))
+    Ok(Json(found.iter().map(SessionView::from).collect()))
 }
 
 async fn found(app: &App, user: &coracle_types::UserId, handle: &str) -> Result<SessionRecord, ApiError> {
@@ -117,7 +79,7 @@ async fn show(State(app): State<App>, Caller(user): Caller, At(handle): At<Strin
 #[derive(Serialize, ToSchema)]
 struct Resumed {
     /// Session ID
-    id: String,
+    session_id: String,
     /// Summary as plain text, for a model or a person
     text: String,
 }
@@ -138,7 +100,7 @@ async fn resume(
     let session = found(&app, &user, &handle).await?;
     let text = app.frontend.engine.history().resume(&user, &session).await;
     let text = text.map_err(|error| ApiError::internal("read a session", error))?;
-    Ok(Json(Resumed { id: session.id.as_str().to_owned(), text }))
+    Ok(Json(Resumed { session_id: session.id.as_str().to_owned(), text }))
 }
 
 /// Result of ending a session

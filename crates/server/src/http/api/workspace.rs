@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use coracle_engine::{Existing, FileError, FileInfo, FileKind, Listed, content_type};
-use coracle_types::UserId;
+use coracle_types::{Timestamp, UserId};
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use std::io::{Read as _, Seek as _};
@@ -95,8 +95,9 @@ pub(crate) struct Entry {
     kind: &'static str,
     /// File size in bytes; 0 for other entry types
     bytes: u64,
-    /// Last modification time, in milliseconds since the Unix epoch
-    modified_ms: u64,
+    /// Last modification time
+    #[schema(value_type = String, format = DateTime)]
+    modified_at: Timestamp,
 }
 
 impl From<FileInfo> for Entry {
@@ -107,7 +108,7 @@ impl From<FileInfo> for Entry {
             FileKind::Link => "link",
             FileKind::Other => "other",
         };
-        Self { path: info.path, kind, bytes: info.bytes, modified_ms: info.modified_ms }
+        Self { modified_at: info.modified().into(), path: info.path, kind, bytes: info.bytes }
     }
 }
 

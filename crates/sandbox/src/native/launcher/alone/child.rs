@@ -1,6 +1,7 @@
-//! The new process: everything from the fork to the start of Python.
+//! The new process, from the fork to the start of Python.
 //!
-//! Trust boundary: the order in `confine` is what keeps foreign code out until the process is confined.
+//! Trust boundary: the order of steps in `confine` makes sure that no untrusted code runs before the process is
+//! confined.
 
 use crate::native::launcher::confinement::{INSIDE_ID, MemoryCount, Proc, sealing, settling};
 use crate::native::launcher::id_map::{IdMaps, Mounts};
@@ -19,7 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// From the bundle if there is one, else module by module; see `bundle.py` of the guest.
+/// Loads the guest from the bundle if there is one, or else module by module; see `bundle.py` of the guest.
 const BOOT: &str = "\
 import sys, marshal
 sys.path.append('/coracle')
@@ -31,36 +32,36 @@ except Exception: pass
 from coracle_guest import alone
 alone.main()";
 
-/// Where a sandbox has what it needs until it is one; what comes before and after is closed.
+/// Descriptor numbers that the confinement uses. All others are closed.
 const CHANNEL: i32 = 3;
 const ARTIFACTS: i32 = 21;
 const WORKSPACE: i32 = 22;
 const SERVERS: i32 = 23;
 const SKILLS: i32 = 24;
-const DOOR: i32 = 25;
+const TASKS_FILE: i32 = 25;
 const HIDDEN: i32 = 26;
 const INSTEAD: i32 = 27;
-/// At or above this, out of the way of all others.
+/// The minimum number of the report's descriptor, away from all others.
 const REPORT: i32 = 100;
 
 const EXIT_BROKEN: i32 = 70;
 
-/// The step that fails when the launcher says nothing.
+/// The step that fails when the launcher does not send a message.
 pub(super) const HEAR: &str = "hear the launcher";
 
-/// What the launcher tells a new process, in this order.
+/// The messages of the launcher to a new process, in this order.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
     IdsAreSet,
     Start(Box<Start>),
-    /// As root: mounts of what it names, as many as one message carries.
+    /// As root: mounts of the named folders, as many as fit into one message.
     Folders,
-    /// As root with mounts: of the artifacts, the workspace, and what else is bound.
+    /// As root, with mounts: of the artifacts, the workspace, and everything else that is bound.
     Bind {
         bind: Bind,
         artifacts: PathBuf,
     },
-    /// Who counts its memory; the kernel in a cgroup, whose door comes with it.
+    /// The kernel counts the sandbox's memory in a cgroup, whose tasks file is attached if it has one.
     KernelCounts,
     WeCount,
 }
@@ -69,7 +70,7 @@ pub(super) enum Word {
 pub(super) struct Child {
     pub(super) privilege: Privilege,
     pub(super) proc: Proc,
-    /// Taken by root.
+    /// Mounts that root has taken.
     pub(super) common: Option<root::Common>,
     /// Channel, standard output and standard error.
     pub(super) streams: [OwnedFd; 3],
@@ -77,7 +78,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Becomes Python, or says why not.
+    /// Becomes Python, or reports why not.
     pub(super) fn live(self, report: OwnedFd) -> ! {
         if let Ok(out_of_the_way) = rustix::io::fcntl_dupfd_cloexec(&report, REPORT) {
             drop(report);
@@ -88,7 +89,7 @@ impl Child {
         exit_now(EXIT_BROKEN)
     }
 
-    /// Comes back only if it fails.
+    /// Returns only if it fails.
     fn become_sandbox(self, report: &OwnedFd) -> LaunchError {
         match self.confine(report) {
             Ok(mut python) => {
@@ -110,12 +111,12 @@ impl Child {
     fn confine(mut self, report: &OwnedFd) -> Result<Command, LaunchError> {
         let step = |name: &'static str| move |errno| LaunchError::step(name, errno);
         let wrong = |error: seccomp::FilterError| LaunchError::other("make the filters", error.to_string());
-        let unexpected = || LaunchError::other(HEAR, "not the word that was due");
+        let unexpected = || LaunchError::other(HEAR, "unexpected message");
         let (Word::IdsAreSet, _) = self.hear()? else { return Err(unexpected()) };
         if self.privilege == Privilege::Root {
             privilege::become_inside(INSIDE_ID)?;
         }
-        // After the change of user, which would clear it. Fires even if the launcher is killed.
+        // After the change of user, which would clear it. Takes effect even if the launcher is killed.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(step("ask to end with the launcher"))?;
         name_yourself()?;
         let last_capability = last_capability();
@@ -133,8 +134,8 @@ impl Child {
         let (Word::Bind { bind, artifacts }, fds) = self.hear()? else { return Err(unexpected()) };
         let (artifacts, Mounts { workspace, servers, skills, hidden }) = self.bound(&bind, &artifacts, fds)?;
         tree.enter()?;
-        let (memory, filters, door) = match self.hear()? {
-            (Word::KernelCounts, door) => (MemoryCount::Kernel, kernel_counts, door.into_iter().next()),
+        let (memory, filters, tasks_file) = match self.hear()? {
+            (Word::KernelCounts, tasks_file) => (MemoryCount::Kernel, kernel_counts, tasks_file.into_iter().next()),
             (Word::WeCount, _) => (MemoryCount::Processes, we_count, None),
             _ => return Err(unexpected()),
         };
@@ -150,14 +151,14 @@ impl Child {
         ];
         fixed.extend(servers.as_ref().map(|servers| (servers.as_fd(), SERVERS, AfterExec::Closes)));
         fixed.extend(skills.as_ref().map(|skills| (skills.as_fd(), SKILLS, AfterExec::Closes)));
-        fixed.extend(door.as_ref().map(|door| (door.as_fd(), DOOR, AfterExec::Closes)));
+        fixed.extend(tasks_file.as_ref().map(|tasks_file| (tasks_file.as_fd(), TASKS_FILE, AfterExec::Closes)));
         for (folder, number) in hidden.iter().flatten().zip([HIDDEN, INSTEAD]) {
             fixed.push((folder.as_fd(), number, AfterExec::Closes));
         }
         kernel::arrange(&fixed, report.as_fd()).map_err(step("arrange descriptors"))?;
-        // Closed by their numbers: whatever has these numbers now is not theirs.
-        let (has_door, hides) = (door.is_some(), hidden.is_some());
-        std::mem::forget((null, artifacts, workspace, servers, skills, door, hidden, self));
+        // Closed by number, because other descriptors may have these numbers by now.
+        let (has_tasks_file, hides) = (tasks_file.is_some(), hidden.is_some());
+        std::mem::forget((null, artifacts, workspace, servers, skills, tasks_file, hidden, self));
         let mut python = Command::new(&start.python);
         python.args(["-I", "-S", "-B", "-c", BOOT]).env_clear().envs(ENVIRONMENT).current_dir("/workspace");
         kernel::default_signals();
@@ -172,7 +173,7 @@ impl Child {
         let given = [
             (bind.servers.is_some(), SERVERS),
             (bind.skills.is_some(), SKILLS),
-            (has_door, DOOR),
+            (has_tasks_file, TASKS_FILE),
             (hides, HIDDEN),
             (hides, INSTEAD),
         ];
@@ -181,7 +182,7 @@ impl Child {
         Ok(python)
     }
 
-    /// Mounts of the guest's files and of the folders that the settings name.
+    /// Mounts of the guest's files and of the configured folders.
     fn named(&self, start: &Start) -> Result<Vec<OwnedFd>, LaunchError> {
         if self.privilege == Privilege::Ordinary {
             return root::named(&start.guest_dir, &start.folders);
@@ -190,19 +191,19 @@ impl Child {
         while named.len() < 1 + start.folders.len() {
             match self.hear()? {
                 (Word::Folders, some) if !some.is_empty() => named.extend(some),
-                _ => return Err(LaunchError::other(HEAR, "not the mounts that were due")),
+                _ => return Err(LaunchError::other(HEAR, "unexpected mounts")),
             }
         }
         Ok(named)
     }
 
-    /// Mounts of the artifacts and of what belongs to the user.
+    /// Mounts of the artifacts and of the user's folders.
     fn bound(&self, bind: &Bind, artifacts: &Path, given: Vec<OwnedFd>) -> Result<(OwnedFd, Mounts), LaunchError> {
         if self.privilege == Privilege::Ordinary {
             return Ok((root::user_folder(artifacts)?, IdMaps::default().mounts(bind, self.privilege)?));
         }
         let mut given = given.into_iter();
-        let mut next = || given.next().ok_or_else(|| LaunchError::other(HEAR, "not the mounts that were due"));
+        let mut next = || given.next().ok_or_else(|| LaunchError::other(HEAR, "unexpected mounts"));
         let (artifacts, workspace) = (next()?, next()?);
         let servers = bind.servers.is_some().then(&mut next).transpose()?;
         let skills = bind.skills.is_some().then(&mut next).transpose()?;

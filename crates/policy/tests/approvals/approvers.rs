@@ -3,9 +3,9 @@ use coracle_policy::{Answer, Approver, Question};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
-/// A person with a desk on which questions lie until they are answered or withdrawn.
+/// An approver whose questions stay open until a test answers them or the caller withdraws them.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct ManualApprover {
     open: Mutex<Vec<Open>>,
     seen: Mutex<usize>,
     changed: Notify,
@@ -17,17 +17,17 @@ struct Open {
     answer: oneshot::Sender<Answer>,
 }
 
-impl Desk {
+impl ManualApprover {
     fn open(&self) -> MutexGuard<'_, Vec<Open>> {
         self.open.lock().unwrap()
     }
 
-    /// How many questions have ever come.
+    /// The number of questions so far.
     pub(crate) fn seen(&self) -> usize {
         *self.seen.lock().unwrap()
     }
 
-    /// The questions that lie there, as soon as there are so many.
+    /// Waits until exactly `count` questions are open, and returns them.
     pub(crate) async fn questions(&self, count: usize) -> Vec<Question> {
         loop {
             let changed = self.changed.notified();
@@ -49,32 +49,32 @@ impl Desk {
     }
 }
 
-/// Takes the question back when nobody waits for its answer any more.
+/// Removes the question when the caller stops waiting for its answer.
 struct Withdrawal<'a> {
-    desk: &'a Desk,
+    approver: &'a ManualApprover,
     question: Question,
 }
 
 impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
-        self.desk.open().retain(|open| open.question.id != self.question.id);
-        self.desk.changed.notify_waiters();
+        self.approver.open().retain(|open| open.question.id != self.question.id);
+        self.approver.changed.notify_waiters();
     }
 }
 
 #[async_trait]
-impl Approver for Desk {
+impl Approver for ManualApprover {
     async fn ask(&self, question: Question) -> Answer {
         let (answer, answered) = oneshot::channel();
         self.open().push(Open { question: question.clone(), answer });
         *self.seen.lock().unwrap() += 1;
         self.changed.notify_waiters();
-        let _withdrawal = Withdrawal { desk: self, question };
+        let _withdrawal = Withdrawal { approver: self, question };
         answered.await.unwrap_or(Answer::Nobody)
     }
 }
 
-/// Always says the same.
+/// Always gives the same answer.
 #[derive(Debug)]
 pub(crate) struct Says(pub(crate) Answer);
 
@@ -85,13 +85,13 @@ impl Approver for Says {
     }
 }
 
-/// Must not be asked.
+/// An approver that must not be asked.
 #[derive(Debug)]
 pub(crate) struct Unasked;
 
 #[async_trait]
 impl Approver for Unasked {
     async fn ask(&self, question: Question) -> Answer {
-        panic!("nobody was to be asked: {question:?}")
+        panic!("no question was expected: {question:?}")
     }
 }

@@ -1,8 +1,8 @@
-//! What a transport and its connection share: why it ended, what has changed, and which requests are on their way.
+//! The state that a transport and its connection share: why it ended, what has changed, and the requests in flight.
 
-mod flight;
+mod in_flight;
 
-pub(crate) use flight::Flight;
+pub(crate) use in_flight::InFlight;
 
 use crate::call::Progress;
 use crate::reverse::{Question, QuestionKind, Refusal};
@@ -16,68 +16,68 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Questions of a server that are kept as they came, until the library has looked at them.
+/// The maximum number of server questions whose parameters are kept until the library has parsed them.
 const MAX_KEPT_QUESTIONS: usize = 64;
-/// A notification that may belong to a call.
+/// The method of log messages, which may belong to a call.
 pub(crate) const LOG_MESSAGE: &str = "notifications/message";
-/// Most resources of one server that can be watched.
+/// The maximum number of resources of one server that can be watched.
 pub(crate) const MAX_WATCHED: usize = 1000;
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It was closed from the other side.
+    /// The other side closed the connection.
     Ended(String),
-    /// What came is no MCP.
+    /// The other side broke the protocol.
     Protocol(String),
-    /// What came is too much.
+    /// The other side sent too much.
     TooLarge(String),
 }
 
-/// What transport and connection share.
+/// The state that a transport and its connection share.
 #[derive(Default)]
-pub(crate) struct Desk {
-    /// The first reason counts: what follows is its consequence.
+pub(crate) struct ConnectionState {
+    /// The first fault. Later ones are consequences of it.
     fault: OnceLock<Fault>,
-    /// Cancelled as soon as nothing more will come.
+    /// Cancelled when no more messages will arrive.
     pub(crate) ended: CancellationToken,
-    /// The server said that something has changed.
+    /// Notified when the server announces a change.
     pub(crate) changed: Notify,
     pub(crate) tools_stale: AtomicBool,
     pub(crate) resources_changed: AtomicBool,
     pub(crate) prompts_changed: AtomicBool,
     resources: Mutex<Resources>,
     flights: Mutex<Flights>,
-    /// Requests are made with a stored sign-in, which its owner may withdraw.
+    /// Whether requests use a stored sign-in, which its owner may revoke.
     pub(crate) signed_in: AtomicBool,
-    /// The status of HTTP by which the server refused a message, if it has.
+    /// The HTTP status with which the server refused a message, or 0.
     pub(crate) refused: AtomicU16,
-    /// Lines that are no messages; for the note in a time-out.
+    /// The number of lines that were not messages, for the note in a time-out error.
     pub(crate) garbage: AtomicU64,
 }
 
 #[derive(Default)]
 struct Resources {
-    /// How many want to know when it changes.
+    /// The number of watchers, by URI.
     watched: HashMap<String, usize>,
-    /// Those of them that have changed.
+    /// The watched resources that have changed.
     updated: BTreeSet<String>,
 }
 
 #[derive(Default)]
 struct Flights {
-    by_id: HashMap<RequestId, InAir>,
+    by_id: HashMap<RequestId, Registered>,
     by_token: HashMap<ProgressToken, RequestId>,
     questions: HashMap<RequestId, Value>,
 }
 
-struct InAir {
-    flight: Arc<Flight>,
-    /// The result as it came, once it has come.
+struct Registered {
+    flight: Arc<InFlight>,
+    /// The unparsed result, once it has arrived.
     result: Option<Value>,
 }
 
-/// What of a message must be kept as it came: the library's types have no place for members that it does not know.
+/// The parts of a message that are kept unparsed, because the library's types drop unknown members.
 #[derive(Deserialize)]
 struct Envelope {
     id: Option<RequestId>,
@@ -86,9 +86,9 @@ struct Envelope {
     params: Option<Value>,
 }
 
-impl Desk {
+impl ConnectionState {
     pub(crate) fn fail(&self, fault: Fault) {
-        // Only the first reason is kept.
+        // Only the first fault is kept.
         let _ = self.fault.set(fault);
         self.ended.cancel();
     }
@@ -97,17 +97,17 @@ impl Desk {
         self.fault.get()
     }
 
-    /// Before a request leaves: what comes for it will find it.
-    pub(crate) fn depart(&self, id: RequestId, token: Option<ProgressToken>, flight: Arc<Flight>) {
+    /// Registers a request before it is sent, so that its answer and its progress can be assigned to it.
+    pub(crate) fn register(&self, id: RequestId, token: Option<ProgressToken>, flight: Arc<InFlight>) {
         let mut flights = self.flights();
-        // Its caller may have gone before it left.
+        // The caller may have stopped waiting before the request was sent.
         if flight.over.is_cancelled() {
             return;
         }
         if let Some(token) = token {
             flights.by_token.insert(token, id.clone());
         }
-        flights.by_id.insert(id, InAir { flight, result: None });
+        flights.by_id.insert(id, Registered { flight, result: None });
     }
 
     pub(crate) fn forget(&self, id: &RequestId, token: &ProgressToken) {
@@ -116,43 +116,43 @@ impl Desk {
         flights.by_id.remove(id);
     }
 
-    pub(crate) fn is_in_air(&self, id: &RequestId) -> bool {
+    pub(crate) fn is_in_flight(&self, id: &RequestId) -> bool {
         self.flights().by_id.contains_key(id)
     }
 
     pub(crate) fn report_progress(&self, token: &ProgressToken, report: impl FnOnce() -> Progress) {
         let flights = self.flights();
         let flight = flights.by_token.get(token).and_then(|id| flights.by_id.get(id));
-        if let Some(sender) = flight.and_then(|in_air| in_air.flight.progress.as_ref()) {
-            // A listener that is too slow misses some.
+        if let Some(sender) = flight.and_then(|registered| registered.flight.progress.as_ref()) {
+            // A slow listener misses reports.
             let _ = sender.try_send(report());
         }
     }
 
-    /// Whether anybody wants log messages.
+    /// Whether any request wants log messages.
     pub(crate) fn wants_logs(&self) -> bool {
-        self.flights().by_id.values().any(|in_air| in_air.flight.log.is_some())
+        self.flights().by_id.values().any(|registered| registered.flight.log.is_some())
     }
 
-    /// A log message, for the request on whose stream it came, or for the only one that wants to know.
+    /// Passes a log message to the request on whose stream it arrived, or to the only request that wants messages.
     pub(crate) fn report_log(&self, of: Option<&RequestId>, params: Value) {
         let flights = self.flights();
         let mut wanting = flights
             .by_id
             .iter()
-            .filter(|(id, in_air)| in_air.flight.log.is_some() && of.is_none_or(|of| of == *id))
-            .map(|(_, in_air)| &in_air.flight);
+            .filter(|(id, registered)| registered.flight.log.is_some() && of.is_none_or(|of| of == *id))
+            .map(|(_, registered)| &registered.flight);
         if let (Some(flight), None) = (wanting.next(), wanting.next())
             && let Some(sender) = &flight.log
         {
-            // As with progress.
+            // A slow listener misses messages.
             let _ = sender.try_send(params);
         }
     }
 
-    /// Looks at a message before the library does, and keeps what the library would lose. `stream` is the request on
-    /// whose stream it came. False if the library need not see it.
-    pub(crate) fn look_at(&self, message: &[u8], stream: Option<&RequestId>) -> bool {
+    /// Inspects a message before the library does, and keeps the parts that the library would drop. `stream` is the
+    /// request on whose stream it arrived. Returns false if the library need not see it.
+    pub(crate) fn inspect(&self, message: &[u8], stream: Option<&RequestId>) -> bool {
         let Ok(envelope) = serde_json::from_slice::<Envelope>(message) else {
             return true;
         };
@@ -166,8 +166,8 @@ impl Desk {
         let mut flights = self.flights();
         match (envelope.method, envelope.result, envelope.params) {
             (None, Some(result), _) => {
-                if let Some(in_air) = flights.by_id.get_mut(&id) {
-                    in_air.result = Some(result);
+                if let Some(registered) = flights.by_id.get_mut(&id) {
+                    registered.result = Some(result);
                 }
             }
             (Some(method), _, Some(params))
@@ -180,16 +180,16 @@ impl Desk {
         true
     }
 
-    /// The result of a request as it came, if it was looked at.
+    /// Takes the unparsed result of a request, if there is one.
     pub(crate) fn take_result(&self, id: &RequestId) -> Option<Value> {
-        self.flights().by_id.get_mut(id).and_then(|in_air| in_air.result.take())
+        self.flights().by_id.get_mut(id).and_then(|registered| registered.result.take())
     }
 
     pub(crate) fn take_question(&self, id: &RequestId) -> Option<Value> {
         self.flights().questions.remove(id)
     }
 
-    /// Lets somebody answer what the server asks.
+    /// Answers a question of the server.
     pub(crate) async fn answer(
         &self,
         question: Question,
@@ -204,25 +204,27 @@ impl Desk {
         }
     }
 
-    /// Who is asked: over HTTP the request on whose stream the question came, else the only one that can be asked.
-    fn asked(&self, origin: Option<&InboundStreamOrigin>) -> Result<Arc<Flight>, Refusal> {
-        let nobody = || Refusal::unsupported("no call is under way whose caller can be asked");
+    /// The request whose caller is asked: over HTTP the one on whose stream the question arrived, or else the only one
+    /// that can answer.
+    fn asked(&self, origin: Option<&InboundStreamOrigin>) -> Result<Arc<InFlight>, Refusal> {
+        let nobody = || Refusal::unsupported("no call is in progress whose caller can be asked");
         let flights = self.flights();
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
-            let in_air = flights.by_id.get(id).filter(|in_air| in_air.flight.reverse.is_some());
-            return in_air.map(|in_air| Arc::clone(&in_air.flight)).ok_or_else(nobody);
+            let registered = flights.by_id.get(id).filter(|registered| registered.flight.reverse.is_some());
+            return registered.map(|registered| Arc::clone(&registered.flight)).ok_or_else(nobody);
         }
-        let mut able = flights.by_id.values().map(|in_air| &in_air.flight).filter(|flight| flight.reverse.is_some());
+        let mut able =
+            flights.by_id.values().map(|registered| &registered.flight).filter(|flight| flight.reverse.is_some());
         match (able.next(), able.next()) {
             (Some(flight), None) => Ok(Arc::clone(flight)),
             (None, _) => Err(nobody()),
             (Some(_), Some(_)) => {
-                Err(Refusal::invalid("several calls are under way, and it cannot be told whose caller is asked"))
+                Err(Refusal::invalid("several calls are in progress, and it is unclear whose caller to ask"))
             }
         }
     }
 
-    /// Counts those who watch a resource; true for the first.
+    /// Counts a watcher of a resource. Returns true for the first.
     pub(crate) fn watch(&self, uri: &str) -> Result<bool, String> {
         let mut resources = self.resources();
         if let Some(count) = resources.watched.get_mut(uri) {
@@ -236,7 +238,7 @@ impl Desk {
         Ok(true)
     }
 
-    /// True for the last who watched it.
+    /// Removes a watcher of a resource. Returns true for the last.
     pub(crate) fn unwatch(&self, uri: &str) -> bool {
         let mut resources = self.resources();
         let Some(count) = resources.watched.get_mut(uri) else {
@@ -257,7 +259,8 @@ impl Desk {
 
     pub(crate) fn report_update(&self, uri: &str) {
         let mut resources = self.resources();
-        // Some servers tell of what is below the address that is watched. Never more than is watched is kept.
+        // Some servers report changes below the watched URI. The number of updates is limited to the number of
+        // watchers.
         if resources.watched.contains_key(uri) || resources.watched.keys().any(|watched| uri.starts_with(watched)) {
             if resources.updated.len() < MAX_WATCHED {
                 resources.updated.insert(uri.to_owned());

@@ -1,25 +1,25 @@
-//! Texts of strangers, made fit to be shown to a person who decides: one line, no terminal sequences, nothing hidden.
+//! Renders untrusted texts for a person who decides: one line, no terminal sequences, nothing hidden.
 
 use coracle_types::is_hidden;
 use serde_json::Value;
 
-/// Longest name of a tool or a pattern that is shown.
+/// The maximum length of a tool name or a pattern.
 const MAX_NAME_CHARS: usize = 128;
 
-/// Of a text within arguments so much is shown, so that a long one cannot push the others out of sight.
+/// The maximum length of a string in arguments, so that a long one cannot push the others out of sight.
 const MAX_TEXT_CHARS: usize = 200;
-/// So many items of a list or an object within arguments are shown.
+/// The maximum number of items of a list or an object in arguments.
 const MAX_ITEMS: usize = 20;
-/// Deeper than this, arguments are not shown.
+/// The maximum depth of arguments.
 const MAX_DEPTH: usize = 8;
 
 fn is_gap(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Prose in one line, without what is hidden, cut after so many characters.
+/// Renders prose as one line, without hidden characters, cut after `max` characters.
 pub(crate) fn prose(text: &str, max: usize) -> String {
-    let mut shown = String::new();
+    let mut rendered = String::new();
     let mut length = 0;
     let mut gap = false;
     for c in text.chars() {
@@ -31,52 +31,52 @@ pub(crate) fn prose(text: &str, max: usize) -> String {
             continue;
         }
         if length + usize::from(gap) >= max {
-            shown.push('…');
+            rendered.push('…');
             break;
         }
         if std::mem::take(&mut gap) {
-            shown.push(' ');
+            rendered.push(' ');
             length += 1;
         }
-        shown.push(c);
+        rendered.push(c);
         length += 1;
     }
-    shown
+    rendered
 }
 
-/// A name, with what is hidden in it made visible: two names that differ look different.
+/// Renders a name with hidden characters escaped: two names that differ look different.
 pub(crate) fn name(text: &str) -> String {
-    let mut shown = String::new();
+    let mut rendered = String::new();
     for (number, c) in text.chars().enumerate() {
         if number == MAX_NAME_CHARS {
-            shown.push('…');
+            rendered.push('…');
             break;
         }
         if is_hidden(c) || (is_gap(c) && c != ' ') {
-            shown.extend(c.escape_unicode());
+            rendered.extend(c.escape_unicode());
         } else {
-            shown.push(c);
+            rendered.push(c);
         }
     }
-    shown
+    rendered
 }
 
-/// Arguments as JSON in one line, long texts and lists shortened, what is hidden made visible, cut after so many
-/// characters.
+/// Renders arguments as JSON on one line, with long strings and lists shortened and hidden characters escaped, cut
+/// after `max` characters.
 pub(crate) fn arguments(value: &Value, max: usize) -> String {
-    let mut shown = String::new();
+    let mut rendered = String::new();
     for (number, c) in shortened(value, 0).to_string().chars().enumerate() {
         if number == max {
-            shown.push('…');
+            rendered.push('…');
             break;
         }
         if is_hidden(c) || (is_gap(c) && c != ' ') {
-            shown.push_str(&escaped(c));
+            rendered.push_str(&escaped(c));
         } else {
-            shown.push(c);
+            rendered.push(c);
         }
     }
-    shown
+    rendered
 }
 
 fn escaped(c: char) -> String {
@@ -91,20 +91,21 @@ fn shortened(value: &Value, depth: usize) -> Value {
         Value::Array(_) | Value::Object(_) if depth == MAX_DEPTH => Value::from("…"),
         Value::String(text) => Value::from(shortened_text(text)),
         Value::Array(items) => {
-            let mut shown: Vec<Value> = items.iter().take(MAX_ITEMS).map(|item| shortened(item, depth + 1)).collect();
+            let mut rendered: Vec<Value> =
+                items.iter().take(MAX_ITEMS).map(|item| shortened(item, depth + 1)).collect();
             if items.len() > MAX_ITEMS {
-                shown.push(Value::from(format!("… {} more", items.len() - MAX_ITEMS)));
+                rendered.push(Value::from(format!("… {} more", items.len() - MAX_ITEMS)));
             }
-            Value::Array(shown)
+            Value::Array(rendered)
         }
         Value::Object(entries) => {
-            let shown = entries.iter().take(MAX_ITEMS);
-            let mut shown: serde_json::Map<String, Value> =
-                shown.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
+            let rendered = entries.iter().take(MAX_ITEMS);
+            let mut rendered: serde_json::Map<String, Value> =
+                rendered.map(|(key, inner)| (shortened_text(key), shortened(inner, depth + 1))).collect();
             if entries.len() > MAX_ITEMS {
-                shown.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
+                rendered.insert("…".to_owned(), Value::from(format!("{} more", entries.len() - MAX_ITEMS)));
             }
-            Value::Object(shown)
+            Value::Object(rendered)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
@@ -123,13 +124,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn prose_is_one_line_of_what_can_be_seen() {
+    fn prose_is_one_line_of_visible_characters() {
         assert_eq!(prose("Deletes\n\r\n  a file.\t\u{1b}[2K\u{202e}now\u{0}", 100), "Deletes a file. [2Know");
         assert_eq!(prose("  Löscht 删除 🗑  ", 100), "Löscht 删除 🗑");
     }
 
     #[test]
-    fn prose_is_cut_where_it_says() {
+    fn prose_is_cut_at_the_limit() {
         assert_eq!(prose("abcd", 4), "abcd");
         assert_eq!(prose("abcde", 4), "abcd…");
         assert_eq!(prose(&"x".repeat(1 << 20), 10).chars().count(), 11);
@@ -145,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_long_argument_does_not_hide_the_next() {
-        let shown = arguments(&json!({"a": "x".repeat(1 << 20), "path": "/etc/passwd"}), 2_000);
-        assert!(shown.contains(r#""path":"/etc/passwd""#), "{shown}");
-        assert!(shown.contains("(1048576 bytes in all)"), "{shown}");
+        let rendered = arguments(&json!({"a": "x".repeat(1 << 20), "path": "/etc/passwd"}), 2_000);
+        assert!(rendered.contains(r#""path":"/etc/passwd""#), "{rendered}");
+        assert!(rendered.contains("(1048576 bytes in all)"), "{rendered}");
     }
 
     #[test]

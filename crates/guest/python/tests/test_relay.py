@@ -1,4 +1,4 @@
-"""Programs below a shell that call the host: what comes through the door, in which order, and what is sent away."""
+"""Programs below a shell that call the host: the order of their calls, and requests that are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unittest
 
 from driver import GuestCase
 
-# What the real command does, in a few lines; the command itself is tested in a sandbox.
+# A short version of the real command, which is tested in a sandbox.
 ASK = """
 import json, os, select, sys
 folder, name = os.environ["CORACLE_DOOR"], sys.argv[1]
@@ -30,7 +30,7 @@ print(name, reply["value"] if reply["ok"] else reply["error"]["code"], flush=Tru
 """
 
 
-class Door(GuestCase):
+class Relay(GuestCase):
     def setUp(self) -> None:
         super().setUp()
         with open(os.path.join(self.guest.workspace, "ask.py"), "w", encoding="utf-8") as file:
@@ -45,7 +45,7 @@ class Door(GuestCase):
         self.assertEqual(frame["type"], "done", frame)
         return frame
 
-    def test_several_ask_at_once_and_are_answered_in_any_order(self) -> None:
+    def test_concurrent_calls_are_answered_in_any_order(self) -> None:
         self.guest.start("for n in a1 b2 c3; do python3 ask.py $n & done; wait", "bash")
         calls = [self.guest.receive() for _ in range(3)]
         self.assertEqual(sorted(call["params"]["n"] for call in calls), ["a1", "b2", "c3"])
@@ -61,25 +61,25 @@ class Door(GuestCase):
         self.assertTrue(self.done()["ok"])
         self.assertEqual(self.guest.stdout(), "a denied\n2000003\n")
 
-    def test_what_makes_no_sense_is_refused_here(self) -> None:
+    def test_invalid_requests_are_refused(self) -> None:
         code = "python3 ask.py a 'no json'; python3 ask.py b '{}'; echo ../../x >$CORACLE_DOOR/bell; head -c 9999 /dev/zero >$CORACLE_DOOR/bell; python3 ask.py c"
         self.guest.start(code, "bash")
-        # The host hears of one call only.
+        # The host receives only one call.
         self.reply(self.guest.receive(), ok=True, value=1)
         self.assertTrue(self.done()["ok"])
         self.assertEqual(self.guest.stdout(), "a invalid_request\nb invalid_request\nc 1\n")
 
-    def test_who_waits_when_the_shell_ends_is_sent_away(self) -> None:
+    def test_pending_calls_are_cancelled_when_the_shell_ends(self) -> None:
         self.guest.start("python3 ask.py a >out & while [ ! -e $CORACLE_DOOR/a.answer ]; do sleep 0.01; done", "bash")
         call = self.guest.receive()
         self.assertTrue(self.done()["ok"])
-        # An answer that comes too late is dropped, and the next run is as any other.
+        # An answer that is too late is dropped, and the next run is not affected.
         self.reply(call, ok=True, value=1)
         done = self.guest.run("wait_for() { for i in $(seq 500); do grep -q cancelled out && return; sleep 0.01; done; }; wait_for; cat out", "bash")
         self.assertTrue(done["ok"], done)
         self.assertIn("a cancelled", self.guest.stdout())
 
-    def test_without_room_for_a_door_bash_runs_all_the_same(self) -> None:
+    def test_bash_runs_without_room_for_a_relay(self) -> None:
         os.rmdir(self.guest.state)
         with open(self.guest.state, "w", encoding="utf-8"):
             pass
@@ -87,7 +87,7 @@ class Door(GuestCase):
         self.assertTrue(done["ok"], done)
         self.assertEqual(self.guest.stdout(), "none\n")
 
-    def test_without_descriptors_bash_runs_all_the_same(self) -> None:
+    def test_bash_runs_without_descriptors_for_a_relay(self) -> None:
         self.result("import resource, os\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nheld = []\ntry:\n    while True: held.append(os.dup(2))\nexcept OSError: pass\nfor _ in range(2): os.close(held.pop())")
         done = self.guest.bash("echo still")
         self.assertTrue(done["ok"], done)

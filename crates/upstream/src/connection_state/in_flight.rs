@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// A server that asks more than this during one call gets no more answers.
+/// The maximum number of questions of a server during one call.
 const MAX_QUESTIONS: u32 = 100;
 
-/// A request under way. It travels with the request up to the transport, never over the wire: its id is known only
-/// there, and this way nobody can be faster than the registration.
-pub(crate) struct Flight {
+/// A request in flight. It is attached to the request up to the transport, and never sent: the ID of the request is
+/// only known there, and this way no answer can arrive before the registration.
+pub(crate) struct InFlight {
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
     pub(crate) log: Option<mpsc::Sender<Value>>,
     pub(crate) reverse: Option<Arc<dyn Reverse>>,
     capabilities: Map<String, Value>,
-    /// Nobody waits for it any more.
+    /// Cancelled when the caller has stopped waiting.
     pub(crate) over: CancellationToken,
     questions: AtomicU32,
     clock: Mutex<Clock>,
 }
 
-/// Stands still while somebody answers a question.
+/// A clock that is stopped while a question is being answered.
 struct Clock {
     started: Instant,
     asking: u32,
@@ -31,7 +31,7 @@ struct Clock {
     asked: Duration,
 }
 
-impl Flight {
+impl InFlight {
     pub(crate) fn new(context: &CallContext) -> Self {
         let now = Instant::now();
         Self {
@@ -64,7 +64,7 @@ impl Flight {
         }
     }
 
-    /// Ends when the request has used up its time.
+    /// Returns when the request has used up its time.
     pub(crate) async fn time_out(&self, after: Duration) {
         loop {
             let left = after.saturating_sub(self.clock().used());
@@ -87,10 +87,10 @@ impl Clock {
     }
 }
 
-struct StandingStill<'a>(&'a Flight);
+struct StandingStill<'a>(&'a InFlight);
 
 impl<'a> StandingStill<'a> {
-    fn new(flight: &'a Flight) -> Self {
+    fn new(flight: &'a InFlight) -> Self {
         let mut clock = flight.clock();
         if clock.asking == 0 {
             clock.asking_since = Instant::now();

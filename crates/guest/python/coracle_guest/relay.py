@@ -1,11 +1,11 @@
-"""Lets child processes share the channel: the runner of TypeScript, and the command `tool` of bash.
+"""Lets child processes share the channel: the TypeScript runner, and the command `tool` of bash.
 
-While a child runs, the one thread of the agent is here. It waits for the end of the child, for what children ask, and
-for what the host answers, all at once, and holds up none of them for another.
+While a child runs, the agent's only thread is here. It waits for the end of the child, for requests of children, and
+for answers of the host, all at once, and none of them blocks another.
 
-Children ask in two ways. The runner has a socket of its own, with frames as between guest and host. A `tool` may be
-started by anything below a shell, so it cannot inherit a socket: it writes its request to a file, makes a FIFO for the
-answer, and says its name in the FIFO that stands beside, whose path is in the environment.
+There are two kinds of children. The runner has a separate socket, with the same frames as between guest and host. A
+`tool` may be started by anything below a shell, so it cannot inherit a socket: it writes its request to a file, creates
+a FIFO for the answer, and writes its name to another FIFO, whose folder is in the environment.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from coracle_guest.calls import Link
 
 VARIABLE = "CORACLE_DOOR"
-"""The environment variable with the folder of the door."""
+"""The environment variable with the folder of the relay."""
 
 _BELL = "bell"
 _NAME_BYTES = 64
 _CHUNK = 1 << 16
 _MAX_WAITING = 1024
-"""So many calls of children are under way at once; the rest wait outside."""
+"""The maximum number of concurrent calls of children."""
 
 _GONE = {"type": "reply", "ok": False, "error": {"code": "cancelled", "message": "the run is over", "retryable": False}}
 
 
-class Door:
-    """Serves children for as long as one of them runs."""
+class Relay:
+    """Serves children while one of them runs."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -49,27 +49,27 @@ class Door:
         self._child: Connection | None = None
         self._listening = False
         self._others_read = False
-        # Other threads of the user's may read the channel too, and deliver what is for us.
+        # Threads of the user may read the channel too, and deliver frames for us.
         self._awake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._awake, select.POLLIN)
 
     def open_folder(self, folder: str) -> None:
-        """Let programs below a shell in. `OSError` if there is no room for it."""
+        """Accept programs below a shell. Raises `OSError` if the folder cannot be created."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
         bell = os.path.join(folder, _BELL)
         if not os.path.exists(bell):
             os.mkfifo(bell, 0o600)
-        # For reading and writing: then it never ends, however many come and go.
+        # For reading and writing, so that it never reaches its end.
         self._bell = os.open(bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._folder = folder
         self._poll.register(self._bell, select.POLLIN)
 
     def wait(self, pid: int) -> int:
-        """Serve until this child ends: its exit status, or minus the signal."""
+        """Serve until this child ends. Returns its exit status, or minus the signal."""
         try:
             ended = os.pidfd_open(pid)
         except OSError:
-            # No descriptor is left: then nobody is served, but the child is waited for all the same.
+            # No descriptor is left: requests are not served, but the child is still waited for.
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         self._poll.register(ended, select.POLLIN)
         try:
@@ -81,7 +81,7 @@ class Door:
             os.close(ended)
 
     def converse(self, child: Connection, finished: Callable[[dict[str, Any]], bool]) -> bool:
-        """Serve until this child says what makes `finished` true; false if it hangs up before."""
+        """Serve until this child sends a frame for which `finished` is true. Returns false if it disconnects before."""
         self._child = child
         self._watch_child()
         while True:
@@ -95,7 +95,7 @@ class Door:
             self._turn(-1)
 
     def close(self) -> None:
-        """Send those who still wait away."""
+        """Answer all pending requests with an error."""
         for number, asked in list(self._asked.items()):
             self._link.abandon(number)
             if asked.connection is None:
@@ -108,7 +108,7 @@ class Door:
                 os.close(fd)
 
     def _turn(self, ended: int) -> bool:
-        """Wait for something and see to it; whether the child that was waited for has ended."""
+        """Wait for an event and handle it. Returns whether the child has ended."""
         self._listen()
         over = False
         for fd, event in self._poll.poll():
@@ -125,7 +125,7 @@ class Door:
                 self._serve_child(event)
             elif fd == self._link.fd:
                 if not self._link.take_one():
-                    # Somebody else reads; we are told when there is something for us, or when nobody does any more.
+                    # Another thread is reading. We are notified when it has a frame for us, or when it stops reading.
                     self._poll.unregister(fd)
                     self._listening, self._others_read = False, True
         while self._answered:
@@ -171,7 +171,7 @@ class Door:
     def _ask(self, asked: _Asked, frame: dict[str, Any]) -> None:
         method, params = frame.get("method"), frame.get("params")
         if type(asked.id) is not int or not isinstance(method, str) or not isinstance(params, dict):
-            self._answer(asked, _failed("invalid_request", "the request makes no sense"))
+            self._answer(asked, _failed("invalid_request", "the request is not valid"))
             return
         if len(self._asked) >= _MAX_WAITING:
             self._answer(asked, _failed("calls", f"more than {_MAX_WAITING} calls at once", True))
@@ -185,7 +185,7 @@ class Door:
         self._others_read = False
 
     def _deliver(self, number: int, frame: dict[str, Any] | None) -> None:
-        """By whoever has read it, perhaps another thread. Without a frame: look again who reads."""
+        """Called by the thread that has read the frame. Without a frame: check again whether to read."""
         if frame is not None:
             self._answered.append((number, frame))
         try:
@@ -206,7 +206,7 @@ class Door:
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             os.remove(path)
         except OSError as error:
-            # Nobody reads any more: the program was killed.
+            # There is no reader: the program was killed.
             if error.errno == ENXIO:
                 _remove(path)
             return
@@ -252,7 +252,7 @@ class Door:
 
 
 class _Asked:
-    """Who has asked: a connection and its own number, or the name of a `tool`."""
+    """The sender of a request: a connection and its call number, or the name of a `tool`."""
 
     __slots__ = ("connection", "id", "name")
 
@@ -263,7 +263,7 @@ class _Asked:
 
 
 class Connection:
-    """A socket to a child, of which nothing is ever waited for."""
+    """A non-blocking socket to a child."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -278,7 +278,7 @@ class Connection:
         self.push()
 
     def push(self) -> None:
-        """Send what goes."""
+        """Send as much as possible without blocking."""
         try:
             while self.outgoing:
                 del self.outgoing[: os.write(self.fd, self.outgoing[:_CHUNK])]
@@ -287,7 +287,7 @@ class Connection:
                 self.ended = True
 
     def pull(self) -> None:
-        """Read what is there."""
+        """Read what is available."""
         try:
             piece = os.read(self.fd, _CHUNK)
         except BlockingIOError:
@@ -298,7 +298,7 @@ class Connection:
         self.ended = not piece
 
     def frames(self) -> list[dict[str, Any]]:
-        """The frames that are complete. What is none ends the connection."""
+        """The frames that are complete. An invalid frame ends the connection."""
         found: list[dict[str, Any]] = []
         while len(self._incoming) >= 4:
             length = int.from_bytes(self._incoming[:4], "big")

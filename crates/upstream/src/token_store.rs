@@ -4,26 +4,26 @@ use coracle_types::{Secret, ServerName};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Why a sign-in could not be kept or found.
+/// Why a sign-in cannot be stored or loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sign-ins cannot be kept: {0}")]
+#[error("cannot access stored sign-ins: {0}")]
 pub struct TokenStoreError(pub String);
 
-/// Keeps sign-ins between runs. What is kept is one opaque text per owner and server; it is a credential, so an
-/// implementation encrypts it at rest and prints it nowhere. What was saved is what is loaded next, by anyone.
+/// Stores sign-ins between runs, as one opaque text per owner and server. The text is a credential: implementations
+/// encrypt it at rest and never print it. A load returns the text that was saved last, by any process.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// What was saved last, if anything.
+    /// Returns the text that was saved last, if any.
     async fn load(&self, owner: &Owner, server: &ServerName) -> Result<Option<Secret>, TokenStoreError>;
 
-    /// Replaces what was saved.
+    /// Replaces the saved text.
     async fn save(&self, owner: &Owner, server: &ServerName, tokens: Secret) -> Result<(), TokenStoreError>;
 
-    /// Forgets; it is no error if there is nothing.
+    /// Deletes the saved text, if any.
     async fn delete(&self, owner: &Owner, server: &ServerName) -> Result<(), TokenStoreError>;
 }
 
-/// Keeps sign-ins for as long as it lives.
+/// Keeps sign-ins in memory.
 #[derive(Debug, Default)]
 pub struct MemoryTokens(Mutex<HashMap<(Owner, ServerName), Secret>>);
 

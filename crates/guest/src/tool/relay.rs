@@ -1,4 +1,4 @@
-//! The way to the agent, for a program that anything below a shell may have started: see `door.py`, its other side.
+//! Calls the agent from a program that may have been started by anything below a shell. See `relay.py`, the other side.
 
 use coracle_protocol::{CallFailure, MAX_FRAME};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -11,12 +11,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// The environment variable with the folder.
+/// The environment variable with the folder of the relay.
 const VARIABLE: &str = "CORACLE_DOOR";
 
 const CHUNK: usize = 64 << 10;
 
-/// What the host says to a call.
+/// The host's answer to a call.
 #[derive(Debug, Deserialize)]
 pub(super) struct Answer {
     ok: bool,
@@ -33,16 +33,16 @@ impl Answer {
             Some(error) if !self.ok => Err(error),
             _ => Err(CallFailure {
                 code: "internal".to_owned(),
-                message: "the answer makes no sense".to_owned(),
+                message: "the answer is not valid".to_owned(),
                 retryable: false,
             }),
         }
     }
 }
 
-/// Asks, and waits for the answer.
+/// Calls the host, and waits for the answer.
 pub(super) fn call(request: &Value) -> io::Result<Answer> {
-    let nobody = || io::Error::other("there is no way to the host from here: `tool` is for bash runs");
+    let nobody = || io::Error::other("cannot reach the host: `tool` works only in bash runs");
     let folder = PathBuf::from(std::env::var_os(VARIABLE).ok_or_else(nobody)?);
     let data = request.to_string();
     if data.len() > MAX_FRAME {
@@ -52,7 +52,7 @@ pub(super) fn call(request: &Value) -> io::Result<Answer> {
     let asking = Asking { ask: folder.join(format!("{name}.ask")), answer: folder.join(format!("{name}.answer")) };
     fs::write(&asking.ask, data)?;
     mknodat(CWD, &asking.answer, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-    // Before anybody is told: whoever answers must find a reader.
+    // Before the request is announced, because the answer needs a reader.
     let answer = open(&asking.answer, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     ring(&folder.join("bell"), &name).map_err(|error| if is_absence(&error) { nobody() } else { error })?;
     let data = hear(&answer)?;
@@ -69,7 +69,7 @@ fn is_absence(error: &io::Error) -> bool {
 fn ring(bell: &Path, name: &str) -> io::Result<()> {
     let bell = open(bell, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     loop {
-        // So short a message goes as a whole or not at all.
+        // Such a short message is written completely or not at all.
         match write(&bell, format!("{name}\n").as_bytes()) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}
@@ -79,7 +79,7 @@ fn ring(bell: &Path, name: &str) -> io::Result<()> {
     }
 }
 
-/// Everything up to the end, once somebody has begun to write.
+/// Reads everything up to the end, once there is a writer.
 fn hear(answer: &impl AsFd) -> io::Result<Vec<u8>> {
     let mut data = Vec::new();
     let mut chunk = vec![0; CHUNK];
@@ -104,7 +104,7 @@ fn wait(fd: &impl AsFd, event: PollFlags) -> io::Result<()> {
     }
 }
 
-/// The files of one question, which must not stay behind.
+/// The files of one request, which are removed on drop.
 struct Asking {
     ask: PathBuf,
     answer: PathBuf,
@@ -112,7 +112,7 @@ struct Asking {
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        // Mostly the agent was faster.
+        // Usually the agent has already removed them.
         let _ = fs::remove_file(&self.ask);
         let _ = fs::remove_file(&self.answer);
     }
