@@ -166,7 +166,7 @@ fn missing_files_of_the_current_folder_have_a_hint() {
         let code = "print(open('data').read())";
         let missing = exec(&coracle, &["-c", code], b"");
         assert_eq!(missing.code(), Some(1), "{missing:?}");
-        assert!(missing.stderr.contains("hint: the code sees its own workspace"), "{missing:?}");
+        assert!(missing.stderr.contains("hint: the code runs in its own workspace"), "{missing:?}");
         let found = exec(&coracle, &["--workspace", &workspace, "-c", code], b"");
         assert_eq!((found.code(), found.stdout.as_slice()), (Some(0), &b"42\n"[..]), "{found:?}");
     }

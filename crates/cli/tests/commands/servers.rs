@@ -210,7 +210,7 @@ fn nothing_is_imported_without_confirmation() {
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stdout.contains("1) ") && said.stdout.contains("skipped: duplicate"), "{said:?}");
     assert!(said.stderr.contains("nothing was changed: cannot prompt"), "{said:?}");
-    assert!(said.stderr.contains(".cursor/mcp.json is not read: line 2"), "{said:?}");
+    assert!(said.stderr.contains(".cursor/mcp.json: line 2"), "{said:?}");
     assert_eq!(fs::read_dir(place.home()).unwrap().count(), 0);
     let said = place.run(&["servers", "import", "--yes"]);
     assert_eq!(said.code, Some(0), "{said:?}");

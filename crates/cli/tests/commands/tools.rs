@@ -95,7 +95,7 @@ fn tools_are_found_by_purpose_and_used_in_a_starter_program() {
     assert!(found[0]["score"].as_f64() >= found[1]["score"].as_f64(), "{found:#}");
     let nothing = place.run(&["tools", "search", "qqqqzzzz"]);
     assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(1), ""), "{nothing:?}");
-    assert!(nothing.stderr.contains("none of the 2 tools fits"), "{nothing:?}");
+    assert!(nothing.stderr.contains("none of the 2 tools matches"), "{nothing:?}");
     assert_eq!(place.run(&["tools", "search", "x", "--level", "most"]).code, Some(2));
     assert_eq!(place.run(&["tools", "search"]).code, Some(2));
 

@@ -242,7 +242,7 @@ fn renamed_users_keep_everything() {
     assert_eq!(read("bob/files/of-bob").as_deref(), Some("bob's"));
     assert_eq!(place.output(&["exec", "--session", "s", "-c", "open('mine', 'w').write('x'); print(1)"]), "1\n");
     let said = place.run(&["users", "rename", "local", "lou"]);
-    assert!(said.code == Some(0) && said.stderr.contains("is lou's now"), "{said:?}");
+    assert!(said.code == Some(0) && said.stderr.contains("now belongs to lou"), "{said:?}");
     assert_eq!(read("lou/files/mine").as_deref(), Some("x"));
     assert!(place.output(&["sessions", "list", "--user", "lou"]).contains('s'));
     assert_eq!(place.output(&["exec", "-c", "import os; print(os.path.exists('mine'))"]), "False\n");

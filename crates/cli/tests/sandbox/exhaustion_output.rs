@@ -315,7 +315,7 @@ fn code_above_the_size_limit_is_refused() {
             let ran = finish(&coracle, coracle.command().args(["exec", "-"]), code.as_bytes());
             assert_eq!(ran.code(), Some(2), "{ran:?}");
             assert!(
-                ran.stderr.contains("standard input is longer than the 1048576 bytes that code may have"),
+                ran.stderr.contains("standard input is longer than 1048576 bytes, the limit for code"),
                 "{}",
                 ran.stderr
             );

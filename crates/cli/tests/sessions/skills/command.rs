@@ -61,7 +61,7 @@ fn code_is_added_listed_tested_shown_and_removed() {
     let gone = place.run(&["skills", "remove", "clean_csv"]);
     assert!(gone.code == Some(2) && gone.stderr.contains("there is no skill"), "{gone:?}");
     let wrong = place.run(&["skills", "add", "missing.txt"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("hint: give a .py"), "{wrong:?}");
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("hint: use a .py"), "{wrong:?}");
 }
 
 #[test]
