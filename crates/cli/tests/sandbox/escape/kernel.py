@@ -58,7 +58,7 @@ for name, act, inside, outside, *absent in (
     ("modify_ldt", lambda: call("modify_ldt", 0, buffer, 16) if X86_64 else call(-1), "ENOSYS", "done"),
     ("set_mempolicy", lambda: call("set_mempolicy", 0, 0, 0), "ENOSYS", "done"),
     ("sched_setscheduler", lambda: call("sched_setscheduler", 0, 0, (ctypes.c_int * 1)(0)), "ENOSYS", "done"),
-    ("sched_setattr", lambda: call("sched_setattr", 0, (ctypes.c_uint64 * 6)(48), 0), "ENOSYS", "done"),
+    ("sched_setattr", lambda: call("sched_setattr", 0, (ctypes.c_uint64 * 6)(48, 0, os.nice(0)), 0), "ENOSYS", "done"),
     ("openat2", lambda: call("openat2", -100, b"/", (ctypes.c_uint64 * 3)(), 24), "ENOSYS", "done"),
     ("memfd_secret", lambda: call("memfd_secret", 0), "ENOSYS", "done", NOT_BUILT),
     ("watch files that others open", lambda: call("inotify_init1", 0), "ENOSYS", "done"),

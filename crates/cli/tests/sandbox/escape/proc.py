@@ -74,7 +74,7 @@ for name, act, allowed in (
     ("queue a signal to a host process", lambda: call("rt_sigqueueinfo", HOST_PID, 0, queued), "done"),
     ("open a host process", lambda: os.close(os.pidfd_open(HOST_PID)), "done"),
     ("set the limits of a host process", lambda: __import__("resource").prlimit(HOST_PID, 7), "done"),
-    ("set the priority of a host process", lambda: os.setpriority(os.PRIO_PROCESS, HOST_PID, 0), "done"),
+    ("set the priority of a host process", lambda: os.setpriority(os.PRIO_PROCESS, HOST_PID, os.nice(0)), "done"),
     ("set the processors of a host process", lambda: os.sched_setaffinity(HOST_PID, os.sched_getaffinity(0)), "done"),
     ("ask for the session of a host process", lambda: os.getsid(HOST_PID), "done"),
 ):
