@@ -1,7 +1,6 @@
 //! `coracle self`: the version, where its files are, and how to remove them.
 
-mod method;
-
+use crate::install_method::{Method, for_shell};
 use crate::output::{columns, json, plain};
 use crate::settings::load_for_servers;
 use crate::status::Status;
@@ -10,8 +9,6 @@ use crate::{mcp, variables, wiring};
 use anyhow::Context;
 use clap::Args;
 use coracle_config::{Loaded, Origin};
-pub(crate) use method::Method;
-use method::for_shell;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fs;

@@ -29,6 +29,7 @@ mod documents;
 mod exec;
 mod failures;
 mod frontend;
+mod install_method;
 mod installation;
 mod log;
 mod mcp;

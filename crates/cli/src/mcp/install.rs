@@ -4,7 +4,7 @@ use super::client::Client;
 use super::moving::Moving;
 use super::undo::{Before, Undo};
 use crate::frontend::FrontendArguments;
-use crate::installation::Method;
+use crate::install_method::Method;
 use crate::output::{counted, plain};
 use crate::settings::load_for_servers;
 use crate::status::{Mistake, Status};

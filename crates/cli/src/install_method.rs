@@ -184,7 +184,7 @@ fn of_cargo(program: &Path) -> Option<Method> {
 }
 
 /// A path as a shell reads it.
-pub(super) fn for_shell(path: &Path) -> String {
+pub(crate) fn for_shell(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
