@@ -82,6 +82,8 @@ pub fn run(arguments: &[String]) -> ExitCode {
         eprint!("error: there is no command `{name}`\n\n{}", usage());
         return ExitCode::from(USAGE);
     };
+    // Some tests run as an ordinary user, who must be able to read what is installed and built.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let mut steps = Steps::default();
     let result = (task.run)(&mut steps, rest);
     match result {

@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -87,10 +88,21 @@ pub(crate) fn folder() -> Result<PathBuf> {
     }
 }
 
+/// Lets all users enter and list a folder.
+fn allow_entering(folder: &Path) -> std::io::Result<()> {
+    const ALL: u32 = 0o055;
+    let mode = fs::metadata(folder)?.permissions().mode();
+    if mode & ALL == ALL { Ok(()) } else { fs::set_permissions(folder, fs::Permissions::from_mode(mode | ALL)) }
+}
+
 /// Builds environments that are missing or have other pins.
 pub(crate) fn install() -> Result<()> {
     let folder = folder()?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    // Cargo may have created the target folder with a umask that excludes the ordinary user of the tests.
+    for made in [folder.parent(), Some(folder.as_path())].into_iter().flatten() {
+        allow_entering(made).with_context(|| format!("cannot change the permissions of {}", made.display()))?;
+    }
     let lock = File::create(folder.join("lock")).context("cannot create the lock of the test servers")?;
     lock.lock().context("cannot lock the test servers")?;
     let pins = repository().join("xtask/test-servers");

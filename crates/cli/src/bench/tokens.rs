@@ -51,7 +51,7 @@ pub(super) struct TokensArguments {
 }
 
 const AFTER_HELP: &str = "\
-The tasks run against real servers in a separate folder; `cargo xtask test-servers` installs the servers. The exit
+The tasks run against real servers in a separate folder; `cargo xtask needs` installs the servers. The exit
 status is 1 if any way of doing a task gives a result other than the expected one.";
 
 pub(super) async fn run(arguments: TokensArguments, config: Option<PathBuf>) -> anyhow::Result<Outcome> {

@@ -132,13 +132,13 @@ fn a_server_with_many_users_is_measured() {
     }
 }
 
-/// Folder of the test servers that `cargo xtask test-servers` installs.
+/// Folder of the test servers that `cargo xtask needs` installs.
 fn servers() -> PathBuf {
     let folder = match std::env::var_os("CORACLE_TEST_SERVERS") {
         Some(folder) => PathBuf::from(folder),
         None => Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("test-servers"),
     };
-    assert!(folder.join("venv/bin/python").exists(), "run `cargo xtask test-servers` to install the servers");
+    assert!(folder.join("venv/bin/python").exists(), "run `cargo xtask needs` to install the servers");
     folder
 }
 

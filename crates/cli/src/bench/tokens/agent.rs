@@ -130,7 +130,7 @@ const NEEDED: [&str; 7] = [
 
 impl Agent {
     pub(super) fn find(servers: Option<PathBuf>) -> anyhow::Result<Self> {
-        let hint = "install them with `cargo xtask test-servers`, or use --servers for another folder";
+        let hint = "install them with `cargo xtask needs`, or use --servers for another folder";
         let servers = servers.or_else(variables::test_servers);
         let servers = servers.with_context(|| format!("cannot find the test servers: {hint}"))?;
         let servers = std::path::absolute(&servers).context("cannot find the folder of the test servers")?;

@@ -39,7 +39,7 @@ struct Sdk {
 impl Sdk {
     async fn find(servers: Option<PathBuf>, folder: &Path) -> anyhow::Result<Self> {
         let servers = servers.or_else(variables::test_servers);
-        let hint = "install them with `cargo xtask test-servers`, or use --servers for another folder";
+        let hint = "install them with `cargo xtask needs`, or use --servers for another folder";
         let servers = servers.with_context(|| format!("cannot find the test servers: {hint}"))?;
         let python = servers.join("venv/bin/python");
         anyhow::ensure!(python.is_file(), "there is no {}: {hint}", python.display());
