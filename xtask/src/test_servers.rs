@@ -91,7 +91,11 @@ pub(crate) fn folder() -> Result<PathBuf> {
 /// Lets all users enter and list a folder.
 fn allow_entering(folder: &Path) -> std::io::Result<()> {
     const ALL: u32 = 0o055;
-    let mode = fs::metadata(folder)?.permissions().mode();
+    let mode = match fs::metadata(folder) {
+        Ok(found) => found.permissions().mode(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
     if mode & ALL == ALL { Ok(()) } else { fs::set_permissions(folder, fs::Permissions::from_mode(mode | ALL)) }
 }
 
@@ -99,9 +103,10 @@ fn allow_entering(folder: &Path) -> std::io::Result<()> {
 pub(crate) fn install() -> Result<()> {
     let folder = folder()?;
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    // Cargo may have created the target folder with a umask that excludes the ordinary user of the tests.
-    for made in [folder.parent(), Some(folder.as_path())].into_iter().flatten() {
-        allow_entering(made).with_context(|| format!("cannot change the permissions of {}", made.display()))?;
+    // Cargo may have created these with a umask that excludes the ordinary user of the tests.
+    let target = Metadata::load(Resolve::Members)?.target_directory;
+    for made in [target.join("debug/deps"), target.join("debug"), target, folder.clone()] {
+        allow_entering(&made).with_context(|| format!("cannot change the permissions of {}", made.display()))?;
     }
     let lock = File::create(folder.join("lock")).context("cannot create the lock of the test servers")?;
     lock.lock().context("cannot lock the test servers")?;
