@@ -12,7 +12,7 @@ const MAX_COMPLAINT_CHARS: usize = 4_000;
 /// The answer of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
-    /// The value; `{"$media": N}` in it, or in the list that it is, stands for medium N.
+    /// The value, in which `{"$media": N}` stands for medium N.
     pub(crate) value: Value,
     /// The media, which become files in the sandbox.
     pub(crate) media: Vec<Value>,
@@ -71,8 +71,8 @@ fn unwrapped(part: Content, media: &mut Vec<Value>) -> Value {
     }
 }
 
-/// Text that is a JSON object or array is that. Text that is a number or a word stays text: whether a line that a tool
-/// found is one must not decide what type it has.
+/// Parses text that is a JSON object or array. Other text stays a string: the type of a line that a tool found must not
+/// depend on whether the line looks like a number.
 fn parsed(text: String) -> Value {
     if !text.trim_start().starts_with(['{', '[']) {
         return Value::String(text);

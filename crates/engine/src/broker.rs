@@ -1,7 +1,7 @@
-//! Every tool call of sandboxed code goes through here: it is looked up, checked, approved, made and recorded. So does
-//! every search for tools (`search.rs`).
+//! Broker for all tool calls of sandboxed code: each call is looked up, validated, approved, executed and recorded.
+//! Searches for tools are in `search.rs`.
 //!
-//! Trust boundary: both the code and the server are hostile.
+//! Trust boundary: both the code and the server are untrusted.
 
 mod search;
 
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 /// Hint for an answer that is too large.
 const LESS: &str = "ask the tool for less at once: a filter, a page, a range";
 
-/// The execution, or the client, that calls are made for.
+/// Execution or client on whose behalf calls are made.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) user: UserId,
@@ -36,35 +36,35 @@ pub(crate) struct Caller {
     pub(crate) execution: ExecutionId,
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) cancel: CancellationToken,
-    /// Is told which servers a call waits for.
+    /// Channel for events that report which servers a call is waiting for.
     pub(crate) events: Option<mpsc::Sender<Event>>,
 }
 
-/// Whether arguments are checked before they are sent.
+/// Validation of arguments before they are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Arguments {
-    /// Against the schema of the tool, so that code gets a readable error.
+    /// Arguments are validated against the input schema of the tool, so that code gets a readable error.
     Checked,
-    /// Not at all: the server reports what is wrong with them.
+    /// Arguments are sent unchanged; the server reports invalid ones.
     AsTheyAre,
 }
 
-/// Answers the calls of one execution.
+/// Handles the host calls of one execution.
 #[derive(Debug)]
 pub(crate) struct Broker {
     toolbox: Arc<Toolbox>,
     caller: Caller,
     approver: Unhurried,
     ledger: Ledger,
-    /// Servers whose start this execution has waited for while its clock was stopped. The clock is not stopped for a second
-    /// start: otherwise code could stop it forever with a server that keeps failing.
+    /// Servers whose start has already paused the clock of this execution. A later start of the same server does not
+    /// pause it: otherwise code could pause the clock forever with a server that keeps failing.
     waited: Mutex<HashSet<ServerName>>,
     under_way: Semaphore,
-    /// The tools that the code can import, and the servers without tools.
+    /// Tools that the code can import, and the servers whose tools are not known.
     inventory: Option<Arc<Inventory>>,
-    /// The tools that are searched, which are the same for the whole execution.
+    /// Tools that are searched; fixed for the whole execution once initialized.
     searched: OnceCell<Arc<Inventory>>,
-    /// Answers all calls that are not about tools.
+    /// Handler for all calls that do not concern tools.
     others: Arc<dyn HostCalls>,
 }
 
@@ -92,7 +92,8 @@ impl Broker {
         }
     }
 
-    /// Sets the tools that the code can call. They are also the ones that are searched, unless a server was missing.
+    /// Sets the tools that the code can import. Searches use the same tools, unless those of a usable server are
+    /// missing.
     pub(crate) fn knowing(mut self, inventory: Option<&Arc<Inventory>>) -> Self {
         let is_unusable = |(server, _): &(ServerName, String)| self.toolbox.is_unusable(server);
         let whole = inventory.filter(|inventory| inventory.missing.iter().all(is_unusable));
@@ -101,7 +102,7 @@ impl Broker {
         self
     }
 
-    /// Why servers have no modules: one server, by its own name or that of its package, or all of them.
+    /// Returns why servers have no modules: one server, given by its own name or its package name, or all of them.
     fn absent(&self, params: &Map<String, Value>) -> Value {
         let named = params.get("server").and_then(Value::as_str).unwrap_or_default();
         let is_meant = |server: &ServerName| {
@@ -158,11 +159,11 @@ impl Broker {
         let user = &self.caller.user;
         let name = ServerName::new(server).map_err(|_| self.toolbox.no_server(server))?;
         let (tool, arguments) = self.admit(&name, tool, arguments, bytes, Arguments::Checked, line).await?;
-        // Acquired after the approval, so that a call that waits for a person does not delay others. It fails only if the
-        // semaphore is closed, which never happens.
+        // Acquired after the approval, so that a call that waits for a person does not delay others. `acquire` fails
+        // only if the semaphore is closed, which never happens.
         let _permit = self.under_way.acquire().await;
         let context = CallContext { cancel: self.caller.cancel.child_token(), ..CallContext::default() };
-        // If this future is dropped, the server is told that the call is cancelled.
+        // Dropping this future cancels the token, and with it the call to the server.
         let _told = context.cancel.clone().drop_guard();
         let result = self.toolbox.upstream().call(user, &name, &tool.name, arguments, context).await;
         let answer = result
@@ -175,7 +176,7 @@ impl Broker {
         Ok((wire, length))
     }
 
-    /// Calls a tool for a client that does not write code; returns the answer unchanged.
+    /// Calls a tool for a client that does not run code, and returns the answer unchanged.
     pub(crate) async fn pass_on(
         &self,
         server: &ServerName,
@@ -214,7 +215,7 @@ impl Broker {
         }
     }
 
-    /// Returns the tool if it exists and may be called with these arguments.
+    /// Looks up, validates and approves a call; returns the tool and the arguments to send.
     async fn admit(
         &self,
         server: &ServerName,
@@ -260,7 +261,7 @@ impl Broker {
         };
         let decided = self.toolbox.approvals().decide(question, &self.approver).await;
         decided.map_err(|refusal| refused(refusal.code(), &format!("{refusal}; {}", refusal.hint())))?;
-        // The server may have been stopped while a person was deciding.
+        // The server may have stopped during the approval.
         self.started(server, line, self.toolbox.upstream().tools(user, server))
             .await
             .map_err(|error| upstream_failed(&error))?;
@@ -268,11 +269,11 @@ impl Broker {
         Ok((tool, arguments))
     }
 
-    /// Waits for work that may have to start the server. Starting has its own time limit, and does not count as time of the
-    /// code.
+    /// Awaits `work`, which may have to start the server. The first start of each server pauses the clock of the
+    /// execution, because starting has its own time limit.
     async fn started<T>(&self, server: &ServerName, line: &mut Line, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
-        // If the server is running, the work is done at once.
+        // If the server is already running, the first poll completes the work.
         let now = std::future::poll_fn(|context| Poll::Ready(work.as_mut().poll(context)));
         if let Poll::Ready(done) = now.await {
             return done;
@@ -312,7 +313,7 @@ impl HostCalls for Broker {
     }
 }
 
-/// Stops the clock of the execution while it asks.
+/// Approver that pauses the clock of the execution while a question is open.
 struct Unhurried {
     approver: Arc<dyn Approver>,
     clock: Clock,
@@ -332,7 +333,7 @@ impl fmt::Debug for Unhurried {
     }
 }
 
-/// Length of a value as JSON, without writing it.
+/// Returns the length of a value as JSON without building the text; `u64::MAX` if the value cannot be serialized.
 fn json_length(value: &impl serde::Serialize) -> u64 {
     struct Count(u64);
     impl std::io::Write for Count {

@@ -1,13 +1,13 @@
-//! What code prints: streamed on, counted, and kept head and tail within a budget.
+//! Output of code: it is streamed to the caller and counted, and its head and tail are kept within a budget.
 
 use coracle_types::{Event, OutputStream};
 use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
-/// A token of output is about this many bytes.
+/// Approximate number of bytes per token of output.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// No line of `output` is longer, in characters.
+/// Maximum length of a line of `output`, in characters.
 const MAX_LINE: usize = 2_000;
 
 /// One stream, kept within its budget.
@@ -63,11 +63,11 @@ pub(crate) struct Capture {
     most: u64,
 }
 
-/// The code printed more than it may.
+/// The code exceeded its output limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMuchOutput;
 
-/// What is left of the output when the execution is over.
+/// The output that is kept when the execution is over.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) stdout: String,

@@ -1,4 +1,4 @@
-//! The wall clock of an execution, which stands still while a person is asked.
+//! Wall clock of an execution, which can be paused, for example while a person is asked for approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 struct Time {
     deadline: Instant,
-    /// Number of open questions, and since when there is one.
+    /// Number of open pauses; `since` is the start of the current paused period.
     asking: usize,
     since: Instant,
 }
 
-/// Shared by the run, which ends with it, and by whoever has a question to a person.
+/// Deadline of an execution. Clones share the same deadline and pauses.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock(Arc<watch::Sender<Time>>);
 
@@ -23,12 +23,12 @@ impl Clock {
         Self(Arc::new(watch::Sender::new(Time { deadline: now + wall, asking: 0, since: now })))
     }
 
-    /// Restarts the clock with the whole time.
+    /// Restarts the clock with the full wall time.
     pub(crate) fn start(&self, wall: Duration) {
         self.0.send_modify(|time| time.deadline = Instant::now() + wall);
     }
 
-    /// Stops the clock until the returned value is dropped.
+    /// Pauses the clock until the returned guard is dropped. Pauses may overlap.
     pub(crate) fn pause(&self) -> Pause {
         self.0.send_modify(|time| {
             if time.asking == 0 {
@@ -39,7 +39,7 @@ impl Clock {
         Pause(self.clone())
     }
 
-    /// Returns when the time is up.
+    /// Completes when the deadline has passed and the clock is not paused.
     pub(crate) async fn expired(&self) {
         let mut changes = self.0.subscribe();
         loop {
@@ -52,14 +52,14 @@ impl Clock {
             };
             tokio::select! {
                 () = over => return,
-                // This clock owns the sender, so it is not dropped.
+                // The clock owns the sender, so the channel cannot close here.
                 _ = changes.changed() => {}
             }
         }
     }
 }
 
-/// One open question.
+/// Guard that keeps the clock paused while it exists.
 #[derive(Debug)]
 pub(crate) struct Pause(Clock);
 

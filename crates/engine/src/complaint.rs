@@ -1,15 +1,15 @@
 //! Error messages of programs that the code started.
 //!
-//! A shell hears of a limit only as the exit status of some program, and where no cgroup counts, neither does the host.
-//! The kernel's words on standard error are then all there is. They only choose among the ways in which the code has
-//! failed anyway: code that fakes them deceives nobody but its own author.
+//! A shell learns of an exceeded limit only from the exit status of some program, and without a cgroup the host learns
+//! no more. The error message on standard error is then the only evidence. It only selects the reason for a failure
+//! that has happened anyway, so code that fakes a message misleads only its own author.
 
 use coracle_types::ErrorCode;
 
-/// How much of the end of standard error is searched.
+/// Number of bytes at the end of standard error that are searched.
 pub(crate) const LOOKED_AT: usize = 4 << 10;
 
-/// As the C library says it in the sandbox's locale, and as common programs do.
+/// Messages about limits, from the C library in the locale of the sandbox and from common programs.
 const WORDS: [(&str, ErrorCode); 11] = [
     ("Cannot allocate memory", ErrorCode::Memory),
     ("memory exhausted", ErrorCode::Memory),
@@ -24,7 +24,7 @@ const WORDS: [(&str, ErrorCode); 11] = [
     ("File size limit exceeded", ErrorCode::Disk),
 ];
 
-/// Bash waits and tries again, for up to 15 seconds.
+/// Message of bash when it cannot start a process. It waits and tries again, for up to 15 seconds.
 const FORK_RETRY: &str = "fork: retry: Resource temporarily unavailable";
 
 /// The limit that was reported last.
@@ -36,7 +36,7 @@ pub(crate) fn limit(stderr: &str) -> Option<ErrorCode> {
         .map(|(_, code)| code)
 }
 
-/// What programs say that need the network, and those that install packages.
+/// Messages of programs that need the network or install packages, with hints.
 const HINTS: [(&str, &str); 22] = [
     ("Could not resolve host", NO_NETWORK),
     ("Couldn't resolve host", NO_NETWORK),

@@ -27,15 +27,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// On shutdown, executions get this much time to end.
+/// Maximum time that executions get to end on shutdown.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How the engine is set up.
+/// Configuration of the engine.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// The folder in which users have their folders, with workspace and artifacts.
+    /// Folder that contains the folders of the users, with workspace and artifacts.
     pub workspaces: PathBuf,
-    /// An interpreter of a session ends when it has been unused for this long.
+    /// Time without use after which the interpreter of a session ends.
     pub session_idle: Duration,
 }
 
@@ -91,8 +91,8 @@ impl Engine {
         self.components.executor.execute(request).await
     }
 
-    /// Ends all executions and records them as interrupted; their callers are told. Nothing begins any more. Returns when
-    /// all have ended.
+    /// Ends all executions, records them as interrupted, and reports that to their callers. No further execution can
+    /// begin. Returns when all have ended.
     pub async fn interrupt(&self) {
         self.components.executor.interrupt().await;
     }
@@ -270,7 +270,7 @@ impl Engine {
         self.artifact_store().delete(user, id, version).await
     }
 
-    /// How much space a user's artifacts take.
+    /// Disk usage of a user's artifacts.
     pub async fn artifact_usage(&self, user: &UserId) -> Result<ArtifactUsage, ArtifactError> {
         self.artifact_store().usage(user).await
     }
@@ -295,7 +295,7 @@ impl Engine {
         self.skills().library()
     }
 
-    /// Saves a skill, or a further version of it, if its code compiles and its example succeeds.
+    /// Saves a skill, or a further version of it, if its example succeeds, or without one, if Python code compiles.
     ///
     /// A further version keeps the description, the tags and the example of the version before, unless it has its own.
     pub async fn save_skill(&self, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {

@@ -2,8 +2,8 @@
 //!
 //! The content was written by code, so all of it is hostile. The kernel resolves every path from the descriptor of the
 //! workspace, beneath it and without following links (`openat2`). Only regular files are read and replaced, and opening a
-//! pipe does not block. A file is written completely or not at all, is on disk before the caller is told so, and belongs
-//! to the owner of the workspace, so that code can change it. A file with several hard links is read like any other: a
+//! pipe does not block. A file is written completely or not at all, is on disk when the write returns, and belongs to
+//! the owner of the workspace, so that code can change it. A file with several hard links is read like any other: a
 //! sandbox can only link files of its own workspace, and since a write replaces the file, other links do not change.
 
 mod error;
@@ -99,7 +99,7 @@ pub struct FileList {
     pub truncated: bool,
 }
 
-/// Whether folders below are listed too.
+/// Depth of a listing or a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed {
     /// Only the entries of the folder itself.
@@ -108,7 +108,7 @@ pub enum Listed {
     Below,
 }
 
-/// What happens to a file that exists already.
+/// Treatment of a file that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It is replaced.
@@ -297,7 +297,7 @@ impl WorkspaceFiles {
         Ok(list)
     }
 
-    /// Deletes a file, a link or an empty folder. A folder that is not empty is deleted only if `below` says so.
+    /// Deletes a file, a link or a folder. A folder that is not empty is deleted only with [`Listed::Below`].
     pub fn delete(&self, path: &str, below: Listed) -> Result<(), FileError> {
         let path = self.path(path)?;
         self.check_holds_nothing_hidden(&path)?;
@@ -388,7 +388,7 @@ fn entries(path: &InWorkspace, folder: &OwnedFd, cut: &mut bool) -> Result<Vec<(
     Ok(found)
 }
 
-/// Number of bytes that are freed if a write replaces this entry. Only files can be replaced.
+/// Returns the metadata of the file that a write would replace, if any. Fails if the entry is not a regular file.
 fn check_replaced(folder: &OwnedFd, name: &str, path: &InWorkspace) -> Result<Option<Stat>, FileError> {
     let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,

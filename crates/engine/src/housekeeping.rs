@@ -23,7 +23,7 @@ const NOTICE: &str = "cleanup.json";
 /// Prefix of folders that are being deleted, in a user's folder.
 const TRASH: &str = ".trash-";
 
-/// When workspaces are deleted.
+/// Conditions under which workspaces are deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct Cleanup {
     /// Minimum time without use.
@@ -43,7 +43,7 @@ pub enum CleanupMode {
     Delete,
 }
 
-/// How a user's folder is used.
+/// Disk space and last use of a user's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceUse {
     /// The user.
@@ -60,7 +60,7 @@ pub struct WorkspaceUse {
     pub last_used: SystemTime,
 }
 
-/// What happened to an unused workspace.
+/// Outcome of a clean-up for an unused workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CleanupStep {
     /// A notice was given just now.
@@ -80,7 +80,7 @@ pub enum CleanupStep {
 pub struct Cleaned {
     /// The workspace.
     pub workspace: WorkspaceUse,
-    /// What happened to it.
+    /// Outcome of the clean-up.
     pub step: CleanupStep,
     /// When it may be deleted.
     pub due: SystemTime,
@@ -111,7 +111,7 @@ impl Housekeeping {
         Self { active, ..self }
     }
 
-    /// All workspaces and how they are used, by user.
+    /// Disk space and last use of all workspaces, by user.
     pub async fn list(&self) -> io::Result<Vec<WorkspaceUse>> {
         let workspaces = self.workspaces.clone();
         let mut users = blocking(move || users(&workspaces)).await?;
@@ -123,7 +123,7 @@ impl Housekeeping {
         Ok(list)
     }
 
-    /// How the workspace of a user is used.
+    /// Disk space and last use of a user's workspace.
     pub async fn used(&self, user: UserId) -> io::Result<WorkspaceUse> {
         let newest = self.store.executions(&user, 1, None).await.map_err(from_store)?;
         let executed = newest.first().map_or(SystemTime::UNIX_EPOCH, |execution| execution.started_at);
@@ -199,7 +199,7 @@ impl Housekeeping {
         );
         let folder = self.workspaces.join(user.as_str());
         let gone = async {
-            // The records go first: a file without a record does no harm, a record without its file does.
+            // Records are deleted first: a file without a record does no harm, but a record without its file does.
             self.store.delete_artifacts(user).await.map_err(from_store)?;
             blocking(move || {
                 for name in DELETED {
@@ -359,7 +359,7 @@ mod tests {
         fill(home.path(), "ada");
         let keeper = keeper(home.path());
         assert_eq!(steps(&keeper.clean(NOW).await.unwrap()), [("ada", CleanupStep::Noticed)]);
-        // Times of files are told in seconds here.
+        // The times of files are compared in whole seconds.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         fs::write(home.path().join("ada/files/new"), "x").unwrap();
         assert_eq!(steps(&keeper.clean(NOW).await.unwrap()), [("ada", CleanupStep::Noticed)]);

@@ -103,7 +103,7 @@ impl Servers for InProcess {
     }
 }
 
-/// Errors repeat at most this much of a name that hostile code gave.
+/// Shortens a name from hostile code for an error message.
 fn shown(name: &str) -> String {
     const MAX_CHARS: usize = 100;
     name.chars().take(MAX_CHARS).collect()

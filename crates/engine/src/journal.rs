@@ -17,10 +17,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 pub(crate) use tape::{Said, Tape, Taped, digest};
 
-/// Of a longer result or output, the log keeps the beginning and a digest.
+/// Maximum length of a result or output in the log. Of a longer one, the log keeps the beginning and a digest.
 const MAX_RESULT_BYTES: usize = 128 << 10;
 const MAX_STREAM_BYTES: usize = 64 << 10;
-/// Variables larger than this are not recorded.
+/// Maximum size of variables that are recorded.
 const MAX_VARS_BYTES: usize = 256 << 10;
 /// Maximum number of calls, and of artifacts, in the record of a task.
 const MAX_LISTED: usize = 1_000;
@@ -34,7 +34,7 @@ pub(crate) struct OpenTask {
     open: bool,
 }
 
-/// Where a task is in the log.
+/// Position of a task in the log.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPlace {
     pub(crate) user: UserId,

@@ -1,4 +1,4 @@
-//! What was really called in one execution.
+//! The calls of tools in one execution, as the host observed them.
 
 use coracle_types::ToolCall;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,14 +30,14 @@ impl Ledger {
     }
 }
 
-/// Names come from hostile code.
+/// Maximum length of a recorded name, which comes from hostile code.
 const MAX_NAME_CHARS: usize = 200;
 
 fn shortened(name: &str) -> String {
     name.chars().take(MAX_NAME_CHARS).collect()
 }
 
-/// One call under way. Dropped without an outcome, it was cancelled.
+/// A call in progress. If it is dropped without an outcome, it is recorded as cancelled.
 #[derive(Debug)]
 pub(crate) struct Line {
     ledger: Ledger,
@@ -52,7 +52,7 @@ impl Line {
         }
     }
 
-    /// Notes that the call had to wait until its server had started.
+    /// Records that the call had to wait until its server had started.
     pub(crate) fn waited(&mut self, time: Duration) {
         if let Some(call) = &mut self.call {
             call.start_ms = Some(call.start_ms.unwrap_or_default() + time.as_millis() as u64);

@@ -12,7 +12,8 @@
 //!
 //! Invariants: every request ends in exactly one [`Execution`](coracle_types::Execution), whatever the code does; a
 //! sandbox that has run one user's code is never given to another; every call that code makes to the host goes through
-//! one [`HostCalls`]; nothing the guest says is believed beyond what it says about itself. Knows no HTTP and no MCP.
+//! one [`HostCalls`]; claims of the guest are trusted only if they are about the guest itself. The engine knows nothing
+//! of HTTP or MCP.
 
 mod active;
 mod answer;

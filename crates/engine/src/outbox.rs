@@ -1,19 +1,19 @@
-//! Answers on their way to the guest. They are written piece by piece while everything else goes on, because a guest may
-//! print before it reads.
+//! Answers that wait to be written to the guest. They are written piece by piece while other work continues, because a
+//! guest may print before it reads.
 
 use coracle_protocol::{CallFailure, FrameError, MAX_FRAME, Reply, ToGuest, frame_bytes};
 use serde_json::Value;
 use std::collections::VecDeque;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// While this many bytes wait to be written, no further answer is accepted.
+/// Number of waiting bytes at which no further answer is accepted.
 const FULL: usize = MAX_FRAME;
 
 /// Frames that wait to be written, of which the first may be partly written.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     frames: VecDeque<Vec<u8>>,
-    /// How much of the first frame is written.
+    /// Number of bytes of the first frame that have been written.
     written: usize,
     /// Total length of the frames.
     bytes: usize,
@@ -58,8 +58,8 @@ impl Outbox {
         self.bytes = self.frames.iter().map(Vec::len).sum();
     }
 
-    /// Writes as much as there is room for. May be dropped at its await without losing or repeating anything. That the
-    /// guest is gone is noticed by the end of its own stream.
+    /// Writes as much as there is room for. May be dropped at its await without losing or repeating anything. An error
+    /// only drops all frames: if the guest is gone, the end of its own stream shows that.
     pub(crate) async fn write_some(&mut self, stream: &mut (dyn AsyncWrite + Send + Sync + Unpin)) {
         let Some(frame) = self.frames.front() else { return };
         let rest = frame.get(self.written..).unwrap_or_default();

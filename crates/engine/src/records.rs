@@ -29,7 +29,7 @@ pub(crate) struct Records {
 #[derive(Debug, Default)]
 struct Waiting {
     records: VecDeque<ExecutionRecord>,
-    /// A task is trying again.
+    /// Whether a task is trying to write them again.
     tried: bool,
 }
 

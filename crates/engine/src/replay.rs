@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
-/// At most this much is shown of a value that differs.
+/// Maximum length of a differing value that is shown.
 const MAX_SHOWN: usize = 400;
 
 /// Why a session could not be replayed.
@@ -77,7 +77,7 @@ pub struct ReplayedTask {
 /// A difference from the recorded outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What differs: `result`, `output`, `error` or `calls`.
+    /// Part that differs: `result`, `output`, `error` or `calls`.
     pub what: String,
     /// The recorded value.
     pub then: String,
@@ -227,7 +227,7 @@ fn differences(task: &TaskRecord, now: &Value, player: &Player) -> Vec<Differenc
     let then = task.outcome.clone().unwrap_or_default();
     let mut found = Vec::new();
     for (field, what) in [("result", "result"), ("stdout", "output"), ("error", "error")] {
-        // For values that were too long to be kept there is a digest.
+        // Values that were too long to be kept are compared by their digests.
         if fingerprint(&then, field) != fingerprint(now, field) {
             found.push(Difference { what: what.to_owned(), then: shown(then.get(field)), now: shown(now.get(field)) });
         }

@@ -1,4 +1,4 @@
-//! What callers ask of the engine: run this code, or call this one tool.
+//! Requests to the engine: to run code, or to call one tool.
 
 use crate::host_calls::{HostCallError, HostCalls, NoCalls};
 use coracle_policy::{Approver, NobodyToAsk};

@@ -21,23 +21,23 @@ use tokio::task::JoinSet;
 /// Maximum size of a result; a larger one is replaced by a summary of its shape.
 const RESULT_BYTES: u64 = 1 << 20;
 
-/// A guest that sends a larger result has broken the protocol. Twice the limit, because both sides may format the same
-/// value differently.
+/// Maximum size of a result that the guest may send; a larger one violates the protocol. Twice the limit, because both
+/// sides may format the same value differently.
 const MAX_RESULT_BYTES: usize = 2 << 20;
 
 /// Maximum number of calls of one execution that are answered at once; the guest waits for the others.
 const CALLS_AT_ONCE: usize = 32;
 
-/// While calls of more than this many bytes are being answered, no other is read: values take far more memory than text.
+/// Total length of calls being answered above which no other is read: values take far more memory than text.
 const CALL_BYTES_AT_ONCE: usize = 1 << 20;
 
 /// Size of the output buffer. A larger one would be allocated and freed by the system with each run.
 const CHUNK: usize = 16 << 10;
 
-/// After the last frame of the guest, output that is still in the pipes is waited for at most this long.
+/// Maximum time to wait for output that is still in the pipes after the last frame of the guest.
 const DRAIN_WITHIN: Duration = Duration::from_millis(200);
 
-/// A guest whose channel has ended and that is still alive after this time has closed the channel itself.
+/// Time after the end of the channel at which a guest that is still alive is assumed to have closed it itself.
 const DEAD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The outcome of a run, except its output.
@@ -270,7 +270,7 @@ impl Run<'_> {
         Ending::TooMuchOutput { most: self.limits.output_bytes }
     }
 
-    /// Whether the stream is still open.
+    /// Captures output that was read. Returns whether the stream is still open.
     async fn output(
         &self,
         capture: &mut Capture,
@@ -283,7 +283,7 @@ impl Run<'_> {
         Ok(matches!(read, Ok(1..)))
     }
 
-    /// A frame of the guest; the ending if it was the last.
+    /// Handles a frame of the guest. Returns the ending if it was the last.
     #[expect(clippy::result_large_err, reason = "an ending is made once a run")]
     fn hear(&mut self, frame: FromGuest, length: usize) -> Result<Option<Ending>, Ending> {
         match frame {
@@ -388,7 +388,7 @@ async fn drain(sandbox: &mut Sandbox, capture: &mut Capture) {
 
 /// Reads what is there without waiting; returns zero if there is nothing.
 async fn read_now(pipe: &mut (impl AsyncRead + Unpin), into: &mut Vec<u8>) -> usize {
-    // Unconstrained: otherwise a task that has used up its budget would be told that there is nothing, to make it yield.
+    // Unconstrained: otherwise the read would be pending for a task that has used up its budget, to make it yield.
     let mut read = pin!(tokio::task::coop::unconstrained(pipe.read_buf(into)));
     let look = poll_fn(|context| match read.as_mut().poll(context) {
         Poll::Ready(Ok(length)) => Poll::Ready(length),

@@ -136,7 +136,7 @@ impl Skills {
         })
     }
 
-    /// Saves a skill, or a further version of it, if its code compiles and its example succeeds.
+    /// Saves a skill, or a further version of it, if its example succeeds, or without one, if Python code compiles.
     ///
     /// A further version keeps the description, the tags and the example of the version before, unless it has its own.
     pub(crate) async fn save(self: &Arc<Self>, user: &UserId, draft: SkillDraft) -> Result<CodeSkill, SkillError> {

@@ -1,7 +1,8 @@
-//! The tools of all users: what servers have listed, which is kept between runs, and what their results looked like.
+//! Tools of all users: the definitions that servers have listed, which are stored between runs, and the observed shapes
+//! of their results.
 //!
-//! A server that has listed its tools once is not started to list them again. A call uses the definition that the server
-//! lists now: it decides what is checked and whether a person is asked.
+//! A server whose tools are stored is not started just to list them again. A call always uses the definition that the
+//! server lists now, which determines how arguments are validated and whether approval is required.
 
 mod at_hand;
 mod caps;
@@ -37,33 +38,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::broadcast::error::RecvError;
 
-/// Maximum number of names that are suggested for an unknown one.
+/// Maximum number of similar names suggested for an unknown tool.
 const NEAREST: usize = 3;
 
-/// Maximum length that is compared of an unknown name.
+/// Maximum number of characters of an unknown name that are compared with known names.
 const MAX_COMPARED_CHARS: usize = 200;
 
-/// How long a listing waits for a server that has not answered yet.
+/// Maximum time that a listing waits for a server that has not listed its tools yet.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long it waits for a server that did not answer within its time before.
+/// Minimum time that a listing waits for a server, even after `PATIENCE` has elapsed.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// How often a shape is read again and merged if others write it at the same time.
+/// Maximum number of attempts to merge and store a shape when there are concurrent writes.
 const TRIES: usize = 5;
 
-/// Configuration of a toolbox.
+/// Configuration of a [`Toolbox`].
 #[derive(Clone, Debug)]
 pub struct ToolboxConfig {
     /// Folder for generated modules.
     pub cache: PathBuf,
-    /// Folder with descriptions of tools, if there is one.
+    /// Folder with additional descriptions of tools.
     pub registry: Option<PathBuf>,
     /// Embedder to use instead of the catalogue's built-in table.
     pub embedder: Option<EmbedderConfig>,
     /// Limits on calls.
     pub caps: CallCaps,
-    /// Servers that are configured but cannot be used, each with the reason and the fix.
+    /// Configured servers that cannot be used, each with the reason and the fix.
     pub unusable: Vec<(ServerName, String)>,
 }
 
@@ -75,24 +76,24 @@ pub struct Toolbox {
     store: Arc<dyn Store>,
     approvals: Approvals,
     known: Mutex<HashMap<(Owner, ServerName), Known>>,
-    /// When servers that have never listed their tools were first asked for them.
+    /// Time of the first call of `patience` for each server that had not listed its tools in this process.
     asked: Mutex<HashMap<(Owner, ServerName), Instant>>,
-    /// The names that policy rules may use for the servers.
+    /// Spellings of server names that policy rules may use.
     server_names: NamesByWire,
-    /// Patterns of rules that were reported because they match nothing.
+    /// Patterns of policy rules that were already reported because they match no tool.
     reported: Mutex<HashSet<String>>,
-    /// The generation at which that was last checked.
+    /// Value of `generation` when the policy rules were last checked.
     checked: AtomicU64,
-    /// Counts changes of `known`.
+    /// Number of changes to `known`.
     generation: AtomicU64,
     inventories: Mutex<HashMap<UserId, (u64, Arc<Inventory>)>>,
-    /// Tools that users have called, for users who have searched.
+    /// Number of successful calls of each tool, for users who have searched.
     uses: Mutex<HashMap<UserId, Arc<Uses>>>,
     embeddings: Option<Arc<Embeddings>>,
 }
 
 impl Toolbox {
-    /// Creates a toolbox, and starts no server. Must be called within a tokio runtime.
+    /// Creates a toolbox without starting any server. Must be called within a Tokio runtime.
     pub fn new(
         config: ToolboxConfig,
         upstream: impl Servers + 'static,
@@ -122,7 +123,7 @@ impl Toolbox {
             loop {
                 let change = changes.recv().await;
                 let (Some(toolbox), false) = (weak.upgrade(), matches!(change, Err(RecvError::Closed))) else { return };
-                // Changes that were missed are noticed at the next call.
+                // Missed changes are detected at the next call.
                 if let Ok(change) = change {
                     toolbox.list_again(change).await;
                 }
@@ -131,12 +132,12 @@ impl Toolbox {
         toolbox
     }
 
-    /// The connections to the servers.
+    /// Returns the connections to the servers.
     pub fn upstream(&self) -> &dyn Servers {
         self.upstream.as_ref()
     }
 
-    /// Connects to a server if necessary, and updates what is known of its tools.
+    /// Connects to a server if necessary, and updates the known tools of that server.
     pub async fn refresh(&self, user: &UserId, server: &ServerName) -> Result<Arc<ToolList>, UpstreamError> {
         let list = self.upstream.tools(user, server).await?;
         if let Some(owner) = self.owner(user, server) {
@@ -145,7 +146,7 @@ impl Toolbox {
         Ok(list)
     }
 
-    /// Loads the tools that a server has last listed under its current settings. Starts nothing.
+    /// Loads the tools that a server last listed under its current settings, without starting the server.
     pub async fn last_listed(&self, user: &UserId, server: &ServerName) -> Result<Option<ListedTools>, StoreError> {
         let Some(spec) = self.spec(server) else { return Ok(None) };
         let listed = self.store.tools(&Owner::of(spec.scope, user), server).await?;
@@ -160,8 +161,10 @@ impl Toolbox {
         self.config.caps
     }
 
-    /// Refuses calls that no answer of the server could allow, without starting it: a rule that denies is final.
-    /// Arguments are checked if the definition is remembered; the definition that they match is returned.
+    /// Rejects, without starting the server, calls that cannot succeed: a policy rule that denies a call is final.
+    ///
+    /// If the definition of the tool is known, `arguments` are validated, and the definition that they match is
+    /// returned.
     pub(crate) fn refused_early(
         &self,
         user: &UserId,
@@ -200,7 +203,8 @@ impl Toolbox {
         }
     }
 
-    /// The tool as its server lists it now, and the validator of its arguments. Connects to the server if necessary.
+    /// Returns the tool as its server lists it now, with the validator of its arguments. Connects to the server if
+    /// necessary.
     pub(crate) async fn tool(
         &self,
         user: &UserId,
@@ -221,7 +225,7 @@ impl Toolbox {
         Ok((Arc::clone(tool), validator))
     }
 
-    /// The error for code that names an unknown server.
+    /// Returns the error for an unknown or unusable server.
     pub(crate) fn no_server(&self, name: &str) -> HostCallError {
         if let Some((server, reason)) = self.config.unusable.iter().find(|(server, _)| server.as_str() == name) {
             return refused("unavailable", &format!("server {server} cannot be used: {reason}"));
@@ -230,18 +234,20 @@ impl Toolbox {
         refused("unknown_server", &format!("there is no server {}; there are: {}", quoted(name), servers.join(", ")))
     }
 
-    /// Servers that are configured but cannot be used, each with the reason.
+    /// Returns the configured servers that cannot be used, each with the reason.
     pub(crate) fn unusable(&self) -> &[(ServerName, String)] {
         &self.config.unusable
     }
 
-    /// Whether a server is configured but cannot be used.
+    /// Returns whether a server is configured but cannot be used.
     pub fn is_unusable(&self, server: &ServerName) -> bool {
         self.config.unusable.iter().any(|(name, _)| name == server)
     }
 
-    /// How long to wait for a server by a caller that does not need this one in particular: some seconds the first time,
-    /// and then not at all until it has answered.
+    /// Returns how long a caller should wait for a server that it does not specifically need.
+    ///
+    /// Until the server has listed its tools in this process, the time is counted from the first request, so that later
+    /// callers wait only for the remainder.
     pub fn patience(&self, user: &UserId, server: &ServerName) -> Duration {
         let Some(owner) = self.owner(user, server) else { return Duration::ZERO };
         let key = (owner, server.clone());
@@ -253,7 +259,7 @@ impl Toolbox {
         PATIENCE.saturating_sub(since.elapsed()).max(A_MOMENT)
     }
 
-    /// Learns the shape of an answer, if the tool does not declare it.
+    /// Records the shape of an answer if the tool does not declare an output schema.
     pub(crate) fn observe(&self, user: &UserId, tool: &Tool, answer: &Answer) {
         if tool.output_schema.is_some() || !answer.media.is_empty() || answer.value.is_null() {
             return;
@@ -266,7 +272,7 @@ impl Toolbox {
         }
     }
 
-    /// Stores the shapes that were learned, for later runs.
+    /// Stores newly learned shapes for later runs.
     pub(crate) async fn keep(&self) {
         let fresh: Vec<_> = self.known().iter_mut().map(|(key, known)| (key.clone(), known.take_fresh())).collect();
         for ((owner, server), shapes) in fresh {
@@ -322,7 +328,7 @@ impl Toolbox {
         }
     }
 
-    /// Handles the tools that a server has listed.
+    /// Updates the known tools of a server from a new list. If they have changed, logs the warnings of the list.
     async fn saw(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) {
         if self.take_in(owner, server, list).await {
             for warning in &list.warnings {
@@ -332,7 +338,7 @@ impl Toolbox {
         }
     }
 
-    /// Whether anything has changed.
+    /// Updates and stores the known tools of a server; returns whether they have changed.
     async fn take_in(&self, owner: &Owner, server: &ServerName, list: &Arc<ToolList>) -> bool {
         let tools = {
             let mut known = self.known();
@@ -368,17 +374,18 @@ impl Toolbox {
     }
 }
 
-/// Of how a server is reached. A digest, since that may hold credentials.
+/// Returns a digest of the transport and scope of a server. It is a digest because the transport may contain
+/// credentials.
 pub fn fingerprint(spec: &ServerSpec) -> String {
     digest(&(&spec.transport, spec.scope))
 }
 
-/// The SHA-256 of something as JSON, in hexadecimal.
+/// Returns the SHA-256 of the JSON form of a value, in hexadecimal.
 pub fn digest(value: &impl serde::Serialize) -> String {
     hex::encode(Sha256::digest(serde_json::to_vec(value).unwrap_or_default()))
 }
 
-/// A tool of which only the name is known.
+/// Creates a tool of which only the server and the name are known.
 fn named(server: &ServerName, name: &str) -> Tool {
     Tool {
         server: server.clone(),
@@ -392,7 +399,7 @@ fn named(server: &ServerName, name: &str) -> Tool {
     }
 }
 
-/// What is said to code that names a tool that its server does not have. The server and the name are part of the error.
+/// Returns the error message for a tool that the server does not have. It omits the server and the requested name.
 fn no_tool<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> String {
     let name: String = name.chars().take(MAX_COMPARED_CHARS).collect();
     let mut names: Vec<(f64, &str)> = names.map(|known| (strsim::jaro_winkler(known, &name), known)).collect();

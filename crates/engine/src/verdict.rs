@@ -5,7 +5,7 @@ use coracle_protocol::RunFailure;
 use coracle_sandbox::{Cause, Exit, SandboxError};
 use coracle_types::{ErrorCode, Failure, Limits};
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// The guest says that it is done.
@@ -30,7 +30,7 @@ pub(crate) enum Ending {
     Refused(Failure),
 }
 
-/// What the host knows about a failure.
+/// Observations of the host about a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     /// Limits that the host saw being reached.
@@ -142,7 +142,7 @@ fn no_sandbox(error: &SandboxError) -> Failure {
 const FEW_FILES: u64 = 256;
 const FEW_PROCESSES: u64 = 128;
 
-/// Which resource of this process is nearly used up, and what to do about it.
+/// Returns which resource of this process is nearly used up, if any, and what to do about it.
 fn scarce() -> Option<(String, &'static str)> {
     use rustix::process::{Resource, getrlimit};
     let below = |resource: Resource, few: u64| getrlimit(resource).maximum.filter(|most| *most < few);
@@ -192,7 +192,7 @@ fn is_of_program(failure: &Failure) -> bool {
     failure.traceback.is_none() || failure.error.contains("CalledProcessError")
 }
 
-/// Which limit stopped a program that the code started, if one did.
+/// Returns the failure for the limit that stopped a program of the code, if one did.
 fn cause_of_program(failure: &Failure, exit_code: i32, known: &Known, limits: &Limits) -> Option<Failure> {
     if let Some(seen) = known.causes.first() {
         return Some(from_cause(seen, limits));
@@ -248,7 +248,7 @@ fn from_cause(cause: &Cause, limits: &Limits) -> Failure {
             let limit = limits.memory_mb;
             let error = match used {
                 Some(bytes) => {
-                    // Never as much as the limit, after rounding.
+                    // After rounding, the reported use must still exceed the limit.
                     let used = bytes.div_ceil(1_000_000).max(limit + 1);
                     format!("the code used {used} MB of memory and was ended: the limit is {limit} MB")
                 }

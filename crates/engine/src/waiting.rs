@@ -6,7 +6,7 @@ use coracle_upstream::ServerState;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A shorter wait is not reported.
+/// Minimum duration of a wait that is reported.
 const SHORTEST: Duration = Duration::from_millis(150);
 /// Interval at which the servers that are being started are checked.
 const LOOK: Duration = Duration::from_millis(250);

@@ -4,7 +4,7 @@
 use coracle_types::Preview;
 use std::path::Path;
 
-/// How much of a file is read to find its type.
+/// Number of bytes of a file that are read to find its type.
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
 /// Maximum length of a text preview.
 const PREVIEW_LINES: usize = 20;

@@ -1,4 +1,4 @@
-//! Searches for tools by code.
+//! Tool searches made by sandboxed code.
 
 use super::{Broker, json_length};
 use crate::host_calls::{HostCallError, refused};
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Maximum length of a query.
+/// Maximum length of a query in bytes.
 const MAX_QUERY_BYTES: usize = 8 << 10;
 
-/// Maximum length of the name of a server or a category.
+/// Maximum length of a server or category name in bytes.
 const MAX_NAME_BYTES: usize = 1 << 10;
 
 /// Maximum number of results.
@@ -20,7 +20,7 @@ const MAX_LIMIT: usize = 100;
 /// Default number of results.
 const DEFAULT_LIMIT: usize = 10;
 
-/// Maximum length of an error message, because it repeats text of hostile code.
+/// Maximum length of a deserialization error in characters, because it repeats text from untrusted code.
 const MAX_TOLD_CHARS: usize = 300;
 
 /// Hint for an answer that is too large.
@@ -38,7 +38,7 @@ struct Params {
 }
 
 impl Broker {
-    /// The tools that match, best first, as a list of objects. A search is not a tool call, so it is not recorded.
+    /// Returns the matching tools as an array of objects, best match first. A search is not recorded as a tool call.
     pub(super) async fn search(&self, params: Map<String, Value>) -> Result<Value, HostCallError> {
         let search = read(params).map_err(|problem| refused("invalid_request", &problem))?;
         let _permit = self.under_way.acquire().await;

@@ -5,7 +5,7 @@ use crate::verdict::invalid;
 use coracle_types::{ErrorCode, Failure};
 use std::path::Path;
 
-/// Whether a request is valid and small enough.
+/// Checks that a request is valid and small enough.
 pub(super) fn check(request: &Request) -> Result<(), Failure> {
     request.limits.check().map_err(|error| invalid(error.to_string()))?;
     if request.code.len() > MAX_CODE_BYTES {

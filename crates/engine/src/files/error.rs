@@ -1,7 +1,7 @@
 use rustix::io::Errno;
 use std::fmt::Display;
 
-/// An error repeats at most this much of a path.
+/// Maximum length of a path that an error repeats.
 const MAX_SHOWN: usize = 200;
 
 /// Why an operation on a file of a workspace failed.
@@ -12,7 +12,7 @@ pub enum FileError {
     Path {
         /// The path, shortened.
         path: String,
-        /// What is wrong with it.
+        /// Reason why the path is refused.
         reason: String,
     },
     /// The file does not exist.
@@ -86,7 +86,7 @@ impl FileError {
         }
     }
 
-    /// How to fix it.
+    /// Advice on how to fix the error, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Full { .. } => Some("delete what is not needed, or raise execution.limits.workspace_mb or _files"),

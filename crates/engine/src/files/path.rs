@@ -10,7 +10,7 @@ const MAX_NAME: usize = 255;
 /// Maximum number of nested folders. With one more, the sandbox would reject the workspace as too deep.
 const MAX_DEPTH: usize = 250;
 
-/// Where code sees its workspace.
+/// Path at which code sees its workspace.
 pub(crate) const SEEN_AT: &str = "/workspace";
 
 /// Prefix of files that are not complete yet.

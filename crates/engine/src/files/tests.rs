@@ -9,7 +9,7 @@ fn files(folder: &Path, quota: Quota) -> WorkspaceFiles {
     WorkspaceFiles::open(folder.to_owned(), quota, Usages::default()).unwrap()
 }
 
-/// Two users' workspaces beside each other, and a secret beside both.
+/// Workspaces of two users side by side, and a secret beside both.
 struct Ground {
     home: tempfile::TempDir,
     ada: WorkspaceFiles,
@@ -31,7 +31,7 @@ impl Ground {
         self.home.path().join("ada").join(name)
     }
 
-    /// Nothing of others was touched.
+    /// Asserts that no file outside of the workspace was changed.
     fn assert_others_are_whole(&self) {
         assert_eq!(fs::read_to_string(self.home.path().join("bob/secret.txt")).unwrap(), "bob's");
         assert_eq!(fs::read_to_string(self.home.path().join("outside.txt")).unwrap(), "outside");
@@ -44,7 +44,7 @@ fn code<T: std::fmt::Debug>(outcome: Result<T, FileError>) -> &'static str {
     outcome.unwrap_err().code()
 }
 
-/// What each path comes to, through every way in.
+/// Asserts that every operation refuses the path.
 fn refused_everywhere(ground: &Ground, path: &str) {
     let ada = &ground.ada;
     let before = fs::read_dir(ada.folder()).unwrap().count();
@@ -107,7 +107,7 @@ fn no_path_leads_out() {
         assert!(ground.ada.stat(path).is_err(), "{path:?} was looked at");
         assert!(ground.ada.delete(path, Listed::Below).is_err(), "{path:?} was deleted");
     }
-    // The control: the same acts within.
+    // Control: the same operations succeed inside the workspace.
     assert_eq!(ground.ada.read("mine.txt", 10).unwrap().1, b"mine");
     assert_eq!(ground.ada.rename("mine.txt", "b.txt", Existing::Keep).unwrap().bytes, 4);
 }
@@ -131,7 +131,7 @@ fn links_are_seen_and_never_followed() {
     let listed = ada.list(".", Listed::Below).unwrap();
     assert_eq!(listed.files.iter().filter(|file| file.kind == FileKind::Link).count(), 4);
     assert!(listed.files.iter().all(|file| !file.path.contains("secret")), "{listed:?}");
-    // A link itself may be moved and deleted.
+    // The link itself may be moved and deleted.
     ada.rename("folder-link", "moved", Existing::Keep).unwrap();
     ada.delete("moved", Listed::Below).unwrap();
     ada.delete("file-link", Listed::Here).unwrap();
@@ -208,14 +208,14 @@ fn the_quota_is_checked_before_anything_is_written() {
     assert!(refused.to_string().contains("the limit is 1000000"), "{refused}");
     assert_eq!(code(small.write("deep/er/file", &vec![2; 500_000], Existing::Keep)), "quota");
     assert!(!ground.own("deep").exists() && !ground.own("more").exists());
-    // As it comes, too.
+    // The quota also applies to a file of unknown length, with every write.
     let mut unfinished = small.begin("streamed", None, Existing::Keep).unwrap();
     for _ in 0..3 {
         unfinished.push(&vec![3; 100_000]).unwrap();
     }
     assert_eq!(code(unfinished.push(&vec![3; 100_000])), "quota");
     drop(unfinished);
-    // What is replaced makes room, and what was reserved is given back.
+    // Replaced files free their space, and unused reservations are released.
     small.write("old", &vec![4; 900_000], Existing::Replace).unwrap();
     assert_eq!(code(small.write("old", &vec![5; 1_100_000], Existing::Replace)), "quota");
     assert_eq!(fs::read(ground.own("old")).unwrap(), vec![4; 900_000], "what was there is whole");
@@ -263,7 +263,7 @@ fn long_lists_are_cut_and_say_so() {
     assert_eq!((list.files.len(), list.truncated), (1, false));
 }
 
-/// A data folder somewhere in a workspace: it is not there, whatever is done.
+/// No operation can see or change a hidden data folder inside a workspace.
 #[test]
 fn what_is_hidden_is_not_there() {
     let home = tempfile::tempdir().unwrap();
@@ -280,7 +280,7 @@ fn what_is_hidden_is_not_there() {
     }
     assert_eq!(code(hidden().read("deep/.coracle/.env", 100)), "not_found");
     assert_eq!(code(hidden().list("deep/.coracle", Listed::Here)), "not_found");
-    // Nor does it go anywhere with what it is in.
+    // A folder that contains the hidden one can be neither moved nor deleted.
     assert!(hidden().rename("deep", "elsewhere", Existing::Keep).is_err());
     assert!(hidden().delete("deep", Listed::Below).is_err());
     let listed = |files: &WorkspaceFiles| -> Vec<String> {
@@ -289,7 +289,7 @@ fn what_is_hidden_is_not_there() {
     assert_eq!(listed(&hidden()), ["deep", "deep/mine.txt"]);
     assert_eq!(hidden().read("deep/mine.txt", 100).unwrap().1, b"mine");
     assert_eq!(fs::read_to_string(data.join(".env")).unwrap(), "TOKEN=hidden");
-    // The control: where nothing is hidden.
+    // Control: without a hidden folder, everything is listed.
     let all = files(home.path(), ROOMY);
     assert_eq!(listed(&all), ["deep", "deep/.coracle", "deep/.coracle/.env", "deep/mine.txt"]);
     assert_eq!(all.read("deep/.coracle/.env", 100).unwrap().1, b"TOKEN=hidden");

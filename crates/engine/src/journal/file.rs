@@ -14,13 +14,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Where the copies are, in the workspace.
+/// Folder of the copies, in the workspace.
 const FOLDER: &str = "sessions";
 const CURRENT: &str = "current_session.json";
-/// Where code keeps what should outlive a session, in the workspace.
+/// Folder in which code keeps files that should outlive a session, in the workspace.
 const STATE: &str = "state";
 
-/// The newest tasks that the copy lists, and how many are read at once.
+/// Maximum number of tasks that the copy lists, and number of tasks that are read at once.
 const MAX_TASKS: usize = 100;
 const PAGE: usize = 20;
 /// Maximum size of the tasks in the copy; if there is more, older tasks are shortened.
@@ -83,7 +83,7 @@ impl Shown {
         let known = self.lines.back().map_or(0, |line| line.number);
         let mut missing = usize::try_from(session.tasks.saturating_sub(known)).unwrap_or(MAX_TASKS).min(MAX_TASKS);
         let (mut news, mut bytes, mut before) = (VecDeque::new(), 0, None);
-        // No more is read than is written.
+        // Stops when the copy is full.
         while missing > 0 && bytes < MAX_BYTES {
             let page = store.tasks(user, &session.id, missing.min(PAGE), before).await?;
             let Some(oldest) = page.last() else { break };
@@ -130,7 +130,7 @@ pub(crate) struct Copy {
     tasks: Shown,
 }
 
-/// What is written.
+/// Content of the copy.
 #[derive(Serialize)]
 struct Written<'a> {
     session_id: &'a SessionId,
@@ -176,7 +176,7 @@ impl Copy {
         self.tasks
     }
 
-    /// As it is written.
+    /// Serializes the copy.
     fn text(&self, state_files: &[String]) -> io::Result<Vec<u8>> {
         let (session, tasks) = (&self.session, &self.tasks.lines);
         let dropped = session.tasks.saturating_sub(tasks.len() as u64);
@@ -344,11 +344,11 @@ mod tests {
         }
         let (shown, known) = numbers(Shown::default()).await;
         assert_eq!(known, [1, 2, 3]);
-        // A few small ones follow what is known.
+        // A small task after the known ones.
         run(&store, &user, &session, "pass".to_owned()).await;
         let (shown, known) = numbers(shown).await;
         assert_eq!(known, [1, 2, 3, 4]);
-        // So many large ones that they are not all read.
+        // More large tasks than are read.
         for _ in 0..PAGE + 5 {
             run(&store, &user, &session, "x".repeat(MAX_BYTES / 10)).await;
         }

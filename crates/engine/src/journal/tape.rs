@@ -19,7 +19,7 @@ const MAX_NAME_CHARS: usize = 200;
 /// One call and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Taped {
-    /// What was called: `server.tool`, or a method of the host.
+    /// Name of the call: `server.tool`, or a method of the host.
     pub(crate) what: String,
     /// Digest of the parameters.
     pub(crate) digest: String,
@@ -103,7 +103,7 @@ pub(crate) fn digest(method: &str, params: &Map<String, Value>) -> (String, Stri
     (what.chars().take(MAX_NAME_CHARS).collect(), hex::encode(hash.finalize()))
 }
 
-/// Independent of the order of the members of objects.
+/// Sorts the members of all objects by name.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -27,7 +27,7 @@ pub(super) fn copy(from: &Path, to: &Path, most: u64) -> io::Result<bool> {
 }
 
 struct Copied {
-    /// What may still be copied.
+    /// Number of bytes, and of files, that may still be copied.
     bytes: u64,
     files: usize,
     whole: bool,

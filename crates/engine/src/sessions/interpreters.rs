@@ -19,7 +19,7 @@ pub(crate) struct Live {
     pub(crate) artifacts: ArtifactFolder,
     /// The workspace it was opened with: another one needs another sandbox.
     pub(crate) workspace: PathBuf,
-    /// What the copy of its log shows.
+    /// Tasks in the copy of its log.
     pub(crate) shown: Shown,
     pub(crate) runs: u64,
     /// The number of the last task that it has run.

@@ -42,7 +42,7 @@ pub enum SkillError {
         name: String,
         /// Requested path.
         path: String,
-        /// What is wrong with it.
+        /// Why it cannot be read.
         reason: String,
     },
     /// The arguments of a request are invalid.
@@ -113,7 +113,7 @@ impl SkillError {
         }
     }
 
-    /// How to fix it.
+    /// Advice on how to fix the error, if there is any.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Name(_) => Some("code imports it by this name: from skills.NAME import function"),

@@ -36,7 +36,7 @@ const MAX_DEPTH: usize = 4;
 /// Names that the file may have, in order of preference.
 const FILES: [&str; 3] = ["SKILL.md", "Skill.md", "skill.md"];
 
-/// Where a skill comes from.
+/// Origin of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -80,7 +80,7 @@ pub struct SkillFolder {
     /// Other metadata.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
-    /// Where the skill comes from.
+    /// Origin of the skill.
     pub origin: Origin,
     /// Violations of the specification.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -129,7 +129,7 @@ impl SkillFolder {
         Some(parsed.map(|parsed| Self { origin, path: path.to_owned(), file, ..parsed }))
     }
 
-    /// Whether a folder can be used as a skill, and why not.
+    /// Checks that a folder can be used as a skill. The error says why it cannot.
     pub fn check(path: &Path) -> Result<Self, String> {
         let path = path.canonicalize().map_err(|error| error.to_string())?;
         let folder = path.file_name().and_then(|name| name.to_str()).ok_or("its name is not valid UTF-8")?.to_owned();

@@ -1,4 +1,4 @@
-//! Where folders with a `SKILL.md` are searched, and their precedence.
+//! Sources of folders with a `SKILL.md`, and their precedence.
 
 use super::builtin;
 use super::folder::{Origin, SkillFile, SkillFolder};
@@ -14,7 +14,7 @@ const MAX_FOLDERS: usize = 200;
 /// Maximum length of the name of a folder.
 const MAX_FOLDER_BYTES: usize = 100;
 
-/// Where code sees the skills.
+/// Path at which code sees the skills.
 const SEEN_AT: &str = "/skills";
 
 /// A folder that may contain skills.
@@ -22,7 +22,7 @@ const SEEN_AT: &str = "/skills";
 pub struct SkillSource {
     /// Folder that contains the folders of skills.
     pub path: PathBuf,
-    /// Where its skills come from.
+    /// Origin of its skills.
     pub origin: Origin,
 }
 

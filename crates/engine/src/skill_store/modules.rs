@@ -22,7 +22,7 @@ const MAX_LINE_CHARS: usize = 200;
 /// A module that code can import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HelperModule {
-    /// How it is imported: `shout`, or `"/tools/shout.ts"`.
+    /// Name by which it is imported: `shout`, or `"/tools/shout.ts"`.
     pub module: String,
     /// The first line of its docstring.
     pub summary: String,

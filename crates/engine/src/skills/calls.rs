@@ -20,7 +20,7 @@ const DEFAULT_LIMIT: usize = 10;
 /// Maximum length of a query.
 const MAX_QUERY_BYTES: usize = 8 << 10;
 
-/// Errors repeat at most this much of a request.
+/// Maximum length of the part of a request that an error repeats.
 const MAX_TOLD_CHARS: usize = 300;
 
 /// Tags as people write them.

@@ -34,7 +34,7 @@ pub struct FoundSkill {
     pub tags: Vec<String>,
 }
 
-/// The names of the two servers whose tools the skills are in the catalogue.
+/// Server names under which the catalogue lists the two kinds of skills.
 const CODE: &str = "skills";
 const INSTRUCTIONS: &str = "instructions";
 

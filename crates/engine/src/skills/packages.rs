@@ -1,4 +1,4 @@
-//! Whether the Python of sandboxes has the packages that a skill requires.
+//! Checks whether the Python of sandboxes has the packages that a skill requires.
 
 use super::Skills;
 use crate::request::Request;

@@ -15,14 +15,14 @@ use tempfile::TempDir;
 /// Compiles Python code without running it.
 const COMPILES: &str = "with open('/coracle/skills/' + name, 'rb') as file:\n    source = file.read()\ncompile(source, 'skills/' + name, 'exec', dont_inherit=True)\nNone\n";
 
-/// Folders that a killed trial has left are removed after this time.
+/// Time after which folders that a killed trial has left are removed.
 const FORGOTTEN: Duration = Duration::from_hours(24);
 
-/// Errors contain at most this much of a traceback.
+/// Maximum length of a traceback in an error.
 const MAX_TOLD_CHARS: usize = 4_000;
 
 impl Skills {
-    /// Whether the code compiles and the example succeeds.
+    /// Runs the example. Without one, checks that Python code compiles; TypeScript code is not checked.
     pub(super) async fn try_out(self: &Arc<Self>, user: &UserId, kept: &Kept) -> Result<(), SkillError> {
         if let Some(execution) = self.run_example(user, kept).await? {
             return judged(&execution, SkillError::Example);

@@ -1,5 +1,5 @@
-//! The modules that an earlier run has written, for code that speaks of no tools: it need not wait until the definitions
-//! of all servers are read.
+//! Reuse of modules written by an earlier run. Code that does not mention tools can start with them at once, without
+//! waiting until the tools of all servers are loaded.
 
 use super::mentions::Mentions;
 use super::{Toolbox, digest, fingerprint};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::SystemTime;
 
-/// How the name of every such note begins.
+/// Prefix of the file names of notes.
 const PREFIX: &str = "at-hand-";
 
-/// Where it is written down which modules a user has.
+/// File that records the folder with the modules of one user.
 #[derive(Clone, Debug)]
 pub(super) struct AtHand {
     note: PathBuf,
@@ -23,14 +23,14 @@ pub(super) struct AtHand {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    /// Digest of the settings of all servers, because the modules depend on them.
+    /// Digest of the program version and the settings of all servers, on which the modules depend.
     servers: String,
-    /// Name of the folder beside this note.
+    /// Name of the folder next to this note.
     folder: String,
 }
 
 impl AtHand {
-    /// Notes that all modules are in this folder. If that cannot be written, the next run has to find out again.
+    /// Records that all modules are in `folder`. A failure is only logged; the next run then loads all tools first.
     pub(super) fn put(&self, folder: &Path) {
         let Some(folder) = folder.file_name().and_then(|name| name.to_str()).map(str::to_owned) else { return };
         if self.read().is_some_and(|note| note.servers == self.servers && note.folder == folder) {
@@ -52,12 +52,12 @@ impl AtHand {
         serde_json::from_slice(&fs::read(&self.note).ok()?).ok()
     }
 
-    /// The folder with all modules, if there is one for the servers as they are configured now.
+    /// Returns the recorded folder with all modules, if it matches the current settings of the servers.
     fn folder(&self) -> Option<PathBuf> {
         let note = self.read().filter(|note| note.servers == self.servers)?;
-        // A single component, so that a note cannot lead elsewhere.
+        // Only the last component is used, so that a note cannot point to another directory.
         let folder = self.note.with_file_name(Path::new(&note.folder).file_name()?);
-        // Marks the folder as used.
+        // The modification time marks the folder as used.
         fs::File::open(&folder).and_then(|folder| folder.set_modified(SystemTime::now())).ok()?;
         let modules = folder.join(ROOT);
         modules.is_dir().then_some(modules)
@@ -65,7 +65,8 @@ impl AtHand {
 }
 
 impl Toolbox {
-    /// The modules for code that mentions no tools, if they can be found without reading the tools of all servers.
+    /// Returns the modules of an earlier run for code that does not mention tools; `None` if there are none, or if this
+    /// process has already loaded the tools of the user.
     pub(crate) async fn modules_at_hand(&self, user: &UserId, code: &str) -> Option<PathBuf> {
         if self.inventories.lock().unwrap_or_else(PoisonError::into_inner).contains_key(user)
             || Mentions::new(code).any()
@@ -123,7 +124,7 @@ mod tests {
         let inventory = first.inventory(&user, Listing::For("from servers.demo import look")).await;
         let written = inventory.modules().unwrap();
         assert_eq!(first.modules_at_hand(&user, "pass").await, None, "it has all of it by now");
-        // Another run, whose store knows of no tools.
+        // Another run, whose store contains no tools.
         let second = toolbox(cache.path(), "demo");
         assert_eq!(second.modules_at_hand(&user, "import servers").await, None);
         let found = second.modules_at_hand(&user, "pass").await.unwrap();

@@ -1,4 +1,4 @@
-//! Finds tools for whoever is about to write code, and for code itself.
+//! Search for tools, for clients and for sandboxed code.
 
 use super::{Inventory, Toolbox};
 use crate::host_calls::quoted;
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError};
 
-/// Of a user's last executions so many tell what was used, page by page.
+/// Maximum number of pages of a user's most recent executions that are read to count tool uses.
 const PAGES: usize = 2;
 
-/// Where there are more tools than this, others do not wait while one searches.
+/// Maximum number of tools that are searched on the async runtime; a larger catalogue is searched on a blocking thread.
 const LARGE: usize = 1_000;
 
-/// Of what is found so many times as much is looked at, since some of it is the same.
+/// Factor by which more hits than the limit are requested, because grouping merges equivalent ones.
 const SPARE: usize = 2;
 
-/// Of the categories there are, so many are named to somebody who asks for another.
+/// Maximum number of servers or categories listed in an error message.
 const NAMED: usize = 30;
 
-/// What is looked for.
+/// Parameters of a search for tools.
 #[derive(Clone, Debug)]
 pub struct ToolSearch {
-    /// Query in any words; an empty one matches everything.
+    /// Query in natural language; an empty query matches everything.
     pub query: String,
     /// Restricts the search to this server.
     pub server: Option<String>,
@@ -36,22 +36,22 @@ pub struct ToolSearch {
     pub limit: usize,
 }
 
-/// A tool that was found.
+/// Search result for one tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundTool {
-    /// Text for people and models.
+    /// Description as text for people and models.
     pub text: String,
-    /// JSON for programs.
+    /// Description as JSON for programs.
     pub value: Value,
-    /// Score, to be compared with others of the same search.
+    /// Relevance score; comparable only within the same search.
     pub score: f32,
 }
 
 impl Toolbox {
-    /// Tools that match, best first. Tools of several servers that do the same are grouped.
+    /// Returns the matching tools, best match first. Equivalent tools of several servers are grouped.
     ///
     /// # Errors
-    /// The server or category does not exist.
+    /// Returns a message if the server or category does not exist.
     pub async fn search(
         &self,
         user: &UserId,
@@ -62,7 +62,8 @@ impl Toolbox {
         self.search_by(user, inventory, search, foreign).await
     }
 
-    /// The same for code in a sandbox, without the embedder: queries of code must not leave this machine.
+    /// Searches like [`Self::search`], but without the embedder: queries from sandboxed code must not leave this
+    /// machine.
     pub(crate) async fn search_for_code(
         &self,
         user: &UserId,
@@ -88,7 +89,7 @@ impl Toolbox {
         task.await.unwrap_or_else(|error| Err(format!("the search failed: {error}")))
     }
 
-    /// Tools that the user's programs have called successfully.
+    /// Returns how often the user's recent executions have successfully called each tool.
     async fn uses(&self, user: &UserId) -> Arc<Uses> {
         if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get(user) {
             return Arc::clone(uses);
@@ -116,7 +117,8 @@ impl Toolbox {
         uses
     }
 
-    /// Counts the calls of an execution, if the user has searched before. Otherwise they are read from the store later.
+    /// Counts the calls of an execution if the uses of its user are loaded. Otherwise they are read from the store
+    /// later.
     pub(crate) fn used(&self, record: &ExecutionRecord) {
         if let Some(uses) = self.uses.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&record.user) {
             count(Arc::make_mut(uses), record);
@@ -177,7 +179,7 @@ fn told(catalog: &Catalog, group: &Group<'_>, level: Level) -> FoundTool {
     FoundTool { text, value, score: group.hit.score }
 }
 
-/// One tool at a level, as an object.
+/// Returns a tool at a level of detail as a JSON object.
 pub fn described(catalog: &Catalog, entry: &Entry, level: Level) -> Value {
     let shown = || catalog.show(&entry.server, &entry.name, level).unwrap_or_default();
     let mut value = match level {

@@ -1,7 +1,8 @@
-//! What tools and queries mean to another model, if one is configured.
+//! Embeddings of tools and queries from a separate model, if one is configured.
 //!
-//! Nobody waits for the vectors of tools: they are read from disk, and what is not there is made in the background. As
-//! long as some are missing, and whenever the model fails, searches go by the table of the catalogue.
+//! Searches do not wait for the vectors of tools: they are read from disk, and missing ones are requested in the
+//! background. While vectors are missing, and whenever the model fails, searches use the built-in table of the
+//! catalogue.
 
 mod file;
 
@@ -15,24 +16,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex as Turn;
 
-/// A search waits no longer for what its query means.
+/// Maximum time that a search waits for the embedding of its query.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// After a failure the model is left alone for so long, and searches do not wait for it.
+/// Time after a failure during which the model is not used.
 const REST: Duration = Duration::from_secs(30);
 
-/// Failures are told no more often.
+/// Minimum time between two failure messages.
 const TOLD_EVERY: Duration = Duration::from_mins(10);
 
-/// After so many texts the vectors are written down.
+/// Number of texts after which vectors are written to disk.
 const PORTION: usize = 512;
 
-/// Another model, and where its vectors are kept.
+/// Configuration of the embedder and its cache.
 #[derive(Clone, Debug)]
 pub struct EmbedderConfig {
-    /// The embedder.
+    /// Embedder to use.
     pub embedder: Arc<dyn Embedder>,
-    /// Folder for vectors, and nothing else.
+    /// Folder used exclusively for cached vectors.
     pub cache: PathBuf,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Embeddings {
     embedder: Arc<dyn Embedder>,
     identity: String,
     file: VectorFile,
-    /// Held while vectors of tools are requested.
+    /// Lock held while vectors of tools are requested.
     turn: Arc<Turn<()>>,
     trouble: Mutex<Trouble>,
 }
@@ -59,7 +60,7 @@ impl Embeddings {
         Arc::new(Self { embedder: config.embedder, identity, file, turn: Arc::default(), trouble: Mutex::default() })
     }
 
-    /// Whether all tools have vectors. If not, loads those that are cached, and requests the others in the background.
+    /// Returns whether all tools have vectors. If not, loads cached vectors and requests the others in the background.
     pub(super) async fn are_ready(self: &Arc<Self>, inventory: &Arc<Inventory>) -> bool {
         if inventory.catalog.is_all_read() {
             return true;
@@ -67,7 +68,7 @@ impl Embeddings {
         if self.is_resting() {
             return false;
         }
-        // Another task is doing it.
+        // Fails if another task is already requesting vectors.
         let Ok(turn) = Arc::clone(&self.turn).try_lock_owned() else { return false };
         let (known, missing) = self.take_in(inventory, Known::new()).await;
         if missing.is_empty() {
@@ -81,7 +82,7 @@ impl Embeddings {
         false
     }
 
-    /// The same, and waits until it is done.
+    /// Loads cached vectors, requests the others, and waits until that has finished or failed.
     async fn finish(self: &Arc<Self>, inventory: &Arc<Inventory>) {
         let _turn = self.turn.lock().await;
         if !inventory.catalog.is_all_read() && !self.is_resting() {
@@ -90,7 +91,7 @@ impl Embeddings {
         }
     }
 
-    /// The vectors of a query; none if they are not available now.
+    /// Returns the vectors of a query; `None` if they are not available now.
     async fn of_query(self: &Arc<Self>, inventory: &Arc<Inventory>, query: &str) -> Option<Foreign> {
         if !query.chars().any(char::is_alphanumeric) || !self.are_ready(inventory).await || self.is_resting() {
             return None;
@@ -102,7 +103,7 @@ impl Embeddings {
         Foreign::new(&vectors)
     }
 
-    /// Requests the vectors of tools.
+    /// Requests the missing vectors of tools, writes them to disk, and adds them to the catalogue.
     async fn make(self: &Arc<Self>, inventory: &Arc<Inventory>, mut known: Known, missing: Vec<String>) {
         for portion in missing.chunks(PORTION) {
             match self.portion(portion, &known).await {
@@ -127,7 +128,7 @@ impl Embeddings {
         }
         let length = |known: &Known| known.values().next().map(|direction| direction.numbers().len());
         if length(known).is_some_and(|before| length(&made) != Some(before)) {
-            // The name refers to another model now, so the cached vectors are useless.
+            // The name now refers to a different model, so the cached vectors are useless.
             if let Err(error) = self.file.forget() {
                 tracing::warn!(%error, "the old vectors of tools are not removed");
             }
@@ -145,7 +146,8 @@ impl Embeddings {
         Ok(vectors)
     }
 
-    /// Gives the catalogue what is on disk and in `fresh`: what of that its unread tools use, and which texts are missing.
+    /// Adds the vectors on disk and in `fresh` to the catalogue. Returns the vectors that its unread tools use, and the
+    /// texts that have none.
     async fn take_in(self: &Arc<Self>, inventory: &Arc<Inventory>, fresh: Known) -> (Known, Vec<String>) {
         let (this, inventory) = (Arc::clone(self), Arc::clone(inventory));
         let task = tokio::task::spawn_blocking(move || {
@@ -186,23 +188,23 @@ impl Embeddings {
 }
 
 impl Toolbox {
-    /// Lets the embedder, if there is one, index tools that it does not know yet. Waits for the disk only. A search does
-    /// this as well; calling it earlier makes the first search as good as the next.
+    /// Starts to index tools that the embedder does not know yet. Waits only for the disk. A search does this as well,
+    /// but calling it earlier lets the first search benefit from the embedder.
     pub async fn begin_reading(&self, inventory: &Arc<Inventory>) {
         if let Some(embeddings) = &self.embeddings {
             embeddings.are_ready(inventory).await;
         }
     }
 
-    /// Waits until the embedder, if there is one, has indexed all tools or failed. Searches work without it, but are better
-    /// afterwards.
+    /// Waits until the embedder has indexed all tools or failed. Searches also work before that, with the built-in
+    /// table of the catalogue. Does nothing without an embedder.
     pub async fn finish_reading(&self, inventory: &Arc<Inventory>) {
         if let Some(embeddings) = &self.embeddings {
             embeddings.finish(inventory).await;
         }
     }
 
-    /// The vectors of a query, if there is an embedder that has indexed all tools.
+    /// Returns the vectors of a query; `None` without an embedder, before it has indexed all tools, or if it fails.
     pub async fn meaning(&self, inventory: &Arc<Inventory>, query: &str) -> Option<Foreign> {
         self.embeddings.as_ref()?.of_query(inventory, query).await
     }

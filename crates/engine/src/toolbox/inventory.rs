@@ -13,58 +13,60 @@ use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Code that looks around without naming a server waits no longer for one that has never listed its tools.
+/// Maximum time to wait for a server that has never listed its tools and is not clearly named by the code.
 const LOOKING_AROUND: Duration = Duration::from_secs(3);
 
-/// With more tools than this, only the modules of servers that the code names are waited for.
+/// Maximum number of tools for which all modules are written before code runs, whichever servers it names.
 const AT_ONCE: usize = 1_000;
 
-/// Modules that nobody has used for so long are removed.
+/// Time after which unused modules are removed.
 const KEPT_FOR: Duration = Duration::from_hours(24);
 
-/// Which servers to wait for, of those that have never listed their tools. Others are never waited for.
+/// Selects which of the servers that have never listed their tools to wait for.
 #[derive(Clone, Copy, Debug)]
 pub enum Listing<'a> {
-    /// Those that the code names. If it mentions servers or tools but names none, all of them for a short time.
+    /// Servers that the code names. If it mentions servers or tools but names none, all servers for a short time.
     For(&'a str),
-    /// All, each within its own time limit.
+    /// All servers, each within its own time limit.
     All,
-    /// All, for a short time.
+    /// All servers for a short time.
     Soon,
-    /// All, for some seconds the first time, and the one of this name as long as it takes. For callers that can ask again.
+    /// All servers for up to [`Toolbox::patience`], and the server with this name within its own time limit. For
+    /// callers that can ask again.
     Around(Option<&'a str>),
 }
 
-/// The tools that one user can call.
+/// Tools that one user can call.
 #[derive(Debug)]
 pub struct Inventory {
-    /// All tools that are known.
+    /// Catalogue of all known tools.
     pub catalog: Arc<Catalog>,
-    /// Their modules, which are written when code is about to run.
+    /// Modules of the tools, initialized before code runs.
     modules: OnceLock<Modules>,
-    /// Whether a task is writing the remaining modules.
+    /// Whether a background thread is writing the remaining modules.
     is_being_written: AtomicBool,
-    /// Whether all modules are written, and that is noted for the next run.
+    /// Whether all modules are written and recorded for the next run.
     is_settled: AtomicBool,
-    /// Servers that have not listed any tools, and why.
+    /// Servers whose tools are not known, each with the reason.
     pub missing: Vec<(ServerName, String)>,
     /// Descriptions from the registry folder.
     pub registry: RegistryWords,
 }
 
 impl Inventory {
-    /// The folder for `/coracle/servers`; none before code was about to run, without tools, or if it could not be written.
+    /// Returns the folder for `/coracle/servers`; `None` if no modules have been written yet, if there are
+    /// no tools, or if writing failed.
     pub fn modules(&self) -> Option<PathBuf> {
         let folder = self.modules.get()?.folder().join(coracle_catalog::ROOT);
         folder.is_dir().then_some(folder)
     }
 
-    /// Whether all modules are written.
+    /// Returns whether all modules are written.
     fn is_settled(&self) -> bool {
         self.is_settled.load(Ordering::Relaxed) && self.modules.get().is_some_and(Modules::is_complete)
     }
 
-    /// Writes the modules that this code may use. In a large catalogue, those of other servers are written in the
+    /// Writes the modules that the code may use. In a large catalogue, the modules of other servers are written in the
     /// background.
     fn write_modules(self: &Arc<Self>, cache: &Path, code: &str, at_hand: &AtHand) {
         if self.catalog.servers().is_empty() {
@@ -72,7 +74,7 @@ impl Inventory {
         }
         let modules = self.modules.get_or_init(|| {
             let modules = Modules::new(cache, &self.catalog);
-            // Marks the folder as used.
+            // The modification time protects the folder from `remove_old`.
             let _ = std::fs::File::open(modules.folder()).and_then(|folder| folder.set_modified(SystemTime::now()));
             remove_old(cache);
             modules
@@ -123,7 +125,7 @@ impl Inventory {
         });
     }
 
-    /// Servers without tools that this code mentions.
+    /// Returns the servers without known tools that the code clearly names.
     pub(crate) fn missing_in(&self, code: &str) -> impl Iterator<Item = &(ServerName, String)> {
         let mentions = Mentions::new(code);
         self.missing.iter().filter(move |(server, _)| mentions.of(server.as_str()) == Mention::Clear)
@@ -131,7 +133,7 @@ impl Inventory {
 }
 
 impl Toolbox {
-    /// The tools that a user can call now. With [`Listing::For`], the modules that the code may use are written as well.
+    /// Returns the tools that a user can call now. [`Listing::For`] also writes the modules that the code may use.
     pub async fn inventory(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Arc<Inventory> {
         let inventory = self.stock(user, listing).await;
         if let Listing::For(code) = listing
@@ -167,14 +169,14 @@ impl Toolbox {
         inventory
     }
 
-    /// Loads what earlier runs have stored.
+    /// Loads the tools and shapes that earlier runs have stored for all servers.
     pub(super) async fn restore(&self, user: &UserId) {
         for spec in self.upstream.servers() {
             self.restore_server(user, spec).await;
         }
     }
 
-    /// Loads what earlier runs have stored about one server.
+    /// Loads the tools and shapes that earlier runs have stored for one server.
     pub(crate) async fn recall(&self, user: &UserId, server: &ServerName) {
         if let Some(spec) = self.spec(server) {
             self.restore_server(user, spec).await;
@@ -206,7 +208,8 @@ impl Toolbox {
         Ok(Known::restored(tools, shapes))
     }
 
-    /// Asks servers that have never listed their tools to do so. Returns those that still have not, and why.
+    /// Requests the tools of servers that have never listed them. Returns the servers that still have not, with the
+    /// reason.
     async fn list(self: &Arc<Self>, user: &UserId, listing: Listing<'_>) -> Vec<(ServerName, String)> {
         let unknown: Vec<&ServerSpec> = {
             let known = self.known();
@@ -230,7 +233,8 @@ impl Toolbox {
             _ => patience(server, listing, &mentions, is_one_clear),
         };
         let asked = unknown.into_iter().map(|spec| (spec.name.clone(), patience(&spec.name)));
-        // All at once, and each in a task of its own: a server that is too slow this time is ready the next time.
+        // Concurrent, each in its own task: a server that is too slow this time continues to start for the next
+        // listing.
         let asked: Vec<(ServerName, Option<Duration>, Option<Asked>)> = asked
             .map(|(server, patience)| {
                 let task = (patience != Some(Duration::ZERO)).then(|| self.ask_for_tools(user, &server));
@@ -264,7 +268,7 @@ impl Toolbox {
         missing
     }
 
-    /// Why the last start of a server failed.
+    /// Returns why the last start of a server failed.
     fn last_failure(&self, user: &UserId, server: &ServerName) -> Option<String> {
         let status = self.upstream.status(user).into_iter().find(|status| status.name == *server)?;
         match status.state {
@@ -273,7 +277,7 @@ impl Toolbox {
         }
     }
 
-    /// Asks a server for its tools in the background, for the next time.
+    /// Requests the tools of a server in the background, for later listings.
     pub(crate) fn list_in_background(self: &Arc<Self>, user: &UserId, server: &ServerName) {
         if !self.is_unusable(server) {
             drop(self.ask_for_tools(user, server));
@@ -333,7 +337,7 @@ impl Toolbox {
 
 type Asked = JoinHandle<Result<(), String>>;
 
-/// How long to wait for a server; `None`: for as long as its own settings say.
+/// Returns how long to wait for a server; `None` means its own time limit.
 fn patience(
     server: &ServerName,
     listing: Listing<'_>,
@@ -348,13 +352,13 @@ fn patience(
     match mentions.of(server.as_str()) {
         Mention::Clear => None,
         Mention::Loose => Some(LOOKING_AROUND),
-        // Code that says which servers it uses waits for no others.
+        // Code that clearly names some servers does not wait for the others.
         Mention::None if mentions.any() && !is_one_clear => Some(LOOKING_AROUND),
         Mention::None => Some(Duration::ZERO),
     }
 }
 
-/// Adds what a folder says of tools.
+/// Adds the descriptions from a registry folder to the tools.
 fn describe(folder: &Path, servers: &mut Vec<ServerTools>, missing: &[(ServerName, String)]) -> RegistryWords {
     let registry = Registry::read(folder);
     for warning in registry.warnings() {
@@ -365,7 +369,7 @@ fn describe(folder: &Path, servers: &mut Vec<ServerTools>, missing: &[(ServerNam
     registry.describe(servers, reason)
 }
 
-/// Removes modules that nobody has used for long.
+/// Removes modules that have not been used for [`KEPT_FOR`].
 fn remove_old(cache: &Path) {
     let recent: Vec<PathBuf> = std::fs::read_dir(cache)
         .into_iter()

@@ -5,28 +5,28 @@ use coracle_upstream::ToolList;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What is known of one server, for one owner.
+/// Known tools and shapes of one server, for one owner.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// The tools as last listed, in this process or an earlier one; `None` if they never were.
+    /// Tools as last listed, in this process or an earlier one; `None` if they were never listed.
     tools: Option<Vec<Arc<Tool>>>,
-    /// The list of the connection, to notice quickly that nothing has changed.
+    /// List last received from the connection, to detect quickly that nothing has changed.
     live: Option<Arc<ToolList>>,
     shapes: BTreeMap<String, Learned>,
     validators: HashMap<String, (Arc<Tool>, Arc<Validator>)>,
-    /// Names that policy rules may use for the tools; built when first needed.
+    /// Names that policy rules may use for the tools; built on first use.
     names: Option<Arc<NamesByWire>>,
 }
 
 #[derive(Debug)]
 struct Learned {
     shape: Shape,
-    /// Whether it has changes that are not stored yet.
+    /// Whether the shape has changes that are not stored yet.
     fresh: bool,
 }
 
 impl Known {
-    /// The tools that an earlier run has stored.
+    /// Creates the state from what an earlier run has stored.
     pub(super) fn restored(tools: Option<Vec<Arc<Tool>>>, shapes: impl IntoIterator<Item = (String, Shape)>) -> Self {
         let shapes = shapes.into_iter().map(|(tool, shape)| (tool, Learned { shape, fresh: false }));
         Self { tools, shapes: shapes.collect(), ..Self::default() }
@@ -40,7 +40,7 @@ impl Known {
         self.shapes.iter().map(|(tool, learned)| (tool.clone(), learned.shape.clone())).collect()
     }
 
-    /// Updates the tools to what a server lists now; returns whether anything has changed.
+    /// Replaces the tools with the current list of the server; returns whether any tool has changed.
     pub(super) fn see(&mut self, list: &Arc<ToolList>) -> bool {
         if self.live.as_ref().is_some_and(|live| Arc::ptr_eq(live, list)) {
             return false;
@@ -51,17 +51,17 @@ impl Known {
             self.validators.clear();
             self.names = None;
         }
-        // Shared with the connection, even if nothing has changed, to keep only one copy.
+        // Replaced even if nothing has changed, so that the tools share memory with the connection.
         self.tools = Some(list.tools.clone());
         !same
     }
 
-    /// Whether its server has listed its tools in this process.
+    /// Returns whether the server has listed its tools in this process.
     pub(super) fn is_live(&self) -> bool {
         self.live.is_some()
     }
 
-    /// One tool as it was last listed.
+    /// Returns a tool as last listed.
     pub(super) fn remembered(&self, name: &str) -> Option<Arc<Tool>> {
         if let Some(live) = &self.live {
             return live.get(name).map(Arc::clone);
@@ -69,14 +69,14 @@ impl Known {
         self.tools.as_ref()?.iter().find(|tool| tool.name == name).map(Arc::clone)
     }
 
-    /// Names that policy rules may use for the tools; `None` if the tools are not known.
+    /// Returns the names that policy rules may use for the tools; `None` if the tools are not known.
     pub(super) fn names(&mut self) -> Option<Arc<NamesByWire>> {
         let tools = self.tools.as_ref()?;
         let names = self.names.get_or_insert_with(|| Arc::new(of_tools(tools.iter().map(|tool| tool.name.as_str()))));
         Some(Arc::clone(names))
     }
 
-    /// The validator, compiled once for each definition.
+    /// Returns the validator of a tool, which is compiled once per definition.
     pub(super) fn validator(&mut self, tool: &Arc<Tool>) -> Arc<Validator> {
         if let Some((of, validator)) = self.validators.get(&tool.name)
             && Arc::ptr_eq(of, tool)
@@ -91,7 +91,7 @@ impl Known {
         validator
     }
 
-    /// Learns a shape; returns whether anything has changed.
+    /// Merges a shape into the known shape of a tool; returns whether that has changed.
     pub(super) fn learn(&mut self, tool: &str, shape: &Shape) -> bool {
         let Some(learned) = self.shapes.get_mut(tool) else {
             self.shapes.insert(tool.to_owned(), Learned { shape: shape.clone(), fresh: true });
@@ -102,7 +102,7 @@ impl Known {
         news
     }
 
-    /// Takes the shapes that are not stored yet; the caller stores them.
+    /// Returns the shapes that are not stored yet and marks them as stored; the caller must store them.
     pub(super) fn take_fresh(&mut self) -> Vec<(String, Shape)> {
         let fresh = self.shapes.iter_mut().filter(|(_, learned)| learned.fresh);
         fresh
@@ -122,7 +122,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
 
-    /// The tool list of a server with one tool, whose argument has this type.
+    /// Returns the list of a server with one tool, whose argument has the type `kind`.
     fn list(kind: &str) -> Arc<ToolList> {
         let schema = json!({ "type": "object", "properties": { "text": { "type": kind } } });
         let tool = Tool {
@@ -148,7 +148,7 @@ mod tests {
         let (listed, changed) = (list("string"), list("integer"));
         let first = call(&listed);
         assert!(Arc::ptr_eq(&first, &call(&listed)), "a second call");
-        // The control: a definition that has changed is compiled, and checks by its own schema.
+        // Control: a changed definition is compiled again and validates with its own schema.
         let second = call(&changed);
         let text = json!({ "text": "milk" });
         let arguments = text.as_object().unwrap();

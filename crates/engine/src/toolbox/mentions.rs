@@ -1,20 +1,21 @@
-//! Which servers a piece of code speaks of. A guess at text, not a parser: it decides only for whom to wait.
+//! Detects which servers a piece of code mentions. This is a text heuristic, not a parser: it only decides which
+//! servers to wait for.
 
-/// How clearly code names a server.
+/// Clarity with which code names a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mention {
-    /// Not at all.
+    /// The server is not named.
     None,
-    /// The word occurs, and the code mentions servers or tools elsewhere.
+    /// The name occurs, and the code mentions servers or tools elsewhere.
     Loose,
-    /// The word occurs in a statement about servers, tools or calls.
+    /// The name occurs in a statement about servers, tools or calls.
     Clear,
 }
 
-/// Words that stand where tools are used: `from servers.x import …`, `tool x …`, `call("x", …)`.
+/// Words that indicate the use of tools: `from servers.x import …`, `tool x …`, `call("x", …)`.
 const ABOUT: [&str; 3] = ["servers", "tool", "call"];
 
-/// A piece of code, cut into statements.
+/// Code split into statements.
 pub(super) struct Mentions<'a> {
     statements: Vec<(&'a str, bool)>,
 }
@@ -25,7 +26,7 @@ impl<'a> Mentions<'a> {
         Self { statements: statements(code).into_iter().map(|statement| (statement, about(statement))).collect() }
     }
 
-    /// Whether the code mentions servers or tools at all.
+    /// Returns whether the code mentions servers, tools or calls at all.
     pub(super) fn any(&self) -> bool {
         self.statements.iter().any(|(_, about)| *about)
     }
@@ -43,7 +44,7 @@ impl<'a> Mentions<'a> {
     }
 }
 
-/// Lines; what is in brackets belongs together.
+/// Splits code into lines; a bracketed expression is not split.
 fn statements(code: &str) -> Vec<&str> {
     let (mut all, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for (at, letter) in code.char_indices() {

@@ -1,4 +1,4 @@
-//! What policy rules may call tools: as their servers do, and as they are shown to people and to code.
+//! Names that policy rules may use for tools: those that servers use, and those shown to people and to code.
 
 use super::Toolbox;
 use coracle_catalog::{CodeName, server_names, tool_names};
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-/// The spellings of names, by what they are on the wire.
+/// Spellings of names, keyed by the name on the wire.
 pub(super) type NamesByWire = HashMap<String, Arc<Spellings>>;
 
 pub(super) fn of_tools<'a>(wires: impl IntoIterator<Item = &'a str>) -> NamesByWire {
@@ -28,7 +28,7 @@ fn spellings(names: &[CodeName<'_>]) -> NamesByWire {
 }
 
 impl Toolbox {
-    /// Names that policy rules may use for a tool.
+    /// Returns the names that policy rules may use for a tool.
     pub(crate) fn names(&self, user: &UserId, server: &ServerName, tool: &str) -> ToolNames {
         let on_wire = |wire: &str| Arc::new(Spellings::of_wire(wire));
         if self.approvals.policy().rules().is_empty() {
@@ -38,7 +38,7 @@ impl Toolbox {
         let known = owner.and_then(|owner| self.known().get_mut(&(owner, server.clone()))?.names());
         let of_tool = match known {
             Some(names) => names.get(tool).map(Arc::clone),
-            // Nothing has been listed yet: it counts as the only tool until all are known.
+            // No list is known: the tool is treated as the only one of its server.
             None => of_tools([tool]).remove(tool),
         };
         let of_server = self.server_names.get(server.as_str()).map(Arc::clone);
@@ -48,14 +48,15 @@ impl Toolbox {
         }
     }
 
-    /// Policy rules that match no tool, although all servers that they apply to have listed theirs, now or in an earlier
-    /// run.
+    /// Returns the policy rules that match no tool, although all servers that they apply to have listed their tools,
+    /// now or in an earlier run.
     pub async fn rules_without_effect(&self, user: &UserId) -> Vec<Rule> {
         self.restore(user).await;
         self.rules_without_effect_now()
     }
 
-    /// The same for rules that name this server, which has listed its tools.
+    /// Returns the policy rules without effect that name only this server. Its tools must have been listed; stored
+    /// tools are not loaded.
     pub fn rules_without_effect_on(&self, server: &ServerName) -> Vec<Rule> {
         let Some(names) = self.server_names.get(server.as_str()) else { return Vec::new() };
         let is_about = |rule: &Rule| {
@@ -88,7 +89,7 @@ impl Toolbox {
         rules.without_effect(&servers).into_iter().cloned().collect()
     }
 
-    /// Logs rules that match nothing, each once.
+    /// Logs each policy rule that matches no tool, once.
     pub fn report_rules(&self) {
         let generation = self.generation.load(Ordering::Relaxed);
         if self.approvals.policy().rules().is_empty() || self.checked.swap(generation, Ordering::Relaxed) == generation
@@ -104,7 +105,7 @@ impl Toolbox {
     }
 }
 
-/// What is said of a policy rule that matches no tool.
+/// Returns the message for a policy rule that matches no tool.
 pub fn without_effect(rule: &Rule) -> String {
     format!(
         "{}: the policy rule {:?} has no effect: it matches no tool; `coracle tools list` prints the names of all tools",

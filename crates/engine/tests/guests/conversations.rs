@@ -1,4 +1,5 @@
-//! Random conversations, sound and spoilt frames mixed with output, pauses and sudden ends: one answer each, in time.
+//! Random conversations that mix valid and invalid frames with output, pauses and sudden ends. Each execution must
+//! return one answer in time.
 
 use crate::fake::{FakeBackend, Guest, Life, call, done, script};
 use coracle_engine::{Engine, EngineConfig, Request};
@@ -14,15 +15,15 @@ use tokio::task::JoinSet;
 const SHORT: usize = 3_000;
 const LONG: usize = 200_000;
 
-/// Many wait for their time-outs at once.
+/// Number of concurrent conversations; many of them only wait for their time-out.
 const AT_ONCE: usize = 512;
 
 const WALL: Duration = Duration::from_millis(150);
 
-/// On a busy machine, with so many at once.
+/// Additional time allowed on a busy machine with [`AT_ONCE`] conversations.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// One guest that does a few random things.
+/// Plays a guest that does a few random things.
 async fn play(mut guest: Guest, seed: u64) -> i32 {
     let mut rng = Rng::with_seed(seed);
     let mut last_run = 1;
@@ -78,7 +79,7 @@ fn request(session: Option<u64>) -> Request {
     request
 }
 
-/// Two executions with one guest, in a session if the seed says so; what they came to.
+/// Runs two executions in a session, or a single one without a session, depending on the seed. Returns their outcomes.
 async fn converse(engine: Engine, seed: u64) -> Vec<Execution> {
     let session = seed.is_multiple_of(3).then_some(seed);
     let mut all = Vec::new();
@@ -114,7 +115,7 @@ async fn fuzz(first: u64, most: usize) {
             heard += 1;
         }
         for (seed, engine, backend) in backends {
-            // A sandbox may live on only in its session.
+            // Only sandboxes of sessions may still be alive.
             let alive = backend.lives().iter().filter(|life| !life.was_killed()).count();
             assert!(alive <= engine.live_sessions(), "seed {seed}: {alive} live on");
             engine.shutdown().await;
@@ -122,7 +123,7 @@ async fn fuzz(first: u64, most: usize) {
         }
     }
     println!("{heard} executions from seed {first}: {codes:?}");
-    // All of these must happen, or the conversations test nothing; none of the others can.
+    // All of these outcomes must occur, or the conversations test nothing. Apart from `claims`, no others are possible.
     let expected = [ErrorCode::Exception, ErrorCode::GuestProtocol, ErrorCode::Timeout];
     let names: Vec<&str> = expected.iter().map(|code| code.as_str()).chain(["success"]).collect();
     assert!(names.iter().all(|name| codes.contains_key(name)), "{codes:?}");

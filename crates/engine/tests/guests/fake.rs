@@ -1,4 +1,4 @@
-//! A backend in memory: each sandbox is a task that plays its guest by a script.
+//! A backend in memory. Each sandbox is a task in which a script plays the guest.
 
 use async_trait::async_trait;
 use coracle_protocol::{FrameBuffer, ToGuest, read_frame};
@@ -15,16 +15,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// What fits into a stream before its writer has to wait: as much as in a pipe.
+/// Capacity of a stream, the same as that of a pipe.
 const STREAM_BYTES: usize = 64 << 10;
 
-/// The status of a sandbox that was killed.
+/// Exit status of a sandbox that was killed.
 const KILLED: i32 = 137;
 
-/// Plays a guest; gives the status that its process ends with.
+/// Plays a guest, and returns the exit status of its process.
 pub(crate) type Script = Box<dyn FnOnce(Guest) -> Pin<Box<dyn Future<Output = i32> + Send>> + Send>;
 
-/// A script from an async closure.
+/// Creates a script from an async closure.
 pub(crate) fn script<F, T>(play: F) -> Script
 where
     F: FnOnce(Guest) -> T + Send + 'static,
@@ -42,7 +42,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// The next frame of the host; the guest waits for ever when it is gone, to be killed as a real one is.
+    /// Returns the next frame of the host. If there is none, waits to be killed, like a real guest.
     pub(crate) async fn hear(&mut self) -> ToGuest {
         match read_frame(&mut self.channel, &mut self.buffer).await {
             Ok(Some(frame)) => frame,
@@ -50,7 +50,7 @@ impl Guest {
         }
     }
 
-    /// Waits until the host has begun to say something, and leaves the rest of it where it is.
+    /// Waits until the host has begun to write a frame, and leaves the rest of the frame in the channel.
     pub(crate) async fn hear_beginning(&mut self) {
         let mut byte = [0];
         match self.channel.read_exact(&mut byte).await {
@@ -59,7 +59,7 @@ impl Guest {
         }
     }
 
-    /// The run that the host asks for.
+    /// Waits for the host to request a run, and returns the id of the run.
     pub(crate) async fn run(&mut self) -> u64 {
         match self.hear().await {
             ToGuest::Run { id, .. } => id,
@@ -67,29 +67,29 @@ impl Guest {
         }
     }
 
-    /// Sends a frame. Nobody may be there to read it.
+    /// Sends a frame. Ignores errors, because the host may have closed the channel.
     pub(crate) async fn say(&mut self, frame: Value) {
         self.say_text(frame.to_string().as_bytes()).await;
     }
 
-    /// Sends a body with its right length.
+    /// Sends a body as a frame with the right length.
     pub(crate) async fn say_text(&mut self, body: &[u8]) {
         let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();
         bytes.extend_from_slice(body);
         self.raw(&bytes).await;
     }
 
-    /// Sends bytes.
+    /// Sends bytes that need not be a valid frame.
     pub(crate) async fn raw(&mut self, bytes: &[u8]) {
         let _ = self.channel.write_all(bytes).await;
     }
 
-    /// Prints.
+    /// Writes to standard output.
     pub(crate) async fn print(&mut self, text: &[u8]) {
         let _ = self.stdout.write_all(text).await;
     }
 
-    /// Reads and throws away whatever the host says.
+    /// Reads and discards everything that the host sends.
     pub(crate) async fn ignore(&mut self) {
         let mut bytes = vec![0; 4096];
         while self.channel.read(&mut bytes).await.is_ok_and(|length| length > 0) {}
@@ -109,7 +109,7 @@ pub(crate) fn call(id: u64, method: &str) -> Value {
     json!({ "type": "call", "id": id, "method": method, "params": { "n": id } })
 }
 
-/// As a guest should be: answers every run.
+/// Plays a correct guest, which answers every run.
 pub(crate) async fn well_behaved(mut guest: Guest) -> i32 {
     loop {
         let id = guest.run().await;
@@ -118,7 +118,7 @@ pub(crate) async fn well_behaved(mut guest: Guest) -> i32 {
     }
 }
 
-/// What is known of one sandbox.
+/// State of one sandbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     kill: CancellationToken,
@@ -135,7 +135,7 @@ impl Life {
     }
 }
 
-/// Makes sandboxes that play scripts in the order given; then well-behaved ones.
+/// A backend whose sandboxes play the scripts in the given order. Further sandboxes are well-behaved.
 pub(crate) struct FakeBackend {
     folder: TempDir,
     scripts: Mutex<VecDeque<Script>>,
@@ -154,7 +154,7 @@ impl FakeBackend {
         Arc::new(Self { folder: TempDir::new().unwrap(), scripts, lives })
     }
 
-    /// All sandboxes that were opened.
+    /// Returns all sandboxes that were opened.
     pub(crate) fn lives(&self) -> Vec<Life> {
         self.lives.lock().unwrap().clone()
     }
@@ -243,7 +243,7 @@ impl Drop for FakeControl {
     }
 }
 
-/// The fake is a backend too.
+/// The fake must fulfil the contract of backends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_fake_fulfils_the_contract() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,5 @@
-//! Guests that lie: whatever they say, one answer, the right code, in time, and the guest is dead.
+//! Guests that lie. Whatever they send, the execution returns one answer in time, with the right code, and the guest is
+//! killed.
 
 use crate::fake::{FakeBackend, Guest, Life, Script, call, done, script};
 use async_trait::async_trait;
@@ -12,13 +13,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The wall-clock limit of these executions.
+/// Wall-clock limit of these executions.
 const WALL: Duration = Duration::from_millis(400);
 
-/// What the engine may take on top on a busy machine: to kill, to drain, to wait for the end.
+/// Additional time that the engine may need on a busy machine to kill a sandbox, drain its output and wait for its end.
 const SLACK: Duration = Duration::from_secs(3);
 
-/// No text of an answer is longer: 32 Ki characters of four bytes each, and a few words of our own.
+/// Maximum length of a text in an answer, in bytes: 32 Ki characters of four bytes each, and a few words of the host.
 const MOST_TEXT: usize = 132 << 10;
 
 struct Stage {
@@ -41,7 +42,7 @@ fn request() -> Request {
     request
 }
 
-/// Executes, and checks what holds for every execution.
+/// Executes a request, and checks the invariants of every execution.
 async fn execute(stage: &Stage, request: Request) -> Execution {
     let begun = Instant::now();
     let execution = stage.engine.execute(request).await;
@@ -61,7 +62,7 @@ fn code(execution: &Execution) -> Option<ErrorCode> {
     execution.failure.as_ref().map(|failure| failure.error_code)
 }
 
-/// One hostile sandbox, then a well-behaved one on the same engine.
+/// Runs one hostile sandbox, then a well-behaved one on the same engine.
 async fn survives(name: &str, expected: Option<ErrorCode>, play: Script) {
     let stage = stage(vec![play]);
     let execution = execute(&stage, request()).await;
@@ -73,7 +74,7 @@ async fn survives(name: &str, expected: Option<ErrorCode>, play: Script) {
     assert_eq!((after.success, after.stdout.as_str()), (true, "hello\n"), "after {name}: {after:#?}");
 }
 
-/// A guest that waits for its run, then sends these bytes and lives on.
+/// Returns a guest that waits for its run, then sends these bytes and stays alive.
 fn then_raw(bytes: impl Into<Vec<u8>>) -> Script {
     let bytes = bytes.into();
     script(async move |mut guest: Guest| {
@@ -83,7 +84,7 @@ fn then_raw(bytes: impl Into<Vec<u8>>) -> Script {
     })
 }
 
-/// The same with a body whose length is right.
+/// Like [`then_raw`], but sends the body in a frame with the right length.
 fn then_text(body: impl Into<Vec<u8>>) -> Script {
     let body = body.into();
     script(async move |mut guest: Guest| {
@@ -167,7 +168,7 @@ async fn a_guest_that_does_not_answer_times_out() {
     survives("closed output", late, closed).await;
 }
 
-/// Replies that nobody takes fill the stream: the host waits no longer than for anything else.
+/// Replies that are never read fill the stream. The usual time limit applies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_that_never_reads_times_out() {
     let deaf_to_replies = script(async |mut guest: Guest| {
@@ -266,7 +267,7 @@ async fn endless_calls_and_endless_output_are_stopped() {
     assert!(execution.stdout.len() <= 1 << 20);
 }
 
-/// What a guest says about itself is its own affair, but it is short and it cannot pass for a finding of the host.
+/// A guest may report any error of its own, but the text is shortened, and codes of the host are not accepted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guest_errors_are_capped_and_cannot_claim_codes_of_the_host() {
     let long = "é".repeat(1 << 18);
@@ -286,11 +287,12 @@ async fn guest_errors_are_capped_and_cannot_claim_codes_of_the_host() {
         survives(claimed.get(..20).unwrap_or(claimed), Some(expected), then(&failed(claimed))).await;
     }
     let step = json!({"type": "failed", "step": long, "errno": i32::MIN});
-    // Nobody but the backend can confirm that.
+    // Only the backend can confirm a failed set-up.
     survives("a failed set-up", Some(ErrorCode::GuestProtocol), then(&step)).await;
 }
 
-/// A hint tells people what to do on the host: one that the guest is not known to give is not Coracle's.
+/// A hint tells people what to do on the host, so a text that is not a known hint of the guest is not shown as
+/// Coracle's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unknown_hint_is_attributed_to_the_sandbox() {
     for (said, shown) in [
@@ -305,7 +307,7 @@ async fn an_unknown_hint_is_attributed_to_the_sandbox() {
     }
 }
 
-/// After its last word the guest is dead: what it goes on to say and print is nobody's.
+/// The guest is killed after its last frame. Later frames and output are discarded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn frames_after_the_last_one_are_ignored() {
     survives(
@@ -325,7 +327,7 @@ async fn frames_after_the_last_one_are_ignored() {
         script(async |mut guest: Guest| {
             let id = guest.run().await;
             guest.say(done(id)).await;
-            // Only a trickle: a flood is caught by the cap on output.
+            // Slowly, because the output limit would stop faster output.
             for _ in 0..1024 {
                 guest.print(&[b'a'; 4096]).await;
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -336,7 +338,7 @@ async fn frames_after_the_last_one_are_ignored() {
     .await;
 }
 
-/// A session's next run finds what the last one left: an answer that nobody has asked for ends the session.
+/// The next run of a session reads the frames that the previous one left. An answer without a run ends the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_before_its_run_ends_the_session() {
     for unasked in [1, 2] {
@@ -364,7 +366,7 @@ async fn an_answer_before_its_run_ends_the_session() {
     }
 }
 
-/// Answers calls by their method, and remembers how many there were at once.
+/// Answers calls by their method, and records the maximum number of concurrent calls.
 #[derive(Debug, Default)]
 struct Answers {
     bytes: usize,
@@ -423,7 +425,7 @@ async fn calls_are_answered_concurrently_up_to_the_limit() {
     assert_eq!(answers.most.load(Ordering::SeqCst), at_once);
 }
 
-/// Calls become values, which take far more memory than their text: few large ones are heard at once, and all in the end.
+/// Parsed calls take far more memory than their text, so only a few large ones are read at once. All are answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_calls_are_answered_a_few_at_a_time() {
     let stage = stage(vec![script(async |mut guest: Guest| {
@@ -448,7 +450,7 @@ async fn large_calls_are_answered_a_few_at_a_time() {
     assert!(answers.most.load(Ordering::SeqCst) <= 4, "{answers:?}");
 }
 
-/// Two calls of one id are two calls: the id is the guest's own.
+/// Two calls with the same id are separate calls: the id has a meaning only for the guest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_calls_with_the_same_id_are_both_answered() {
     let stage = stage(vec![script(async |mut guest: Guest| {
@@ -466,7 +468,7 @@ async fn two_calls_with_the_same_id_are_both_answered() {
     assert!(execute(&stage, asked).await.success);
 }
 
-/// An answer that is too long for a frame is an error that the code can read, not a silence.
+/// An answer that is too long for a frame is replaced by an error that the code can read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_too_long_for_a_frame_is_an_error() {
     let stage = stage(vec![script(async |mut guest: Guest| {
@@ -484,7 +486,7 @@ async fn an_answer_too_long_for_a_frame_is_an_error() {
     assert!(execution.success, "{execution:#?}");
 }
 
-/// Cancelling and dropping end the sandbox at any point.
+/// Cancelling or dropping an execution ends its sandbox at any point.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_or_dropped_execution_ends_its_sandbox() {
     let mut rng = fastrand::Rng::with_seed(7);

@@ -1,4 +1,4 @@
-//! The engine against guests of every kind, on a backend in memory: what each guest says is scripted.
+//! Tests the engine against scripted guests of every kind, on a backend in memory.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Answers that are larger than the channel holds, to guests that do not read them at once.
+//! Answers that exceed the capacity of the channel, to guests that do not read them immediately.
 
 use crate::fake::{FakeBackend, Guest, call, done, script};
 use async_trait::async_trait;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Many times what fits into the channel.
+/// Size of an answer: many times the capacity of the channel.
 const LARGE: usize = 2 << 20;
 
-/// Many times what fits into a pipe.
+/// Size of the output: many times the capacity of a pipe.
 const PRINTED: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -50,14 +50,14 @@ fn assert_fine(execution: &Execution) {
     assert!(execution.success, "{:?}", execution.failure);
 }
 
-/// The guest reads only after it has printed more than a pipe holds, and then after it has called again.
+/// The guest reads only after it has printed more than a pipe holds and has made another call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn output_and_calls_are_read_while_an_answer_is_written() {
     let home = TempDir::new().unwrap();
     let backend = FakeBackend::new(vec![script(async |mut guest: Guest| {
         let id = guest.run().await;
         guest.say(call(1, "large")).await;
-        // The answer is on its way, and stuck.
+        // The answer is partly written, and the channel is full.
         guest.hear_beginning().await;
         guest.print(&vec![b'.'; PRINTED]).await;
         let padding = "x".repeat(200_000);
@@ -72,7 +72,8 @@ async fn output_and_calls_are_read_while_an_answer_is_written() {
     assert_fine(&execution);
 }
 
-/// Without a session nobody waits for an answer that nobody reads; with one, the channel is found between two frames.
+/// Without a session, the end of a run does not wait for an answer that is not read. In a session, an answer that was
+/// begun is completed, so that the next run starts between two frames.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_may_end_in_the_middle_of_an_answer() {
     let home = TempDir::new().unwrap();
@@ -92,14 +93,14 @@ async fn a_run_may_end_in_the_middle_of_an_answer() {
         }
         guest.hear_beginning().await;
         guest.say(done(first)).await;
-        // The host knows that by the time the guest reads on.
+        // Gives the host time to notice the end of the run before the guest continues to read.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let mut replies = 0;
         loop {
             match guest.hear().await {
                 ToGuest::Reply(_) => replies += 1,
                 ToGuest::Run { id, .. } => {
-                    // What was not begun is not sent any more.
+                    // Answers of which nothing was written are dropped.
                     assert_eq!(replies, 1);
                     guest.say(done(id)).await;
                 }

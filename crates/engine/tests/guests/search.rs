@@ -1,4 +1,4 @@
-//! Code that searches for tools: what it finds, what it may ask, and that it is not held up by a server that is.
+//! Code that searches for tools: results, valid parameters, and that a server that hangs does not delay a search.
 
 use crate::fake::{FakeBackend, done, script};
 use crate::tools::demo;
@@ -19,15 +19,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Many more than any test asks for.
+/// A call limit that no test reaches.
 const MANY: u64 = 1_000;
 
-/// A guest that calls the host like this, one after the other; what it is told, and what came of it.
+/// Runs a guest that makes these calls one after the other. Returns the replies and the execution.
 async fn said(toolbox: Option<Arc<Toolbox>>, most: u64, calls: Vec<(&'static str, Value)>) -> (Vec<Reply>, Execution) {
     said_over(Arc::new(MemoryStore::new()), toolbox, most, calls).await
 }
 
-/// Over this store.
+/// Like [`said`], with the given store.
 async fn said_over(
     store: Arc<MemoryStore>,
     toolbox: Option<Arc<Toolbox>>,
@@ -49,7 +49,7 @@ async fn said_over(
     })]);
     let config = EngineConfig { workspaces: folder.path().join("workspaces"), session_idle: Duration::from_mins(1) };
     let engine = Engine::new(config, backend, store, toolbox);
-    // Names no server, so none is waited for before it runs.
+    // The code names no server, so it does not wait for any before it runs.
     let mut request = Request::new(UserId::local(), Language::Python, "1");
     request.limits.calls = most;
     let execution = engine.execute(request).await;
@@ -58,12 +58,12 @@ async fn said_over(
     (replies, execution)
 }
 
-/// The same for searches alone.
+/// Like [`said`], for searches only.
 async fn searches(toolbox: Option<Arc<Toolbox>>, most: u64, params: Vec<Value>) -> (Vec<Reply>, Execution) {
     said(toolbox, most, params.into_iter().map(|params| ("search", params)).collect()).await
 }
 
-/// Over these servers.
+/// Like [`searches`], with the given servers.
 async fn among(servers: impl Servers + 'static, caps: CallCaps, params: Vec<Value>) -> (Vec<Reply>, Execution) {
     let cache = TempDir::new().unwrap();
     let config =
@@ -79,7 +79,7 @@ fn names(reply: &Reply) -> Vec<&str> {
     reply.value.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
-/// Why it was refused.
+/// Returns the error code and the message of a refused call.
 fn refusal(reply: &Reply) -> (&str, &str) {
     let error = reply.error.as_ref().unwrap();
     (&error.code, &error.message)
@@ -191,7 +191,7 @@ async fn searches_count_as_calls_and_fail_without_tools() {
     assert_eq!((replies.len(), execution.failure.unwrap().error_code), (2, ErrorCode::Calls));
 }
 
-/// A server that speaks MCP, or one that never says a word.
+/// Specification of a child process as a server: one that speaks MCP, or one that never answers.
 fn server(name: &str, args: &[&str]) -> ServerSpec {
     ServerSpec {
         name: ServerName::new(name).unwrap(),
@@ -226,7 +226,7 @@ async fn a_search_does_not_wait_for_a_server_that_does_not_start() {
     assert!(names(&replies[2]).contains(&"demo.echo"));
 }
 
-/// Writes down what it is to read.
+/// An embedder that records the texts it receives.
 #[derive(Debug, Default)]
 struct Reader(Mutex<Vec<String>>);
 
@@ -242,7 +242,7 @@ impl Embedder for Reader {
     }
 }
 
-/// An embedder is somewhere else. What code looks for does not get there; what a client looks for does.
+/// An embedder may be a remote service: it receives the queries of clients, but not those of code.
 #[tokio::test]
 async fn queries_of_code_are_not_sent_to_an_embedder() {
     let (cache, reader) = (TempDir::new().unwrap(), Arc::new(Reader::default()));

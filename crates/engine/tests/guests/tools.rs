@@ -1,4 +1,4 @@
-//! Calls of tools through the broker, to servers in the same process: what is looked up, checked, written down.
+//! Tool calls through the broker to servers in the same process: lookup, checks, and records.
 
 use crate::fake::{FakeBackend, script};
 use coracle_engine::{CallCaps, Engine, EngineConfig, Handler, InProcess, Request, Toolbox, ToolboxConfig};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A server in this process. `echo` gives its text back, `grumble` says that it failed, `erase` is destructive.
+/// A server in this process. `echo` returns its text, `grumble` reports a failure, `erase` is destructive.
 pub(crate) fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
     let name = ServerName::new("demo").unwrap();
     let tool = |tool: &str, destructive| {
@@ -40,7 +40,7 @@ pub(crate) fn demo(calls: &Arc<AtomicUsize>) -> InProcess {
     InProcess::new(name.clone(), tools)
 }
 
-/// What came of the calls, what was written down, and how many reached the server.
+/// Replies to the calls, the execution with its records, and the number of calls that reached the server.
 struct Outcome {
     replies: Vec<Reply>,
     execution: Execution,
@@ -48,13 +48,13 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Why a call failed.
+    /// Returns the error code of a failed call.
     fn code(&self, place: usize) -> &str {
         &self.replies[place].error.as_ref().unwrap().code
     }
 }
 
-/// A guest that makes these calls one after the other.
+/// Runs a guest that makes these calls one after the other.
 async fn calls(rules: Vec<Rule>, params: Vec<Value>) -> Outcome {
     let folder = TempDir::new().unwrap();
     let replies = Arc::new(Mutex::new(Vec::new()));

@@ -1,5 +1,5 @@
-//! The contract of [`Servers`]: what every implementation must pass. It is given one whose only server is `demo`, with the
-//! tool `echo`, whose answer is the text of its arguments as JSON.
+//! The contract of [`Servers`], as a test suite that every implementation must pass. The implementation under test has
+//! one server, `demo`, with the tool `echo`, which answers with its arguments as JSON text.
 
 use coracle_engine::Servers;
 use coracle_types::{Content, ServerName, ToolResult, UserId};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::TryRecvError;
 
-/// Nothing of this takes as long, on a busy machine.
+/// Maximum duration of a single step; generous, for busy machines.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn demo() -> ServerName {
@@ -29,7 +29,7 @@ async fn within<T>(what: &str, act: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, act).await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"))
 }
 
-/// What `echo` made of these arguments.
+/// Calls `echo` and returns its answer.
 async fn echo(servers: &dyn Servers, who: &str, given: &Value) -> Result<Value, UpstreamError> {
     let called = call(servers, who, demo(), "echo", arguments(given), CallContext::default());
     within("a call", called).await.map(|result| told(&result))
@@ -51,7 +51,7 @@ fn told(result: &ToolResult) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// Runs the whole suite; afterwards the servers are shut down.
+/// Runs the whole suite. The servers are shut down afterwards.
 pub(crate) async fn holds(servers: &dyn Servers) {
     starts_nothing_by_itself(servers);
     gives_the_same_list_until_it_changes(servers).await;
@@ -88,7 +88,7 @@ async fn gives_the_same_list_until_it_changes(servers: &dyn Servers) {
         all.push(servers.tools(&user(who), &demo()).await.unwrap());
         assert!(all.iter().all(|list| Arc::ptr_eq(list, &first)), "the same list, and no other that is equal to it");
     }
-    // Asked for at once by somebody whom nobody knows yet.
+    // Concurrent requests for a user who has not used the servers before.
     let new = user("cleo");
     let demo = demo();
     let lists = futures::future::join_all((0..20).map(|_| servers.tools(&new, &demo))).await;
@@ -125,7 +125,7 @@ async fn refuses_what_is_not_there(servers: &dyn Servers) {
     assert_eq!(echo(servers, "ada", &json!({ "still": "there" })).await.unwrap(), json!({ "still": "there" }));
 }
 
-/// At any point: before the first await, and after.
+/// Drops futures before and after the first poll.
 async fn takes_a_caller_that_stops_waiting(servers: &dyn Servers) {
     for number in 0..20 {
         let (who, demo) = (user("ada"), demo());
@@ -134,7 +134,7 @@ async fn takes_a_caller_that_stops_waiting(servers: &dyn Servers) {
         if number % 2 == 0 {
             drop(called);
         } else {
-            // Once: an answer that is there at once is as good as none.
+            // Polls once; it does not matter whether the answer is ready.
             let _ = called.now_or_never();
         }
         drop(servers.tools(&who, &demo));

@@ -30,12 +30,12 @@ fn in_process() -> InProcess {
         let text = Value::Object(arguments).to_string();
         ToolResult { content: vec![Content::Text { text }], ..ToolResult::default() }
     });
-    // The second of the name is never called.
+    // The second tool with the same name is never called.
     let other: Handler = Box::new(|_| ToolResult { is_error: true, ..ToolResult::default() });
     InProcess::new(demo(), [(tool("echo"), echo), (tool("echo"), other)])
 }
 
-/// The real thing: a child process that speaks MCP, one for each user or one for all.
+/// An MCP server in a child process: one for each user or one for all, depending on `scope`.
 fn upstream(scope: Scope, mode: &str) -> Upstream {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../upstream/tests/fixtures/rogue.py");
     let spec = ServerSpec {

@@ -11,7 +11,7 @@ fn read(folder: &str, file: &str, text: &str) -> Option<Result<SkillFolder, Stri
     SkillFolder::read(&path, folder, Origin::User)
 }
 
-/// What the specification allows, what is forgiven with a warning, and what cannot be used.
+/// Covers valid front matter, violations that only cause a warning, and front matter that cannot be used.
 #[test]
 fn heads_are_read_as_the_specification_has_them() {
     let long = |count: usize| "x".repeat(count);
@@ -87,7 +87,7 @@ fn head_and_body_are_told_apart() {
     assert_eq!(split(""), None);
 }
 
-/// Files below the folder can be read; nothing outside of it can, by whatever path or link.
+/// Files below the folder can be read. Nothing outside of it can, through any path or link.
 #[test]
 fn no_path_leads_out_of_the_folder() {
     let home = TempDir::new().unwrap();
@@ -126,7 +126,7 @@ fn no_path_leads_out_of_the_folder() {
         let outcome = skill.get(Some(bad));
         assert!(matches!(outcome, Err(SkillError::NoFile { .. })), "{bad:?}: {outcome:?}");
     }
-    // The file itself may not be a link that leads out.
+    // The `SKILL.md` itself must not be a link that leads out of the folder.
     fs::remove_file(path.join("SKILL.md")).unwrap();
     std::os::unix::fs::symlink("../secret", path.join("SKILL.md")).unwrap();
     assert!(SkillFolder::read(&path, "pdf", Origin::User).unwrap().is_err());

@@ -60,7 +60,7 @@ fn links_that_lead_elsewhere_are_not_followed() {
     assert!(found.warnings[0].ends_with("claude/evil: a link that leads elsewhere is not followed"));
 }
 
-/// Only root can make what belongs to another; the same folder is read when it is ours.
+/// Only root can create files of another user. The same folder is read if it belongs to the current user.
 #[test]
 fn what_belongs_to_another_user_is_not_read_in_a_project() {
     let home = TempDir::new().unwrap();

@@ -90,21 +90,21 @@ fn names_that_differ_only_in_case_are_refused() {
     assert_eq!(shelf.save(kept("report", "2")).unwrap().version, 2);
 }
 
-/// A crash can happen after every step; whoever comes next puts it right.
+/// A crash can happen after every step. The next access repairs the shelf.
 #[test]
 fn a_crash_midway_is_put_right() {
     let (home, shelf) = shelf();
     shelf.save(kept("a", "old")).unwrap();
     shelf.save(kept("b", "kept")).unwrap();
     let versions = home.path().join("ada/skill-versions");
-    // A version is on the disk, and the file to import is not.
+    // A version is on disk, but the file to import is missing.
     let mut second = kept("a", "new");
     second.skill.version = 2;
     fs::write(versions.join("a/000002.json"), serde_json::to_vec(&second).unwrap()).unwrap();
     fs::remove_file(shelf.importable().join("b.py")).unwrap();
-    // A file that was being written.
+    // A partly written file.
     fs::write(versions.join(".new-abc"), "half").unwrap();
-    // A removal that was begun.
+    // An incomplete removal.
     shelf.save(kept("c", "gone")).unwrap();
     fs::rename(versions.join("c"), versions.join(".gone-c")).unwrap();
     let again = Shelf::new(&home.path().join("ada"));
@@ -116,7 +116,7 @@ fn a_crash_midway_is_put_right() {
     assert_eq!(left, [".lock", "a", "b"]);
 }
 
-/// What cannot be read hides nothing else, and what somebody put there by hand stays.
+/// A version that cannot be read does not hide other skills, and files that were added by hand are kept.
 #[test]
 fn a_spoiled_version_hides_no_other_skill() {
     let (home, shelf) = shelf();
@@ -130,7 +130,7 @@ fn a_spoiled_version_hides_no_other_skill() {
     assert!(shelf.importable().join("own.py").is_file());
 }
 
-/// A link in the place of a version or of the file to import leads nowhere.
+/// A link in place of a version or of the file to import is not followed.
 #[test]
 fn links_are_not_followed() {
     let (home, shelf) = shelf();
@@ -143,7 +143,7 @@ fn links_are_not_followed() {
     std::os::unix::fs::symlink(&outside, &link).unwrap();
     assert!(shelf.version(&SkillName::new("a").unwrap(), None).is_err());
     fs::remove_file(link).unwrap();
-    // Written through a link it would be the other file that changes.
+    // Writing through the link would change its target.
     let target = home.path().join("target");
     fs::write(&target, "untouched").unwrap();
     fs::remove_file(shelf.importable().join("a.py")).unwrap();

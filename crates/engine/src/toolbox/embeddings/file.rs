@@ -1,7 +1,7 @@
-//! Vectors on disk, by a digest of the text: one file for each embedder, written anew and renamed.
+//! Vectors on disk, keyed by a digest of the text. Each embedder has one file, which is replaced atomically.
 //!
 //! ```text
-//! magic, numbers in a vector (u32); for each: digest of the text (32), scale (f32), numbers (i8 each); digest of all this
+//! magic, dimensions (u32); for each vector: key (32), scale (f32), numbers (i8 each); SHA-256 of all preceding bytes
 //! ```
 
 use coracle_catalog::{Direction, MAX_DIMENSIONS};
@@ -17,18 +17,18 @@ const DIGEST: usize = 32;
 const SCALE: usize = 4;
 const HEADER: usize = MAGIC.len() + 4;
 
-/// No file is larger; what was not used for longest is left out.
+/// Maximum size of a file in bytes. The least recently added vectors are dropped first.
 const MAX_BYTES: usize = 128 << 20;
-/// Files of so many embedders are kept.
+/// Maximum number of files, one per embedder.
 const MAX_FILES: usize = 8;
 
 const LOCK: &str = ".lock";
 const ASIDE: &str = ".making-";
 
-/// Of an embedder and a text.
+/// Digest of the identity of an embedder and a text.
 pub(super) type Key = [u8; DIGEST];
 
-/// Vectors by the text that they are of.
+/// Vectors by the key of their text.
 pub(super) type Known = HashMap<Key, Direction>;
 
 pub(super) fn key(identity: &str, text: &str) -> Key {
@@ -36,7 +36,7 @@ pub(super) fn key(identity: &str, text: &str) -> Key {
     digest.finalize().into()
 }
 
-/// The file of one embedder.
+/// Vector file of one embedder.
 #[derive(Clone, Debug)]
 pub(super) struct VectorFile {
     folder: PathBuf,
@@ -50,7 +50,7 @@ impl VectorFile {
         Self { folder, path }
     }
 
-    /// What it holds; nothing if it is not there or not as it was written.
+    /// Reads all vectors. Returns an empty map if the file is missing, unreadable, too large or damaged.
     pub(super) fn read(&self) -> Known {
         self.rows().into_iter().collect()
     }
@@ -68,7 +68,7 @@ impl VectorFile {
         }
     }
 
-    /// Adds these to what is there, as those that were used last. Others may do so at the same time.
+    /// Adds vectors to the file as the most recent ones. Safe to call concurrently, also from several processes.
     pub(super) fn add(&self, used: &Known) -> io::Result<()> {
         let Some(dimensions) = used.values().next().map(|direction| direction.numbers().len()) else { return Ok(()) };
         let _lock = self.lock()?;
@@ -96,7 +96,7 @@ impl VectorFile {
         Ok(())
     }
 
-    /// What is in it is not to be used any more.
+    /// Deletes the file.
     pub(super) fn forget(&self) -> io::Result<()> {
         let _lock = self.lock()?;
         match fs::remove_file(&self.path) {
@@ -105,7 +105,7 @@ impl VectorFile {
         }
     }
 
-    /// Held while the folder is changed.
+    /// Locks the folder for changes until the returned file is dropped.
     fn lock(&self) -> io::Result<File> {
         fs::create_dir_all(&self.folder)?;
         let lock = File::options().create(true).truncate(false).write(true).open(self.folder.join(LOCK))?;
@@ -113,8 +113,8 @@ impl VectorFile {
         Ok(lock)
     }
 
-    /// Removes what those have left behind who were killed, and files of embedders that nobody has used for long. The
-    /// caller holds the lock.
+    /// Removes temporary files of interrupted writes, and the oldest files of other embedders. The caller must hold the
+    /// lock.
     fn tidy(&self) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut kept: Vec<(SystemTime, PathBuf)> = Vec::new();
@@ -248,7 +248,7 @@ mod tests {
         }
         let last = VectorFile::new(folder.path().to_owned(), &format!("model {}", MAX_FILES + 2));
         assert_eq!(last.read().len(), 1);
-        // The lock is one more.
+        // One more for the lock file.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MAX_FILES + 1);
     }
 }
