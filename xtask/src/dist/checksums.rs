@@ -13,7 +13,7 @@ pub(super) fn write(packages: &[PathBuf], out: &Path) -> Result<PathBuf> {
         let name = package.file_name().unwrap_or_default().to_string_lossy();
         lines.push(format!("{}  {name}\n", sha256(&bytes)));
     }
-    // By name: whoever compares two lists finds the packages in the same order.
+    // Sorted by name, so that two lists can be compared.
     lines.sort_by(|one, other| one[64..].cmp(&other[64..]));
     let path = out.join("SHA256SUMS");
     fs::write(&path, lines.concat()).with_context(|| format!("cannot write {}", path.display()))?;

@@ -12,7 +12,7 @@ use super::{Document, documents};
 /// Stands for output that is different every time: the rest of a line, part of it, or, alone, any number of lines.
 const ANYTHING: char = '…';
 
-/// Clients and their settings must not be those of whoever runs the tests.
+/// Variables that lead to the settings of clients, which must not be those of the person who runs the tests.
 const HOMES: &[&str] = &["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"];
 
 /// A `$ command` in a `console` block, with its standard output below.

@@ -17,6 +17,7 @@ mod servers;
 mod servers_interactive;
 mod sessions;
 mod settings_followed;
+mod terminal;
 mod tools;
 mod users;
 mod workspaces;

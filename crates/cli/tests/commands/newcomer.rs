@@ -1,5 +1,6 @@
 //! First steps on the command line: where files are, messages, and how to undo changes.
 
+use crate::terminal::at_a_terminal;
 use coracle_testing::place::Place;
 use serde_json::{Value, json};
 use std::fs;
@@ -10,55 +11,15 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Runs the program at a terminal, waits for each text and types the answer; returns the exit status and the output.
-const AT_A_TERMINAL: &str = "
-import json, os, pty, sys
-answers = json.loads(sys.argv[1])
-pid, terminal = pty.fork()
-if pid == 0:
-    os.execv(sys.argv[2], sys.argv[2:])
-shown = b''
-def read():
-    global shown
-    try:
-        more = os.read(terminal, 4096)
-    except OSError:
-        more = b''
-    shown += more
-    return more
-for question, answer in answers:
-    while question.encode() not in shown and read():
-        pass
-    os.write(terminal, answer.encode())
-while read():
-    pass
-print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), shown.decode()]))
-";
-
-fn at_a_terminal(place: &Place, arguments: &[&str], answers: &[(&str, &str)]) -> (i64, String) {
-    let own = place.command();
-    let mut command = Command::new("/usr/bin/python3");
-    command.args(["-c", AT_A_TERMINAL, &serde_json::to_string(answers).unwrap()]);
-    command.arg(own.get_program()).args(arguments).current_dir(own.get_current_dir().unwrap());
-    for (name, value) in own.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let output = command.output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
-
 #[test]
 fn commands_that_read_the_terminal_say_so_and_end_on_ctrl_c() {
     let place = Place::new();
-    let (code, shown) = at_a_terminal(&place, &["exec"], &[("Ctrl-C cancels", "print(6*7)\n\u{4}")]);
+    let (code, _, shown) = at_a_terminal(&place, &["exec"], &[("Ctrl-C cancels", "print(6*7)\n\u{4}")]);
     assert!(code == 0 && shown.contains("42"), "{code}: {shown}");
     // Either the signal itself, or an exit status for it.
-    let (code, shown) = at_a_terminal(&place, &["exec"], &[("Ctrl-C cancels", "\u{3}")]);
+    let (code, _, shown) = at_a_terminal(&place, &["exec"], &[("Ctrl-C cancels", "\u{3}")]);
     assert!(matches!(code, -2 | 130), "{code}: {shown}");
-    let (code, shown) = at_a_terminal(&place, &["mcp"], &[("Ctrl-C ends this", "\u{3}")]);
+    let (code, _, shown) = at_a_terminal(&place, &["mcp"], &[("Ctrl-C ends this", "\u{3}")]);
     assert!(matches!(code, 0 | -2 | 130), "{code}: {shown}");
     assert!(shown.contains("coracle mcp --install"), "{shown}");
     // Without a terminal nothing is printed.
@@ -205,7 +166,7 @@ fn removed_sessions_and_artifacts_are_gone() {
     let asked = place.run(&["users", "remove", "ann"]);
     assert!(asked.code == Some(2) && asked.stderr.contains("--yes"), "{asked:?}");
     assert!(place.home().join("workspaces/ann/files/kept.txt").exists());
-    let (code, shown) = at_a_terminal(&place, &["users", "remove", "ann"], &[("[y/N]", "n\n")]);
+    let (code, _, shown) = at_a_terminal(&place, &["users", "remove", "ann"], &[("[y/N]", "n\n")]);
     assert!(code == 1 && shown.contains("1 file"), "{code}: {shown}");
     let said = place.run(&["users", "remove", "Ann", "--yes"]);
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -301,7 +262,7 @@ fn later_changes_of_the_client_are_kept() {
     let file = client(&place);
     // At a terminal, both questions are asked.
     let answers = [("[y/N]", "y\n"), ("write ", "y\n")];
-    let (code, shown) = at_a_terminal(&place, &["mcp", "--install", "cursor"], &answers);
+    let (code, _, shown) = at_a_terminal(&place, &["mcp", "--install", "cursor"], &answers);
     assert!(code == 0 && shown.contains("moved to Coracle"), "{code}: {shown}");
     fs::write(&file, text(&file).replace("\"other\": 1", "\"other\": 2")).unwrap();
     let back = place.run(&["mcp", "--uninstall", "cursor", "--yes"]);

@@ -131,7 +131,7 @@ async fn a_million_files_are_stopped_at_the_default_limit() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes minutes: cargo xtask soak"]
 async fn soak_a_million_files_are_counted_and_removed() {
-    // The kernel's memory for so many files counts for the process that opened them.
+    // The kernel's memory for a million files counts for the process that opened them.
     let limits = Limits { workspace_files: 1_005_000, wall_ms: 600_000, memory_mb: 4_000, ..Limits::default() };
     let lab = lab(limits);
     let long = async |code: &str, language| {

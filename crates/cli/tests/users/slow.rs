@@ -380,8 +380,8 @@ fn people_work_while(site: &Site, from: Ipv4Addr, measure: &Measure) {
     });
 }
 
-/// A new connection has a few seconds to send its request before so many others, which look alike until then, displace
-/// it: far more than a busy machine needs.
+/// A new connection has a few seconds to send its request before other new connections displace it, which is far more
+/// than a busy machine needs.
 const FEW: Measure =
     Measure { connections: 400, pause: Duration::from_secs(4), answers: 2, closed: 20, lasts: Duration::from_secs(3) };
 const MANY: Measure = Measure {
